@@ -456,7 +456,7 @@ impl Args {
             .with_context(|| format!("cannot run {}: build it, or name it", hailer.display()))?;
         ensure!(output.status.success(), "no answer to {}", hailer.display());
         let line: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let round_trip = line["round_trip_ms"].as_f64().context("a round trip")? / 1e3;
+        let round_trip = line["latency_ms"].as_f64().context("a round trip")? / 1e3;
         let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)?;
         let figures = client::Figures {
             wall: wall - 2.0 * round_trip,

@@ -273,7 +273,7 @@ pub(crate) struct Query {
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) auth: Auth,
-    /// One line of JSON for each answer, as in schema/answer-v1.json
+    /// One line of JSON for each answer, as in schema/answer-v2.json
     #[arg(long)]
     pub(crate) json: bool,
     /// Show every datagram in hexadecimal, explained
@@ -420,7 +420,7 @@ pub(crate) struct Writing {
     /// The format [default: as the file is called; lines for people on standard output]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// One line of JSON for each answer, as in schema/answer-v1.json: --format ndjson
+    /// One line of JSON for each answer, as in schema/answer-v2.json: --format ndjson
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
     /// Only these fields, such as target,name,players_online; `list` shows all there are
@@ -438,7 +438,7 @@ pub(crate) struct Writing {
     /// Where to note every second how far it came [default: the output with .checkpoint behind it]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// At the end, write what happened as JSON, as in schema/sweep-summary-v1.json; `-` is standard output
+    /// At the end, write what happened as JSON, as in schema/sweep-summary-v2.json; `-` is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
     /// No progress, and no summary for people
@@ -867,7 +867,7 @@ pub(crate) struct Decode {
     /// The bytes went this way; of game sessions, show only packets that did
     #[arg(long, value_parser = way, value_name = "request|reply")]
     pub(crate) way: Option<Direction>,
-    /// One line of JSON for each datagram or packet, as in schema/datagram-v1.json and schema/packet-v1.json
+    /// One line of JSON for each datagram or packet, as in schema/datagram-v2.json and schema/packet-v2.json
     #[arg(long)]
     pub(crate) json: bool,
     /// From capture files, datagrams of no known protocol too
@@ -954,7 +954,7 @@ pub(crate) struct Proxy {
     /// Show movements too, which are most of a session
     #[arg(long)]
     pub(crate) all: bool,
-    /// One line of JSON for each packet, as in schema/packet-v1.json
+    /// One line of JSON for each packet, as in schema/packet-v2.json
     #[arg(long)]
     pub(crate) json: bool,
     /// Clients at a time
@@ -999,7 +999,7 @@ pub(crate) struct Join {
     /// Append the secret of the connection to a file, so that a capture taken meanwhile can be decoded
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,
-    /// One line of JSON for each event, and one for the summary, as in schema/join-v1.json
+    /// One line of JSON for each event, and one for the summary, as in schema/join-v2.json
     #[arg(long)]
     pub(crate) json: bool,
     /// Wait so long to be connected, and then to be let in

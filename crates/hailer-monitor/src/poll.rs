@@ -669,7 +669,7 @@ struct Change {
 }
 
 impl Sink for ResultSink {
-    fn end(&mut self, end: End) {
+    fn record(&mut self, end: ProbeResult) {
         let due = self
             .asked
             .lock()

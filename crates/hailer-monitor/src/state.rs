@@ -67,7 +67,7 @@ pub struct LastStatus {
     pub players: Box<[CompactString]>,
     /// Whether these are all who are on.
     pub is_whole: bool,
-    /// The whole answer, as `schema/answer-v1.json` has it, in JSON; empty if there was no room to keep it.
+    /// The whole answer, as `schema/answer-v2.json` has it, in JSON; empty if there was no room to keep it.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply as they came; empty if there was no room to keep them.
     pub replies: Vec<Box<[u8]>>,

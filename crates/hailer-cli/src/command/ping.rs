@@ -19,7 +19,7 @@ struct Line<'a> {
     sequence: u32,
     protocol: Option<&'static str>,
     address: Option<String>,
-    round_trip_ms: Option<f64>,
+    latency_ms: Option<f64>,
     error: Option<&'static str>,
 }
 
@@ -27,13 +27,13 @@ struct Line<'a> {
 struct Summary<'a> {
     schema: &'static str,
     target: &'a str,
-    sent: u32,
-    answered: usize,
+    requests: u32,
+    replies: usize,
     loss_percent: f64,
-    min_ms: Option<f64>,
-    mean_ms: Option<f64>,
-    max_ms: Option<f64>,
-    deviation_ms: Option<f64>,
+    latency_min_ms: Option<f64>,
+    latency_mean_ms: Option<f64>,
+    latency_max_ms: Option<f64>,
+    latency_deviation_ms: Option<f64>,
 }
 
 pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
@@ -113,12 +113,12 @@ fn line(
     if args.json {
         let answer = end.as_ref().ok();
         let line = Line {
-            schema: "hailer/ping/1",
+            schema: "hailer/ping/2",
             target: &args.target,
             sequence,
             protocol: answer.map(|answer| answer.transcript.protocol.id),
             address: answer.map(|answer| answer.transcript.address.to_string()),
-            round_trip_ms: answer.map(|answer| ms(answer.latency)),
+            latency_ms: answer.map(|answer| ms(answer.latency)),
             error: end.as_ref().err().map(Error::kind),
         };
         writeln!(out, "{}", json::line(&line)?)?;
@@ -152,15 +152,15 @@ fn summary(out: &mut impl Write, args: &Ping, Tally { sent, times }: &Tally) -> 
     if args.json {
         let round = |number: f64| (number * 1e3).round() / 1e3;
         let summary = Summary {
-            schema: "hailer/ping-summary/1",
+            schema: "hailer/ping-summary/2",
             target: &args.target,
-            sent: *sent,
-            answered: times.len(),
+            requests: *sent,
+            replies: times.len(),
             loss_percent: round(loss),
-            min_ms: min,
-            mean_ms: min.map(|_| round(mean)),
-            max_ms: max,
-            deviation_ms: min.map(|_| round(deviation)),
+            latency_min_ms: min,
+            latency_mean_ms: min.map(|_| round(mean)),
+            latency_max_ms: max,
+            latency_deviation_ms: min.map(|_| round(deviation)),
         };
         writeln!(out, "{}", json::line(&summary)?)?;
         return Ok(());

@@ -135,12 +135,12 @@ mod tests {
                 let players: serde_json::Value = serde_json::from_str(cell("players")).unwrap();
                 assert_eq!(players[0]["name"], "a\nb, \"c\"[2Jd\n");
             } else {
-                assert_eq!(cell("error"), "silence");
+                assert_eq!(cell("error_kind"), "silence");
             }
         }
         assert_eq!(
-            lines(&["error"], &answer("x")),
-            "error\n\"\"\n",
+            lines(&["error_kind"], &answer("x")),
+            "error_kind\n\"\"\n",
             "an empty line would be no record"
         );
     }

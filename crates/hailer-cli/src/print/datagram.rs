@@ -216,19 +216,19 @@ pub(crate) fn json(
 ) -> serde_json::Value {
     use serde_json::{Value, json};
     json!({
-        "schema": "hailer/datagram/1",
+        "schema": "hailer/datagram/2",
         "protocol": found.map(|(info, _)| info.id),
         "message": found.map(|(_, explanation)| explanation.message),
-        "way": found.map(|(_, explanation)| way_name(explanation.direction)),
-        "sure": found.map(|(_, explanation)| explanation.is_certain),
-        "length": bytes.len(),
+        "direction": found.map(|(_, explanation)| way_name(explanation.direction)),
+        "is_certain": found.map(|(_, explanation)| explanation.is_certain),
+        "length_bytes": bytes.len(),
         "hex": digits(bytes, notes, "--").concat(),
         "fields": fields(notes),
         "deviations": notes.deviations().iter()
-            .map(|(deviation, at)| json!({"name": deviation.name, "at": at, "help": deviation.help}))
+            .map(|(deviation, at)| json!({"name": deviation.name, "offset": at, "help": deviation.help}))
             .collect::<Value>(),
         "error": found.and_then(|(_, explanation)| explanation.error)
-            .map(|error| json!({"field": error.field, "at": error.at, "message": error.to_string()})),
+            .map(|error| json!({"field": error.field, "offset": error.at, "message": error.to_string()})),
     })
 }
 

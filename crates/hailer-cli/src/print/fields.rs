@@ -87,7 +87,7 @@ pub(crate) enum Cell<'a> {
 
 /// All there are, in the order of a table's columns.
 #[rustfmt::skip]
-pub(crate) const FIELDS: [Field; 29] = [
+pub(crate) const FIELDS: [Field; 30] = [
     Field { name: "target", kind: Kind::Text, help: "The target as typed; of an address, protocol://address", get: |it| Cell::Foreign(it.target) },
     Field { name: "time", kind: Kind::Time, help: "When its end was known, UTC", get: |it| Cell::Time(micros(it.at)) },
     Field { name: "ok", kind: Kind::Flag, help: "Whether it answered", get: |it| Cell::Flag(it.result.is_ok()) },
@@ -95,9 +95,10 @@ pub(crate) const FIELDS: [Field; 29] = [
     Field { name: "address", kind: Kind::Text, help: "Address and port asked, IPv6 in brackets", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Address(transcript.address)) },
     Field { name: "ip", kind: Kind::Text, help: "Address asked", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Ip(transcript.address.ip())) },
     Field { name: "port", kind: Kind::Int, help: "Port asked", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.address.port().into())) },
-    Field { name: "round_trip_ms", kind: Kind::Number, help: "Shortest time between a request and its reply, milliseconds", get: |it| it.answer().map_or(Cell::Nothing, |answer| Cell::Milliseconds(milliseconds(answer.latency))) },
+    Field { name: "latency_ms", kind: Kind::Number, help: "Shortest time between a request and its reply, milliseconds", get: |it| it.answer().map_or(Cell::Nothing, |answer| Cell::Milliseconds(milliseconds(answer.latency))) },
     Field { name: "datagrams_sent", kind: Kind::Int, help: "Datagrams sent to it, repeated ones included", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.sent.into())) },
-    Field { name: "datagrams_heard", kind: Kind::Int, help: "Datagrams heard from it", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.received.into())) },
+    Field { name: "datagrams_received", kind: Kind::Int, help: "Datagrams received from it", get: |it| it.transcript().map_or(Cell::Nothing, |transcript| Cell::Int(transcript.received.into())) },
+    Field { name: "title", kind: Kind::Text, help: "Name of the server, else the first readable line of its MOTD", get: |it| it.status().and_then(Status::title).map_or(Cell::Nothing, Cell::Sentence) },
     Field { name: "name", kind: Kind::Text, help: "The server's name, without codes", get: |it| it.text(|status| status.name.as_ref()) },
     Field { name: "name_raw", kind: Kind::Text, help: "The server's name with its codes", get: |it| it.word(|status| status.name.as_ref().map(Text::raw)) },
     Field { name: "motd", kind: Kind::Text, help: "Message of the day, without codes", get: |it| it.text(|status| status.motd.as_ref()) },
@@ -111,11 +112,11 @@ pub(crate) const FIELDS: [Field; 29] = [
     Field { name: "players", kind: Kind::Players, help: "Who is on: names, and UUIDs where the protocol tells them", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Players(&status.players.list)) },
     Field { name: "roster", kind: Kind::Text, help: "What the list of players is: absent, refused, partial or whole", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Word(json::roster(status.players.roster))) },
     Field { name: "rules", kind: Kind::Rules, help: "Settings that the owner publishes", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Rules(&status.rules)) },
-    Field { name: "says_host", kind: Kind::Text, help: "The address that the server believes to have", get: |it| it.word(|status| status.address.as_ref()?.host.as_deref()) },
-    Field { name: "says_port", kind: Kind::Int, help: "The port that the server believes to have", get: |it| it.int(|status| status.address.as_ref()?.port.map(i64::from)) },
+    Field { name: "reported_host", kind: Kind::Text, help: "The address that the server believes to have", get: |it| it.word(|status| status.address.as_ref()?.host.as_deref()) },
+    Field { name: "reported_port", kind: Kind::Int, help: "The port that the server believes to have", get: |it| it.int(|status| status.address.as_ref()?.port.map(i64::from)) },
     Field { name: "extra", kind: Kind::Json, help: "What only this protocol says", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Json(&status.extra)) },
     Field { name: "deviations", kind: Kind::Words, help: "Accepted deviations from the protocol", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Words(&status.deviations)) },
-    Field { name: "error", kind: Kind::Text, help: "Why there is no answer, as a word; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind())) },
+    Field { name: "error_kind", kind: Kind::Text, help: "Why there is no answer, as a word; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind())) },
     Field { name: "error_message", kind: Kind::Text, help: "The same for people; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Sentence(error.to_string())) },
 ];
 
@@ -124,8 +125,8 @@ pub(crate) const USUAL: &[&str] = &[
     "target",
     "protocol",
     "address",
-    "round_trip_ms",
-    "name",
+    "latency_ms",
+    "title",
     "motd",
     "game",
     "mode",

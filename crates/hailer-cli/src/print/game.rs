@@ -40,7 +40,7 @@ pub(crate) struct Show {
 #[derive(Serialize)]
 struct Line<'a> {
     schema: &'static str,
-    at: f64,
+    at_s: f64,
     #[serde(flatten)]
     event: &'a ClientEvent,
 }
@@ -52,14 +52,14 @@ struct Summary<'a> {
     address: Option<String>,
     name: &'a str,
     build: &'static str,
-    joined_at: Option<f64>,
-    encrypted: bool,
+    joined_at_s: Option<f64>,
+    is_encrypted: bool,
     end: &'static str,
     message: Option<String>,
     try_builds: Vec<&'static str>,
-    seconds: f64,
-    first_column_at: Option<f64>,
-    surrounded_at: Option<f64>,
+    duration_s: f64,
+    first_column_at_s: Option<f64>,
+    surrounded_at_s: Option<f64>,
     columns: usize,
     columns_received: u64,
     columns_unloaded: u64,
@@ -68,8 +68,8 @@ struct Summary<'a> {
     health: Option<i16>,
     food: Option<i16>,
     players: Vec<&'a str>,
-    bytes_in: u64,
-    bytes_out: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
     packets: Vec<Packets>,
     warnings: &'a [String],
     warning_count: u64,
@@ -79,7 +79,7 @@ struct Summary<'a> {
 #[derive(Serialize)]
 struct Packets {
     name: &'static str,
-    way: &'static str,
+    direction: &'static str,
     packets: u64,
     bytes: u64,
 }
@@ -117,8 +117,8 @@ impl Show {
                 out,
                 "{}",
                 json::line(&Line {
-                    schema: "hailer/join/1",
-                    at: seconds(at),
+                    schema: "hailer/join/2",
+                    at_s: seconds(at),
                     event
                 })?
             )?;
@@ -162,13 +162,13 @@ impl Show {
             None
         };
         Summary {
-            schema: "hailer/join-summary/1",
+            schema: "hailer/join-summary/2",
             target: &self.target,
             address: session.map(|session| session.address().to_string()),
             name: &self.name,
             build: self.build.name(),
-            joined_at: session.and_then(JoinSession::joined).map(seconds),
-            encrypted: client.is_some_and(|client| client.is_encrypted()),
+            joined_at_s: session.and_then(JoinSession::joined).map(seconds),
+            is_encrypted: client.is_some_and(|client| client.is_encrypted()),
             end: error.map_or("left", JoinError::kind),
             message: error.map(|error| printable(&error.to_string())),
             try_builds: error.map_or(Vec::new(), |error| {
@@ -178,9 +178,9 @@ impl Show {
                     .map(|build| build.name())
                     .collect()
             }),
-            seconds: seconds(self.ended),
-            first_column_at: self.first_column.map(seconds),
-            surrounded_at: self.surrounded.map(seconds),
+            duration_s: seconds(self.ended),
+            first_column_at_s: self.first_column.map(seconds),
+            surrounded_at_s: self.surrounded.map(seconds),
             columns: game.map_or(0, |game| game.world().len()),
             columns_received: game.map_or(0, GameState::columns_received),
             columns_unloaded: game.map_or(0, GameState::columns_unloaded),
@@ -189,8 +189,8 @@ impl Show {
             health: me.map(|me| me.health),
             food: me.map(|me| me.food),
             players: self.seen.iter().map(String::as_str).collect(),
-            bytes_in: total(PacketDirection::ToClient),
-            bytes_out: total(PacketDirection::ToServer),
+            bytes_received: total(PacketDirection::ToClient),
+            bytes_sent: total(PacketDirection::ToServer),
             packets: session.map_or(Vec::new(), packets),
             warnings: game.map_or(&[], |game| &game.warnings),
             warning_count: game.map_or(0, |game| game.warned),
@@ -259,7 +259,7 @@ impl Show {
         )?;
         let header = [
             ("packet", Fit::Whole),
-            ("way", Fit::Whole),
+            ("direction", Fit::Whole),
             ("packets", Fit::Number),
             ("bytes", Fit::Number),
         ];
@@ -268,7 +268,7 @@ impl Show {
             .map(|row| {
                 vec![
                     row.name.into(),
-                    row.way.into(),
+                    row.direction.into(),
                     row.packets.to_string(),
                     row.bytes.to_string(),
                 ]
@@ -303,7 +303,7 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
         })
         .map(|(way, (name, count))| Packets {
             name,
-            way,
+            direction: way,
             packets: count.packets,
             bytes: count.bytes,
         })

@@ -4,7 +4,7 @@ use super::fields::{Cell, Field, Record};
 use hailer::report::{AnswerLine, json};
 use std::io::Write;
 
-/// The line of `schema/answer-v1.json`.
+/// The line of `schema/answer-v2.json`.
 pub(crate) fn whole(out: &mut Vec<u8>, record: &Record<'_>) {
     match record.result {
         Ok(answer) => AnswerLine::answered(record.target, answer),

@@ -123,7 +123,7 @@ impl Shown<'_> {
                 value["explained"] = datagram::fields(&notes);
             }
             value["error"] =
-                json!({"field": error.field, "at": error.at, "message": broken.to_string()});
+                json!({"field": error.field, "offset": error.at, "message": broken.to_string()});
             return writeln!(out, "{}", json::line(&value)?);
         }
         self.heading(out, broken.id, broken.packet)?;
@@ -132,13 +132,13 @@ impl Shown<'_> {
 
     fn json(&self, id: u8, name: Option<&str>) -> Value {
         let mut value = json!({
-            "schema": "hailer/packet/1",
-            "way": way_name(self.way),
+            "schema": "hailer/packet/2",
+            "direction": way_name(self.way),
             "build": self.build.name(),
             "id": id,
             "packet": name,
             "offset": self.offset,
-            "length": self.bytes.len(),
+            "length_bytes": self.bytes.len(),
         });
         if !self.place.is_empty() {
             value["place"] = self.place.into();
@@ -147,7 +147,7 @@ impl Shown<'_> {
             value["connection"] = connection.into();
         }
         if let Some(time) = self.time {
-            value["time"] = time.into();
+            value["at_s"] = time.into();
         }
         value
     }
@@ -208,10 +208,10 @@ impl Summary {
     pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
         if json {
             let rows = self.0.iter().map(|((id, name, way), Sums { packets, bytes, odd })| {
-                json!({"id": id, "packet": name, "way": way, "packets": packets, "bytes": bytes, "odd": odd})
+                json!({"id": id, "packet": name, "direction": way, "packets": packets, "bytes": bytes, "noncanonical": odd})
             });
             let value =
-                json!({"schema": "hailer/packet-summary/1", "rows": rows.collect::<Value>()});
+                json!({"schema": "hailer/packet-summary/2", "rows": rows.collect::<Value>()});
             return writeln!(out, "{}", json::line(&value)?);
         }
         for (

@@ -341,7 +341,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(rows[1]["error"], "silence");
+        assert_eq!(rows[1]["error_kind"], "silence");
         let mut empty = Vec::new();
         assert_eq!(write(&b""[..], &fields, &mut empty).unwrap(), 0);
         assert_eq!(

@@ -101,7 +101,7 @@ fn the_first_bad_byte_is_pointed_at() {
     );
     let said = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
     assert_eq!(
-        (&said[0]["error"]["field"], &said[0]["error"]["at"]),
+        (&said[0]["error"]["field"], &said[0]["error"]["offset"]),
         (&"session id".into(), &3.into())
     );
     let said = run(["decode", "deadbeef"]).ends_with(1);
@@ -126,7 +126,7 @@ fn protocol_and_way_can_be_said() {
     .ends_with(0)
     .json();
     assert_eq!(
-        (&said[0]["protocol"], &said[0]["way"]),
+        (&said[0]["protocol"], &said[0]["direction"]),
         (&"minecraft-query".into(), &"reply".into())
     );
     run(["decode", "--protocol", "ugp", "fefd0900000001"]).ends_with(1);
@@ -207,7 +207,7 @@ fn standard_input_holds_a_datagram_a_line_or_a_dump() {
                 (datagrams.len(), &datagrams[0]["message"]),
                 (1, &"full stat reply".into())
             );
-            assert_eq!(datagrams[0]["length"], stat.len());
+            assert_eq!(datagrams[0]["length_bytes"], stat.len());
         }
     }
 }
@@ -331,7 +331,7 @@ fn fragments_are_put_together() {
         let said = decode(capture.pcap(true, false), &["--json"]).ends_with(0);
         let found = said.json();
         assert_eq!(
-            (found.len(), &found[0]["length"], &found[0]["message"]),
+            (found.len(), &found[0]["length_bytes"], &found[0]["message"]),
             (1, &stat.len().into(), &"full stat reply".into())
         );
         let named = |field: &&serde_json::Value| {

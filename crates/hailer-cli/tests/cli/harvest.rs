@@ -111,16 +111,16 @@ fn sweep(
     let counts = &summary["counts"];
     assert_eq!(
         (&summary["end"], &counts["answered"]),
-        (&"done".into(), &lines.into()),
+        (&"finished".into(), &lines.into()),
         "{summary}"
     );
     assert_eq!(
-        counts["asked"],
-        lines + counts["silent"].as_u64().unwrap(),
+        counts["probes"],
+        lines + counts["timed_out"].as_u64().unwrap(),
         "{summary}"
     );
     assert!(
-        [&counts["resent"], &counts["duplicates"]]
+        [&counts["datagrams_resent"], &counts["duplicate_datagrams"]]
             .iter()
             .all(|count| count.as_u64() > Some(0)),
         "{summary}"
@@ -130,7 +130,7 @@ fn sweep(
         "{partial} of {lines} without players"
     );
     println!("{summary}, {partial} without players");
-    counts["asked"].as_u64().unwrap()
+    counts["probes"].as_u64().unwrap()
 }
 
 #[test]

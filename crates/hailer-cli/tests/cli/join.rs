@@ -353,7 +353,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         ];
         let flags = [&["--json", "--for", "400ms", "--say", "hello"], &files[..]].concat();
         let lines = check(
-            "join-v1.json",
+            "join-v2.json",
             &run(join(&server, build, &flags)).ends_with(0),
         );
         let events: Vec<_> = lines
@@ -375,7 +375,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
             (&"left".into(), &49.into(), &build.name().into())
         );
         assert_eq!(summary["players"], serde_json::json!(["Ann", "Ann[2J"]));
-        assert_eq!(summary["encrypted"], build >= Build::W17a);
+        assert_eq!(summary["is_encrypted"], build >= Build::W17a);
         assert_eq!(summary["warning_count"], 1);
         let heard = server.heard();
         assert_eq!(said(&heard), ["hello"], "{build}");
@@ -410,7 +410,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .filter(|row| row["way"] == way);
+                .filter(|row| row["direction"] == way);
             rows.map(|row| row["packets"].as_u64().unwrap()).sum()
         };
         assert_eq!(of("to-server") + of("to-client"), entries.len() as u64);
@@ -570,7 +570,7 @@ fn refusals_say_what_to_do() {
         );
         let server = Server::start(build, game);
         let said = run(join(&server, build, &["--timeout", "300ms", "--json"])).ends_with(1);
-        let lines = check("join-v1.json", &said);
+        let lines = check("join-v2.json", &said);
         let summary = lines.last().unwrap();
         assert_eq!((&summary["end"], said.err.as_str()), (&kind.into(), ""));
         assert_eq!(
@@ -593,7 +593,7 @@ fn refusals_say_what_to_do() {
     assert!(!record.exists());
     assert_eq!(
         check(
-            "join-v1.json",
+            "join-v2.json",
             &run(["join", &nobody, "--json"]).ends_with(1)
         )[0]["end"],
         "connect"
@@ -636,7 +636,7 @@ fn names_are_followed_through_their_srv_records() {
         "--json",
     ])
     .ends_with(1);
-    assert_eq!(check("join-v1.json", &said)[0]["end"], "name-not-found");
+    assert_eq!(check("join-v2.json", &said)[0]["end"], "name-not-found");
 }
 
 #[test]

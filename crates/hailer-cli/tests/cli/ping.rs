@@ -96,8 +96,8 @@ fn json_has_the_same() {
     );
     assert_eq!(
         (
-            &lines[2]["sent"],
-            &lines[2]["answered"],
+            &lines[2]["requests"],
+            &lines[2]["replies"],
             &lines[2]["loss_percent"]
         ),
         (&2.into(), &2.into(), &0.0.into())
@@ -113,7 +113,7 @@ fn json_has_the_same() {
         (&lines[0]["error"], &lines[1]["loss_percent"]),
         (&"silence".into(), &100.0.into())
     );
-    assert!(lines[1]["min_ms"].is_null() && lines[1]["mean_ms"].is_null());
+    assert!(lines[1]["latency_min_ms"].is_null() && lines[1]["latency_mean_ms"].is_null());
 }
 
 #[test]

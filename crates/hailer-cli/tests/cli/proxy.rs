@@ -283,7 +283,7 @@ fn packets_are_json_for_programs() {
         .count();
     assert_eq!(lines, 6, "{out}");
     let schema = std::fs::read_to_string(format!(
-        "{}/../../schema/packet-v1.json",
+        "{}/../../schema/packet-v2.json",
         env!("CARGO_MANIFEST_DIR")
     ))
     .unwrap();
@@ -291,7 +291,9 @@ fn packets_are_json_for_programs() {
     for line in out.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(
-            validator.is_valid(&line) && line["way"] == "to-server" && line["connection"] == 1,
+            validator.is_valid(&line)
+                && line["direction"] == "to-server"
+                && line["connection"] == 1,
             "{line}"
         );
     }

@@ -282,7 +282,7 @@ fn json_is_a_line_for_each_answer() {
             (&3.into(), &64.into())
         );
         assert_eq!(status["players"]["list"].as_array().unwrap().len(), 3);
-        assert!(line["round_trip_ms"].as_f64().unwrap() > 0.0);
+        assert!(line["latency_ms"].as_f64().unwrap() > 0.0);
     }
     let failed = &lines[lines.len() - 1];
     assert_eq!(
@@ -903,7 +903,7 @@ fn a_stream_is_shown_like_any_other() {
         (1, &"minecraft-12w".into())
     );
     assert_eq!(
-        (&said[0]["datagrams_sent"], &said[0]["datagrams_heard"]),
+        (&said[0]["datagrams_sent"], &said[0]["datagrams_received"]),
         (&1.into(), &1.into())
     );
 

@@ -65,14 +65,14 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
     }
     for name in [
         "alert-v1.json",
-        "answer-v1.json",
-        "ping-v1.json",
-        "datagram-v1.json",
-        "join-v1.json",
-        "packet-v1.json",
-        "packet-summary-v1.json",
+        "answer-v2.json",
+        "ping-v2.json",
+        "datagram-v2.json",
+        "join-v2.json",
+        "packet-v2.json",
+        "packet-summary-v2.json",
         "serve-status-v1.json",
-        "sweep-summary-v1.json",
+        "sweep-summary-v2.json",
     ] {
         let schema = schema(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
@@ -114,7 +114,7 @@ fn answers_are_as_the_schema_says() {
             .chain(flags)
             .copied()
             .chain(targets.iter().map(String::as_str));
-        let answers = check("answer-v1.json", &run(args).ends_with(0));
+        let answers = check("answer-v2.json", &run(args).ends_with(0));
         let protocols: BTreeSet<_> = answers
             .iter()
             .map(|answer| answer["protocol"].as_str().unwrap())
@@ -162,21 +162,21 @@ fn sweeps_are_as_the_schemas_say() {
         &serve.address(),
     ];
     let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
-    let lines = check("answer-v1.json", &said);
+    let lines = check("answer-v2.json", &said);
     let answers = lines.iter().filter(|line| line["ok"] == true).count();
     assert_eq!((lines.len(), answers), (6, 3), "{lines:#?}");
     said.out = std::fs::read_to_string(&summary).unwrap();
-    let summary = &check("sweep-summary-v1.json", &said)[0];
+    let summary = &check("sweep-summary-v2.json", &said)[0];
     assert_eq!(
-        (&summary["end"], &summary["questions"]),
-        (&"done".into(), &6.into())
+        (&summary["end"], &summary["probes"]),
+        (&"finished".into(), &6.into())
     );
     assert_eq!(summary["counts"]["answered"], 3);
     let said = run(["sweep", "--json", "--failed"]
         .iter()
         .chain(&shared[..5])
         .chain(&["nobody.example.test", "--name-server", "127.0.0.1:9"]));
-    check("answer-v1.json", &said.ends_with(1));
+    check("answer-v2.json", &said.ends_with(1));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn failures_are_as_the_schema_says() {
         &server,
     ];
     let said = run(args.into_iter().chain(targets.iter().map(String::as_str))).ends_with(1);
-    let failures = check("answer-v1.json", &said);
+    let failures = check("answer-v2.json", &said);
     let kinds: Vec<_> = failures
         .iter()
         .map(|failure| failure["error"]["kind"].as_str().unwrap())
@@ -232,7 +232,12 @@ fn failures_are_as_the_schema_says() {
     {
         let it_came_to_asking =
             !["name-not-found", "lookup"].contains(&failure["error"]["kind"].as_str().unwrap());
-        for member in ["protocol", "address", "datagrams_sent", "datagrams_heard"] {
+        for member in [
+            "protocol",
+            "address",
+            "datagrams_sent",
+            "datagrams_received",
+        ] {
             assert_eq!(
                 failure[member].is_null(),
                 !it_came_to_asking,
@@ -240,7 +245,7 @@ fn failures_are_as_the_schema_says() {
             );
         }
         if let Some(heard) = heard {
-            assert_eq!(failure["datagrams_heard"], heard, "{failure:#}");
+            assert_eq!(failure["datagrams_received"], heard, "{failure:#}");
         }
     }
     assert_eq!(failures[6]["address"], malformed.address.to_string());
@@ -253,7 +258,7 @@ fn failures_are_as_the_schema_says() {
     for id in ids() {
         let target = format!("{id}://{}", silent.address);
         check(
-            "answer-v1.json",
+            "answer-v2.json",
             &run([
                 "query",
                 "--json",
@@ -275,7 +280,7 @@ fn deviating_answers_are_as_the_schema_says() {
     let server = Server::script(move |request| vec![minecraft(request, full)]);
     let target = format!("minecraft-query://{}", server.address);
     let answers = check(
-        "answer-v1.json",
+        "answer-v2.json",
         &run(["query", "--json", "--basic", &target]).ends_with(0),
     );
     assert!(
@@ -286,7 +291,7 @@ fn deviating_answers_are_as_the_schema_says() {
             .any(|name| name == "full-for-basic")
     );
     check(
-        "answer-v1.json",
+        "answer-v2.json",
         &run(["query", "--json", "--strict", &target]).ends_with(1),
     );
 }
@@ -300,14 +305,14 @@ fn pings_are_as_the_schema_says() {
         .chain([serve.address()])
     {
         check(
-            "ping-v1.json",
+            "ping-v2.json",
             &run(["ping", "--json", "-c", "2", "-i", "100ms", &target]).ends_with(0),
         );
     }
     let silent = Server::silent();
     for target in [silent.address.to_string(), closed().to_string()] {
         check(
-            "ping-v1.json",
+            "ping-v2.json",
             &run(["ping", "--json", "-c", "1", "--timeout", "50ms", &target]).ends_with(1),
         );
     }
@@ -334,7 +339,7 @@ fn explanations_are_as_the_schema_says() {
             }
         }
         let explained = check(
-            "datagram-v1.json",
+            "datagram-v2.json",
             &run_with(["decode", "--json"], lines.as_bytes()).ends_with(0),
         );
         assert!(
@@ -353,7 +358,7 @@ fn explanations_are_as_the_schema_says() {
         "deadbeef",
         "09",
     ] {
-        check("datagram-v1.json", &run(["decode", "--json", hex]));
+        check("datagram-v2.json", &run(["decode", "--json", hex]));
     }
     // A OneQuery query with an auth token, "s3cret".
     let query = format!(
@@ -361,7 +366,7 @@ fn explanations_are_as_the_schema_says() {
         "07".repeat(32)
     );
     let said = check(
-        "datagram-v1.json",
+        "datagram-v2.json",
         &run(["decode", "--json", &query]).ends_with(0),
     );
     assert!(
@@ -374,5 +379,5 @@ fn explanations_are_as_the_schema_says() {
         .udp(b"hello");
     let file = Temporary::file("capture.pcap", capture.pcap(true, false));
     let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);
-    assert_eq!(check("datagram-v1.json", &said).len(), 2);
+    assert_eq!(check("datagram-v2.json", &said).len(), 2);
 }

@@ -37,7 +37,10 @@ fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
     } else {
         "to-client"
     };
-    let lines = said.json().into_iter().filter(|line| line["way"] == way);
+    let lines = said
+        .json()
+        .into_iter()
+        .filter(|line| line["direction"] == way);
     lines
         .map(|line| line["hex"].as_str().unwrap().to_owned())
         .collect()
@@ -174,9 +177,9 @@ fn recordings_are_shown_a_line_a_packet() {
         );
         let said = decode(&file, &["--json", "--hex"]).ends_with(0);
         shows(&said, &session, build.name());
-        check("packet-v1.json", &said);
+        check("packet-v2.json", &said);
         check(
-            "packet-v1.json",
+            "packet-v2.json",
             &decode(&file, &["--json", "--long", "--only", "Handshake,Login"]).ends_with(0),
         );
     }
@@ -232,7 +235,7 @@ fn a_summary_counts() {
     let session = Session::new(Build::LATEST, false, 300, 3);
     let file = recording(&session);
     let said = decode(&file, &["--summary", "--json"]).ends_with(0);
-    let summary = check("packet-summary-v1.json", &said);
+    let summary = check("packet-summary-v2.json", &said);
     let sum = |key: &str| {
         summary[0]["rows"]
             .as_array()
@@ -293,7 +296,7 @@ fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
             said.out
         );
         check(
-            "packet-v1.json",
+            "packet-v2.json",
             &decode(format!("{head}{line}\n"), &["--json", "--long"]).ends_with(1),
         );
     }
@@ -325,7 +328,7 @@ fn streams_are_read_with_their_secret() {
             .ends_with(0);
             let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
             assert_eq!(shown(&said, way), expected, "{build} {way}");
-            check("packet-v1.json", &said);
+            check("packet-v2.json", &said);
         }
         let (one, two) = (
             Temporary::file("s", session.stream(PacketDirection::ToServer)),
@@ -536,7 +539,7 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
         assert_eq!(
             said.json()
                 .iter()
-                .filter(|line| line["schema"] == "hailer/datagram/1")
+                .filter(|line| line["schema"] == "hailer/datagram/2")
                 .count(),
             1
         );

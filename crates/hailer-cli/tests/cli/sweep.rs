@@ -108,7 +108,7 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
         "-o",
         output.text(),
         "--fields",
-        "target,error",
+        "target,error_kind",
         "--summary",
         summary.text(),
     ]);
@@ -128,30 +128,30 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
     }
     run(&fresh).fails_as_usage("--resume continues it, --force begins again");
     run(sweep(&["-o", output.text(), "--resume"]))
-        .fails_as_usage("is of other output, csv of target,error");
+        .fails_as_usage("is of other output, csv of target,error_kind");
     run([&fresh[..], &["--resume", "--basic"]].concat())
-        .fails_as_usage("this would be csv of target,error with failures of short");
+        .fails_as_usage("this would be csv of target,error_kind with failures of short");
     let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
     run(resumed).ends_with(2);
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
     let text = fs::read_to_string(&output).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.remove(0), "target,error");
+    assert_eq!(lines.remove(0), "target,error_kind");
     assert_eq!(lines.len(), TARGETS, "{}", lines.len());
     lines.sort_unstable();
     lines.dedup();
     assert_eq!(lines.len(), TARGETS);
     let summary: Value = serde_json::from_str(&fs::read_to_string(&summary).unwrap()).unwrap();
-    assert_eq!(summary["end"], "done");
+    assert_eq!(summary["end"], "finished");
     let counts = &summary["counts"];
-    assert_eq!(counts["asked"], TARGETS, "{summary}");
+    assert_eq!(counts["probes"], TARGETS, "{summary}");
     assert_eq!(
-        counts["silent"].as_u64().unwrap() + counts["closed"].as_u64().unwrap(),
+        counts["timed_out"].as_u64().unwrap() + counts["port_closed"].as_u64().unwrap(),
         TARGETS as u64
     );
     // Sent again is what nobody knew to have arrived, and that is little.
     assert!(
-        (4_096..4_700).contains(&counts["sent"].as_u64().unwrap()),
+        (4_096..4_700).contains(&counts["datagrams_sent"].as_u64().unwrap()),
         "{summary}"
     );
 }
@@ -161,7 +161,7 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
 fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let output = Temporary::path("killed.parquet");
-    let fresh = sweep(&["-o", output.text(), "--fields", "target,time,error"]);
+    let fresh = sweep(&["-o", output.text(), "--fields", "target,time,error_kind"]);
     assert_eq!(
         stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
         None

@@ -26,6 +26,7 @@ pub enum ClientEvent {
         /// GameState mode.
         mode: ReportedMode,
         /// Whether death is final.
+        #[serde(rename = "is_hardcore")]
         hardcore: bool,
         /// -1 Nether, 0 overworld, 1 End.
         dimension: i32,
@@ -44,6 +45,7 @@ pub enum ClientEvent {
         /// The name.
         name: String,
         /// Milliseconds.
+        #[serde(rename = "latency_ms")]
         ping: i16,
     },
     /// A name has left the list of players.
@@ -104,6 +106,7 @@ pub enum ClientEvent {
     /// Rain or snow begins or ends.
     Weather {
         /// Whether it rains.
+        #[serde(rename = "is_raining")]
         raining: bool,
     },
     /// The first column of blocks is here.

@@ -144,12 +144,14 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
         address(out, it);
         out.push(b'"');
     });
-    out.extend_from_slice(b",\"round_trip_ms\":");
-    maybe(out, line.round_trip_ms, milliseconds);
+    out.extend_from_slice(b",\"latency_ms\":");
+    maybe(out, line.latency_ms, milliseconds);
+    out.extend_from_slice(b",\"title\":");
+    maybe(out, line.title.as_deref(), string);
     out.extend_from_slice(b",\"datagrams_sent\":");
     maybe(out, line.datagrams_sent, int::<u32>);
-    out.extend_from_slice(b",\"datagrams_heard\":");
-    maybe(out, line.datagrams_heard, int::<u32>);
+    out.extend_from_slice(b",\"datagrams_received\":");
+    maybe(out, line.datagrams_received, int::<u32>);
     out.extend_from_slice(b",\"status\":");
     maybe(out, line.status, status);
     out.extend_from_slice(b",\"error\":");

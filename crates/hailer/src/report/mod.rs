@@ -1,4 +1,4 @@
-//! One answer, or one failure, as programs read it: the JSON of `schema/answer-v1.json`.
+//! One answer, or one failure, as programs read it: the JSON of `schema/answer-v2.json`.
 
 pub mod json;
 
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Name and version of the schema. A new version only when a program written for the old one would break.
-pub const SCHEMA: &str = "hailer/answer/1";
+pub const SCHEMA: &str = "hailer/answer/2";
 
 /// What came of asking one target.
 #[derive(Serialize)]
@@ -21,9 +21,10 @@ pub struct AnswerLine<'a> {
     ok: bool,
     protocol: Option<&'static str>,
     address: Option<SocketAddr>,
-    round_trip_ms: Option<f64>,
+    latency_ms: Option<f64>,
+    title: Option<String>,
     datagrams_sent: Option<u32>,
-    datagrams_heard: Option<u32>,
+    datagrams_received: Option<u32>,
     status: Option<&'a Status>,
     error: Option<Failed>,
 }
@@ -45,11 +46,12 @@ pub fn milliseconds(time: Duration) -> f64 {
 impl<'a> AnswerLine<'a> {
     /// An answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
-        let round_trip_ms = milliseconds(answer.latency);
+        let latency_ms = milliseconds(answer.latency);
         let line = Self {
             ok: true,
             status: Some(&answer.status),
-            round_trip_ms: Some(round_trip_ms),
+            latency_ms: Some(latency_ms),
+            title: answer.status.title(),
             ..Self::empty(target)
         };
         line.transcript(&answer.transcript)
@@ -89,9 +91,10 @@ impl<'a> AnswerLine<'a> {
             ok: false,
             protocol: None,
             address: None,
-            round_trip_ms: None,
+            latency_ms: None,
+            title: None,
             datagrams_sent: None,
-            datagrams_heard: None,
+            datagrams_received: None,
             status: None,
             error: None,
         }
@@ -102,7 +105,7 @@ impl<'a> AnswerLine<'a> {
             protocol: Some(transcript.protocol.id),
             address: Some(transcript.address),
             datagrams_sent: Some(transcript.sent),
-            datagrams_heard: Some(transcript.received),
+            datagrams_received: Some(transcript.received),
             ..self
         }
     }

@@ -1,4 +1,4 @@
-//! A status from JSON: the `status` object of `schema/answer-v1.json`, as far as it can be read back.
+//! A status from JSON: the `status` object of `schema/answer-v2.json`, as far as it can be read back.
 //!
 //! ```json
 //! { "motd": "Hello", "players": { "max": 20, "list": ["Alice", { "name": "Bob", "uuid": "…" }] } }
@@ -687,7 +687,7 @@ mod tests {
             read(r#"{ "players": null, "extra": null, "rules": null, "address": null }"#),
             Ok(Status::default())
         );
-        let line = r#"{ "schema": "hailer/answer/1", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
+        let line = r#"{ "schema": "hailer/answer/2", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
         assert_eq!(read(line).unwrap().map.as_deref(), Some("m"));
     }
 
@@ -737,7 +737,7 @@ mod tests {
                 "2: invalid type: integer `3`, expected an object, or a list of players",
             ),
             (
-                "{\"schema\": \"hailer/answer/1\", \"status\": null}",
+                "{\"schema\": \"hailer/answer/2\", \"status\": null}",
                 "1: an answer without a status",
             ),
             ("{\"a\u{1b}[2J\u{202e}\": 1}", "1: "),

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Name and version.
-const SCHEMA: &str = "hailer/sweep-checkpoint/1";
+const SCHEMA: &str = "hailer/sweep-checkpoint/2";
 
 /// How far a sweep came.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,12 +44,12 @@ struct File {
     schema: String,
     #[serde(flatten)]
     kind: Sweep,
-    length: Option<u64>,
+    length_bytes: Option<u64>,
     next: u64,
     /// Each as its distance from the one before.
     unfinished: Vec<u64>,
     counts: Value,
-    seconds: f64,
+    duration_s: f64,
 }
 
 impl Checkpoint {
@@ -63,11 +63,11 @@ impl Checkpoint {
         let file = File {
             schema: SCHEMA.into(),
             kind: self.kind.clone(),
-            length: self.length,
+            length_bytes: self.length,
             next: self.position.next,
             unfinished: distances.collect(),
             counts: serde_json::to_value(tally::Members(&self.counts))?,
-            seconds: self.seconds,
+            duration_s: self.seconds,
         };
         let mut json = serde_json::to_vec(&file)?;
         json.push(b'\n');
@@ -89,15 +89,15 @@ impl Checkpoint {
                     .filter(|index| *index < file.next)?,
             );
         }
-        (file.schema == SCHEMA && file.seconds >= 0.0).then(|| Self {
+        (file.schema == SCHEMA && file.duration_s >= 0.0).then(|| Self {
             kind: file.kind,
-            length: file.length,
+            length: file.length_bytes,
             position: Position {
                 next: file.next,
                 unfinished,
             },
             counts: tally::from_json(&file.counts),
-            seconds: file.seconds,
+            seconds: file.duration_s,
         })
     }
 
@@ -187,8 +187,8 @@ mod tests {
         #[test]
         fn what_is_damaged_is_refused(next: u64, distances in proptest::collection::vec(any::<u64>(), 0..4)) {
             let json = serde_json::json!({
-                "schema": SCHEMA, "targets": "", "output": "", "length": null, "next": next, "unfinished": distances,
-                "counts": {}, "seconds": 0.0,
+                "schema": SCHEMA, "targets": "", "output": "", "length_bytes": null, "next": next, "unfinished": distances,
+                "counts": {}, "duration_s": 0.0,
             });
             if let Some(checkpoint) = Checkpoint::from_json(json.to_string().as_bytes()) {
                 let Position { next, unfinished } = checkpoint.position;

@@ -31,7 +31,7 @@ use std::time::Duration;
 use stop::{Cause, Stop};
 
 /// Name and version of the summary.
-const SUMMARY: &str = "hailer/sweep-summary/1";
+const SUMMARY: &str = "hailer/sweep-summary/2";
 
 pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if matches!(args.writing.fields.as_slice(), [word] if ["list", "help"].contains(&word.as_str()))
@@ -276,13 +276,13 @@ fn remove(path: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-/// What happened, for programs: `schema/sweep-summary-v1.json`.
+/// What happened, for programs: `schema/sweep-summary-v2.json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     schema: &'static str,
     end: &'static str,
-    seconds: f64,
-    questions: Option<u64>,
+    duration_s: f64,
+    probes: Option<u64>,
     counts: tally::Members<'a>,
     skipped: Omitted,
 }
@@ -303,9 +303,9 @@ fn write_summary(
     skipped: &Skipped,
 ) -> anyhow::Result<()> {
     let end = match cause {
-        None => "done",
+        None => "finished",
         Some(Cause::Signal) => "signal",
-        Some(Cause::Time) => "time",
+        Some(Cause::Time) => "time-limit",
     };
     let Skipped {
         duplicates,
@@ -315,8 +315,8 @@ fn write_summary(
     let summary = serde_json::to_string(&Summary {
         schema: SUMMARY,
         end,
-        seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
-        questions: total,
+        duration_s: (took.as_secs_f64() * 1e3).round() / 1e3,
+        probes: total,
         counts: tally::Members(sum),
         skipped: Omitted {
             duplicates,

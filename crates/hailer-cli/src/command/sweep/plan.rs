@@ -49,7 +49,7 @@ impl Choice {
             _ if !writing.fields.is_empty() => Some(named(&writing.fields)?),
             Format::Ndjson => None,
             Format::Csv => {
-                let failed: &[&str] = if writing.failed { &["error"] } else { &[] };
+                let failed: &[&str] = if writing.failed { &["error_kind"] } else { &[] };
                 Some(named(&[fields::USUAL, failed].concat())?)
             }
             #[cfg(feature = "parquet")]

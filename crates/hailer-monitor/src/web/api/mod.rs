@@ -238,7 +238,7 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>(
         .route("/metrics", get(metrics::show))
         .route("/healthz", get(health::show))
         .route("/openapi.json", get(openapi::document))
-        .route("/schema/answer-v1.json", get(openapi::answer_schema))
+        .route("/schema/answer-v2.json", get(openapi::answer_schema))
         .method_not_allowed_fallback(|| async { Problem::method() })
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(Extension(open))

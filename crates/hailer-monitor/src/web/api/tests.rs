@@ -276,7 +276,7 @@ impl Contract {
         let answer: Value = serde_json::from_str(openapi::ANSWER).unwrap();
         let registry = Registry::new()
             .add(format!("{AT}/openapi.json"), document.clone())
-            .and_then(|registry| registry.add(format!("{AT}/schema/answer-v1.json"), answer))
+            .and_then(|registry| registry.add(format!("{AT}/schema/answer-v2.json"), answer))
             .and_then(|registry| registry.prepare())
             .unwrap();
         Self {
@@ -336,8 +336,8 @@ impl Contract {
             .to_string()
             .replace("\"#/", &format!("\"{AT}/openapi.json#/"));
         let schema = schema.replace(
-            "\"schema/answer-v1.json\"",
-            &format!("\"{AT}/schema/answer-v1.json\""),
+            "\"schema/answer-v2.json\"",
+            &format!("\"{AT}/schema/answer-v2.json\""),
         );
         let schema: Value = serde_json::from_str(&schema).unwrap();
         let validator = jsonschema::options()
@@ -582,7 +582,7 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     assert_eq!(lobby["answer"]["status"]["players"]["online"], 1);
     let said = contract.get(router, "/api/v1/servers/lobby/answer").await;
     let kept = monitor.live.named("lobby").unwrap().last_status.unwrap();
-    assert_eq!(said.json()["schema"], "hailer/answer/1");
+    assert_eq!(said.json()["schema"], "hailer/answer/2");
     assert_eq!(
         said.json()["target"],
         serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]

@@ -52,7 +52,7 @@ pub(crate) struct Entry {
 }
 
 impl Details {
-    /// Reads an answer in the form of `schema/answer-v1.json`.
+    /// Reads an answer in the form of `schema/answer-v2.json`.
     pub(crate) fn of(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Self {
         let answer: Value = serde_json::from_slice(&said.answer).unwrap_or_default();
         let status = &answer["status"];
