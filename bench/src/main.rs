@@ -15,8 +15,7 @@ mod measure;
 #[cfg(target_os = "linux")]
 mod monitor;
 #[cfg(target_os = "linux")]
-#[path = "../../crates/hailer/tests/support/namespace.rs"]
-mod namespace;
+use hailer_testkit::namespace;
 #[cfg(target_os = "linux")]
 mod order;
 #[cfg(target_os = "linux")]

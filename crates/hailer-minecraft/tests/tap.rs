@@ -1,11 +1,9 @@
 //! The passive reader, on whole sessions in every wire version.
 
-mod session;
-
 use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::tap::{Tap, TapError, TapPacket};
 use hailer_minecraft::{Build, PacketDirection};
-use session::Session;
+use hailer_testkit::session::Session;
 
 /// Everything that it sees now.
 fn all(tap: &mut Tap) -> Vec<TapPacket> {

@@ -1,11 +1,9 @@
 //! The page of an invented fleet, for looking at it: `cargo run -p hailer-monitor --example page [COUNT]`.
 
-#[path = "../tests/fleet/mod.rs"]
-mod fleet;
-
 use hailer_monitor::server::ServerId;
 use hailer_monitor::state::Update;
 use hailer_monitor::web::{App, Bounds, serve};
+use hailer_testkit::fleet;
 use std::time::Duration;
 
 #[tokio::main]

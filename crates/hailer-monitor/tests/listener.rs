@@ -1,6 +1,6 @@
 //! The page on a real socket: who keeps a place for nothing loses it, and who comes is let in.
 
-mod fleet;
+use hailer_testkit::fleet;
 
 use hailer_monitor::history::History;
 use hailer_monitor::web::{App, Bounds, serve};

@@ -1,6 +1,6 @@
 //! The page without a socket: what it says, and that nothing which a server says is more than text.
 
-mod fleet;
+use hailer_testkit::fleet;
 
 use axum::Router;
 use axum::body::Body;

@@ -1,9 +1,5 @@
 //! Real responders on loopback, watched for some seconds.
 
-#[path = "../../hailer/tests/support/mod.rs"]
-#[allow(missing_docs, reason = "it is for tests")]
-mod support;
-
 use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Status, Text};
@@ -13,11 +9,11 @@ use hailer_monitor::poll::{PollConfig, Poller};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::StateTable;
+use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::dns::{Dns, Record};
 
 fn server(id: i64, target: String) -> Server {
     let (group, labels, interval) = (String::new(), BTreeMap::new(), Some(Duration::from_secs(1)));

@@ -6,16 +6,13 @@
 //!
 //! One test alone: the allocator counts for the whole process.
 
-mod golden;
-mod statuses;
-mod vector;
-
 use hailer_proto::{
     Ask, Cookie, Depth, Epoch, Exchange, Input, Keys, Options, Protocol, Responder, Step, Verdict,
     registry,
 };
+use hailer_testkit::statuses::Random;
+use hailer_testkit::{golden, statuses, vector};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use statuses::Random;
 use std::alloc::System;
 use std::fmt::Write;
 use std::net::SocketAddr;

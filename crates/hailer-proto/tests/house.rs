@@ -1,22 +1,19 @@
 //! Is every protocol complete and well-behaved? Walks the registry and names what is missing, and where to add it.
 
-mod golden;
-mod statuses;
-mod vector;
-
 use hailer_proto::wire::Notes;
 use hailer_proto::{Ask, DatagramContext, Depth, registry};
 use hailer_proto::{
     Cookie, Direction, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder,
     Status, Step, Verdict,
 };
-use statuses::Random;
+use hailer_testkit::statuses::Random;
+use hailer_testkit::vector::{Conversation, Line};
+use hailer_testkit::{golden, statuses, vector};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vector::{Conversation, Line};
 
 const NOW: Epoch = Epoch(59_833_333);
 

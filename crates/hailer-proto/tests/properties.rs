@@ -2,18 +2,15 @@
 //!
 //! The same cases in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` ask for others and for more.
 
-mod golden;
-mod statuses;
-mod vector;
-
 use hailer_proto::{
     Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step,
     Text,
 };
 use hailer_proto::{minecraft_query, registry};
+use hailer_testkit::statuses::Random;
+use hailer_testkit::{golden, statuses, vector};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use statuses::Random;
 use std::fmt::Write;
 use std::net::SocketAddr;
 

@@ -1,12 +1,10 @@
 //! Do we read what real servers and clients send? Walks `vectors/`; the formats are described in `vector/mod.rs`.
 
-mod golden;
-mod vector;
-
 use hailer_proto::wire::Notes;
 use hailer_proto::{DatagramContext, Explanation, Input, Protocol, Status, Step};
+use hailer_testkit::vector::{Conversation, Line, Vector};
+use hailer_testkit::{golden, vector};
 use std::fmt::Write;
-use vector::{Conversation, Line, Vector};
 
 #[test]
 fn every_vector_is_explained() {

@@ -1,21 +1,19 @@
 //! The client and the responders over real sockets. Everything stays on loopback: addresses in 127.0.0.0/8 and ::1,
 //! names by way of a name server of our own.
 
-mod support;
-
 use hailer::proto::{Direction, Fault, Options, Roster};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer::{Answer, Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
+use hailer_testkit::servers::dns::{Dns, Record};
+use hailer_testkit::servers::{
+    ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol,
+    status,
+};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use support::dns::{Dns, Record};
-use support::{
-    ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol,
-    status,
-};
 
 const ALICE: &[&str] = &["Alice", "Bob"];
 

@@ -1,15 +1,10 @@
 //! What brought other clients down, each as a test of ours. Named after the failure; the first group runs in simulated
 //! time, the second on loopback sockets with short patience.
 
-#[path = "../../hailer-proto/tests/golden/mod.rs"]
-mod golden;
-#[path = "../../hailer-proto/tests/statuses/mod.rs"]
-mod statuses;
-
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::{Client, ClientConfig, Error, Target};
-use statuses::Random;
+use hailer_testkit::statuses::{self, Random};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,17 +1,14 @@
 //! The sweep's engine in simulated time, against our own responders: loss, delay, reordering, doubles, forgeries, queues
 //! that overflow. No socket and no sleep; the same in every run.
 
-#[path = "../../hailer-proto/tests/statuses/mod.rs"]
-mod statuses;
-
 use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer::sweep::{
     Next, Outboxes, Position, Probe, ProbeResult, ProbeSource, Progress, RateLimits, Sink,
     SweepConfig, SweepEngine,
 };
 use hailer::{Error, Status};
+use hailer_testkit::statuses::{self, Random};
 use proptest::prelude::*;
-use statuses::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io;

@@ -1,17 +1,15 @@
 //! Names of a sweep: looked up ahead, with what they lead to. The name server is one of ours.
 
-mod support;
-
 use hailer::proto::Protocol;
 use hailer::sweep::{
     Collector, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig, StreamSource,
     Targets,
 };
 use hailer::{Error, registry};
+use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
-use support::dns::{Dns, Record};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

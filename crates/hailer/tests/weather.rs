@@ -4,15 +4,11 @@
 //! The table is `golden/weather.txt`; `BLESS=1 cargo test` writes it. A change of a number there is a change of
 //! behaviour to be argued for.
 
-#[path = "../../hailer-proto/tests/golden/mod.rs"]
-mod golden;
-#[path = "../../hailer-proto/tests/statuses/mod.rs"]
-mod statuses;
-
 use hailer::Status;
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
-use statuses::Random;
+use hailer_testkit::statuses::Random;
+use hailer_testkit::{golden, statuses};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;

@@ -18,13 +18,11 @@ mod proxy;
 mod query;
 mod schema;
 mod serve;
-#[path = "../../../hailer-minecraft/tests/session/mod.rs"]
-mod session;
 mod sessions;
 mod sources;
-#[path = "../../../hailer/tests/support/mod.rs"]
-mod support;
 mod sweep;
 mod terminal;
 mod tool;
 mod watch;
+
+use hailer_testkit::{servers as support, session};

@@ -1,20 +1,12 @@
 //! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
 
-#[path = "../history/postgres.rs"]
-#[allow(
-    dead_code,
-    missing_docs,
-    unreachable_pub,
-    reason = "the tests of the history need more of it"
-)]
-mod postgres;
-
 use hailer_monitor::alert::{AlertConfig, Alerts};
 use hailer_monitor::health::State;
 use hailer_monitor::history::History;
 use hailer_monitor::sample::{Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::{StateTable, Update};
+use hailer_testkit::postgres;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -2,8 +2,7 @@
 //! `HAILER_NEEDS_CHROMIUM=1`. Pictures of what it saw are in the folder for temporary files of the build.
 
 mod driver;
-#[path = "../fleet/mod.rs"]
-mod fleet;
+use hailer_testkit::fleet;
 
 use driver::Browser;
 use futures_util::future::BoxFuture;

@@ -3,22 +3,17 @@
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
 mod figures;
-#[path = "../history/folder.rs"]
-mod folder;
 mod monitor;
-#[path = "../history/postgres.rs"]
-mod postgres;
-#[path = "../../../hailer/tests/network/server.rs"]
-mod redis_server;
 
-pub use folder::Folder;
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::Millis;
 use hailer_monitor::server::Origin;
+pub use hailer_testkit::folder::Folder;
+use hailer_testkit::redis::Raw;
+use hailer_testkit::{postgres, redis as redis_server};
 use monitor::{INTERVAL, Process};
-use redis_server::Raw;
 use sqlx::Row;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;

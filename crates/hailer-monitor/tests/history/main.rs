@@ -3,17 +3,16 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod export;
-mod folder;
-mod postgres;
 mod queue;
 mod rollups;
 mod speed;
 mod store;
 
-pub use folder::Folder;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::{Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
+pub use hailer_testkit::folder::Folder;
+use hailer_testkit::postgres;
 
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;

@@ -2,17 +2,14 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
-#[path = "../support/namespace.rs"]
-mod namespace;
 mod partition;
-mod server;
 
 use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::Value as Field;
 use hailer::{Player, Status, Text};
+use hailer_testkit::redis::{PREFIX, Raw, Server, free_port, is_installed, now};
 use redis::Value;
 use serde_json::json;
-use server::{PREFIX, Raw, Server, free_port, is_installed, now};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

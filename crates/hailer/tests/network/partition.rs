@@ -1,14 +1,14 @@
 //! A Redis behind a link that breaks, both of them real: what TCP then does late, and what it does after all.
 #![cfg(target_os = "linux")]
 
-use crate::namespace;
-use crate::server::{Raw, is_installed};
 use crate::{ALICE, BOB, is_network, until};
 use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Client, Status};
+use hailer_testkit::namespace;
+use hailer_testkit::redis::{Raw, is_installed};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,6 @@
 //! A program enters a namespace by starting itself again with [`enter`]. In there it starts others [`apart`], each in a namespace of its
 //! own, and makes a [`link`] to each. The bench uses this too.
 
-#![allow(dead_code, reason = "each program uses a part")]
-
 use std::ffi::OsStr;
 use std::io;
 use std::net::Ipv4Addr;
@@ -18,13 +16,13 @@ const INSIDE: &str = "HAILER_IN_NAMESPACE";
 const NEEDED: &str = "HAILER_NEEDS_NAMESPACES";
 
 /// Whether this program runs in a namespace of ours.
-pub(crate) fn is_inside() -> bool {
+pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
 /// Whether a test may go on: it is in a namespace of its own then. Outside, it is started again inside, and has had its say when this
 /// returns. Where there can be no namespaces, a line says that the test is skipped.
-pub(crate) fn is_inside_for(test: &str) -> bool {
+pub fn is_inside_for(test: &str) -> bool {
     if is_inside() {
         return true;
     }
@@ -53,14 +51,14 @@ pub(crate) fn is_inside_for(test: &str) -> bool {
 }
 
 /// A program in a new namespace without any link, as root in there; or why there can be none here, in one line.
-pub(crate) fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
+pub fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
     let mut command = Command::new("unshare");
     command.args(way()?).arg(program).env(INSIDE, "1");
     Ok(command)
 }
 
 /// A program in one more namespace without any link. Its process has the id of the child.
-pub(crate) fn apart(program: impl AsRef<OsStr>) -> Command {
+pub fn apart(program: impl AsRef<OsStr>) -> Command {
     assert!(
         is_inside(),
         "links are made between namespaces of ours only"
@@ -71,17 +69,17 @@ pub(crate) fn apart(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// This side of a link.
-pub(crate) fn near(link: u8) -> Ipv4Addr {
+pub fn near(link: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link, 1)
 }
 
 /// The other side of a link.
-pub(crate) fn far(link: u8) -> Ipv4Addr {
+pub fn far(link: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link, 2)
 }
 
 /// Links the interface `near0` here with `far0` in the namespace of a process that was started [`apart`], and so on with other numbers.
-pub(crate) fn link(pid: u32, link: u8) -> io::Result<()> {
+pub fn link(pid: u32, link: u8) -> io::Result<()> {
     assert!(
         is_inside(),
         "links are made between namespaces of ours only"
@@ -111,13 +109,13 @@ pub(crate) fn link(pid: u32, link: u8) -> io::Result<()> {
 }
 
 /// The program `ip` in this namespace, its words separated by blanks.
-pub(crate) fn ip(words: &str) -> io::Result<()> {
+pub fn ip(words: &str) -> io::Result<()> {
     assert!(is_inside(), "no network but ours is changed");
     finish(words, Command::new("ip").args(words.split(' ')))
 }
 
 /// The same in the namespace of another process.
-pub(crate) fn ip_there(pid: u32, words: &str) -> io::Result<()> {
+pub fn ip_there(pid: u32, words: &str) -> io::Result<()> {
     assert!(is_inside(), "no network but ours is changed");
     let namespace = format!("--net=/proc/{pid}/ns/net");
     finish(

@@ -1,8 +1,5 @@
 //! Invented servers for tests of the page and for looking at it: what they say went through the real protocols.
 
-// Each test uses its part.
-#![allow(dead_code)]
-
 use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
 use hailer::{Ask, Status, Text, registry};
@@ -16,10 +13,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What a hostile server calls itself and its players.
-pub(crate) const HOSTILE: &str =
+pub const HOSTILE: &str =
     "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
 
-pub(crate) fn now() -> Millis {
+pub fn now() -> Millis {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap()
@@ -27,7 +24,7 @@ pub(crate) fn now() -> Millis {
 }
 
 /// A few dozen servers with a day behind them.
-pub(crate) fn fleet(now: Millis) -> Arc<StateTable> {
+pub fn fleet(now: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     let statuses = statuses();
     for (number, (name, group, protocol, status)) in statuses.iter().enumerate() {
@@ -44,7 +41,7 @@ pub(crate) fn fleet(now: Millis) -> Arc<StateTable> {
 }
 
 /// A day of some of them, in memory.
-pub(crate) async fn history(now: Millis) -> History {
+pub async fn history(now: Millis) -> History {
     let history = History::open("sqlite::memory:").await.unwrap();
     let mut batch = Batch::default();
     for (id, max) in [(1, 100), (8, 500), (21, 100)] {
@@ -129,7 +126,7 @@ pub(crate) async fn history(now: Millis) -> History {
 }
 
 /// As many servers as wanted, all of one kind.
-pub(crate) fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
+pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     let (_, _, _, status) = &statuses()[0];
     let said = Arc::new(said(
@@ -169,7 +166,7 @@ pub(crate) fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
     live
 }
 
-pub(crate) fn server(id: ServerId, name: &str, group: &str, protocol: &str) -> Server {
+pub fn server(id: ServerId, name: &str, group: &str, protocol: &str) -> Server {
     let mut labels = BTreeMap::new();
     if id.0 % 5 == 0 {
         labels.insert("region".to_owned(), "north".to_owned());
@@ -186,7 +183,7 @@ pub(crate) fn server(id: ServerId, name: &str, group: &str, protocol: &str) -> S
 }
 
 /// Players of a minute, with a day's rhythm.
-pub(crate) fn players(seed: u64, at: Millis, max: u32) -> u32 {
+pub fn players(seed: u64, at: Millis, max: u32) -> u32 {
     let hour = (at % 86_400_000) as f64 / 3_600_000.0 + (seed % 5) as f64;
     let tide = ((hour - 11.0) / 24.0 * std::f64::consts::TAU).cos() * -0.35 + 0.5;
     let wave = ((at / 600_000) as f64 * 0.7 + seed as f64).sin() * 0.06;
@@ -194,7 +191,7 @@ pub(crate) fn players(seed: u64, at: Millis, max: u32) -> u32 {
     (full * (tide + wave)).clamp(0.0, f64::from(max)).round() as u32
 }
 
-pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
+pub fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
     let wave = (at as f64 / 5_000_000.0 + seed as f64).sin() + (at as f64 / 700_000.0).cos() * 0.3;
     let latency = 9_000 + (seed * 7_919 % 60_000) as u32 + ((wave + 2.0) * 2_000.0) as u32;
     Sample {
@@ -210,7 +207,7 @@ pub(crate) fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> S
 }
 
 /// Puts a server into a state, with a day behind it.
-pub(crate) fn stands(
+pub fn stands(
     live: &StateTable,
     id: ServerId,
     state: State,
@@ -265,7 +262,7 @@ pub(crate) fn stands(
 }
 
 /// What a server says, asked in its protocol.
-pub(crate) fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
+pub fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
     let (status, replies) = asked(protocol, status);
     LastStatus {
         at: now,

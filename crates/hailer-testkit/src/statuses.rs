@@ -1,14 +1,16 @@
 //! Statuses to test with, and seeded randomness.
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
 
 use hailer_proto::{Address, Extra, Player, Rule, Status, Text, Value};
 
 /// SplitMix64: enough for tests, and the same everywhere.
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an endless generator is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,18 +19,18 @@ impl Random {
     }
 
     /// Less than `limit`, or 0.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
     /// Whether something of this probability happens.
-    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+    pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
 /// A status with every member filled with short plain text, and so many players.
-pub(crate) fn plain(players: usize) -> Status {
+pub fn plain(players: usize) -> Status {
     let mut status = Status {
         name: Some(Text::legacy("Plain name")),
         motd: Some(Text::legacy("Plain motd")),
@@ -61,7 +63,7 @@ pub(crate) fn plain(players: usize) -> Status {
 }
 
 /// Nothing known; little; much; all texts huge.
-pub(crate) fn several() -> Vec<Status> {
+pub fn several() -> Vec<Status> {
     let mut huge = plain(2_000);
     let long = "x\u{A7}a\u{4E2D}".repeat(20_000);
     huge.name = Some(Text::legacy(long.clone()));

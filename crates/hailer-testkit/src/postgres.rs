@@ -1,6 +1,6 @@
 //! A PostgreSQL of our own, on a Unix socket in a folder of the test, gone with it.
 
-use super::Folder;
+use crate::folder::Folder;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -7,20 +7,20 @@ use hailer_minecraft::types::Bytes16;
 use hailer_minecraft::{Build, Connection, Packet, PacketDirection, Role};
 
 /// A session as somebody between the two sees it.
-pub(crate) struct Session {
-    pub(crate) build: Build,
-    pub(crate) secret: Option<Vec<u8>>,
+pub struct Session {
+    pub build: Build,
+    pub secret: Option<Vec<u8>>,
     /// What was sent, in order: direction, and bytes as they are on the wire.
-    pub(crate) wire: Vec<(PacketDirection, Vec<u8>)>,
+    pub wire: Vec<(PacketDirection, Vec<u8>)>,
     /// The packets in the same order, as bytes before encryption.
-    pub(crate) packets: Vec<(PacketDirection, Vec<u8>)>,
+    pub packets: Vec<(PacketDirection, Vec<u8>)>,
     client: Connection,
     server: Connection,
 }
 
 impl Session {
     /// Login, then so many random packets each way.
-    pub(crate) fn new(build: Build, encrypted: bool, count: usize, seed: u64) -> Self {
+    pub fn new(build: Build, encrypted: bool, count: usize, seed: u64) -> Self {
         let dice = &mut SampleRng::new(seed);
         let kind = CipherKind::of(build).filter(|_| encrypted);
         let mut session = Self {
@@ -140,7 +140,7 @@ impl Session {
 
     /// All bytes of one direction, as they are on the wire.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn stream(&self, way: PacketDirection) -> Vec<u8> {
+    pub fn stream(&self, way: PacketDirection) -> Vec<u8> {
         self.wire
             .iter()
             .filter(|(of, _)| *of == way)
@@ -150,7 +150,7 @@ impl Session {
 
     /// The packets of one direction.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub(crate) fn packets_of(&self, way: PacketDirection) -> Vec<&[u8]> {
+    pub fn packets_of(&self, way: PacketDirection) -> Vec<&[u8]> {
         self.packets
             .iter()
             .filter(|(of, _)| *of == way)

@@ -1,7 +1,5 @@
 //! Servers for tests, each on a thread of its own and on loopback, gone when dropped. The tests of the tool use them too.
 
-#![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
-
 pub mod dns;
 
 use hailer::proto::Protocol;

@@ -1,13 +1,11 @@
 //! Golden files: what a test found, kept under `golden/`, so that a change is a diff to read.
 //!
 //! `BLESS=1 cargo test` writes them; otherwise a difference fails the test.
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     crates
         .and_then(Path::parent)
@@ -16,12 +14,12 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Whether golden files are to be written instead of compared.
-pub(crate) fn blessing() -> bool {
+pub fn blessing() -> bool {
     std::env::var_os("BLESS").is_some_and(|value| value == "1")
 }
 
 /// Compares `found` with the file `golden/<path>`, or writes it. The error says what differs and what to do.
-pub(crate) fn check(path: &str, found: &str) -> Result<(), String> {
+pub fn check(path: &str, found: &str) -> Result<(), String> {
     let file = root().join("golden").join(path);
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
     if stored == found {
@@ -49,7 +47,7 @@ pub(crate) fn check(path: &str, found: &str) -> Result<(), String> {
 }
 
 /// Fails with all complaints at once, each on a line of its own.
-pub(crate) fn settle(complaints: &[String]) {
+pub fn settle(complaints: &[String]) {
     assert!(
         complaints.is_empty(),
         "{} complaints:\n{}\n",

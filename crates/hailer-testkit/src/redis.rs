@@ -1,6 +1,6 @@
 //! A real Redis of one test, on a free port of loopback, ended with the test.
 
-use redis::{Commands, Connection, RedisResult, Value};
+use ::redis::{Commands, Connection, RedisResult, Value};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -135,7 +135,7 @@ impl Raw {
     pub fn connect(url: &str) -> Self {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            match redis::Client::open(url).unwrap().get_connection() {
+            match ::redis::Client::open(url).unwrap().get_connection() {
                 Ok(connection) => return Self(connection),
                 Err(error) => assert!(Instant::now() < deadline, "{error}"),
             }
@@ -144,16 +144,16 @@ impl Raw {
     }
 
     /// A command, its words separated by blanks; `@` stands for the prefix, `~` for a blank.
-    pub fn run<T: redis::FromRedisValue>(&mut self, command: &str) -> T {
+    pub fn run<T: ::redis::FromRedisValue>(&mut self, command: &str) -> T {
         self.attempt(command)
             .unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    pub fn attempt<T: redis::FromRedisValue>(&mut self, command: &str) -> RedisResult<T> {
+    pub fn attempt<T: ::redis::FromRedisValue>(&mut self, command: &str) -> RedisResult<T> {
         let mut words = command
             .split(' ')
             .map(|word| word.replace('@', PREFIX).replace('~', " "));
-        let mut cmd = redis::cmd(&words.next().unwrap());
+        let mut cmd = ::redis::cmd(&words.next().unwrap());
         for word in words {
             cmd.arg(word);
         }
@@ -186,7 +186,7 @@ impl Raw {
 
     pub fn event(&mut self, data: &str) {
         let key = format!("{PREFIX}events");
-        redis::cmd("XADD")
+        ::redis::cmd("XADD")
             .arg(key)
             .arg("*")
             .arg("data")

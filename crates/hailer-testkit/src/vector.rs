@@ -27,39 +27,37 @@
 //! = bad TEXT                        the answer is unreadable; the talk may go on
 //! = done                            the status is in golden/conversations; or `= fail TEXT`
 //! ```
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
 
 use crate::golden;
 use hailer_proto::{Ask, Cookie, Depth, Direction, Exchange, Input, Protocol, Step, registry};
 use std::path::{Path, PathBuf};
 
 /// One datagram and what it must be explained as.
-pub(crate) struct Vector {
+pub struct Vector {
     /// Path below `vectors/`, without ending.
-    pub(crate) name: String,
-    pub(crate) protocol: &'static dyn Protocol,
+    pub name: String,
+    pub protocol: &'static dyn Protocol,
     /// `None`: not this protocol.
-    pub(crate) message: Option<String>,
-    pub(crate) way: Direction,
-    pub(crate) deviations: Vec<String>,
-    pub(crate) error: Option<String>,
-    pub(crate) bytes: Vec<u8>,
+    pub message: Option<String>,
+    pub way: Direction,
+    pub deviations: Vec<String>,
+    pub error: Option<String>,
+    pub bytes: Vec<u8>,
 }
 
 /// One exchange, line by line.
-pub(crate) struct Conversation {
+pub struct Conversation {
     /// Path below `vectors/`, without ending and without `conversations/`.
-    pub(crate) name: String,
-    pub(crate) protocol: &'static dyn Protocol,
-    pub(crate) ask: Ask,
-    pub(crate) cookie: Cookie,
+    pub name: String,
+    pub protocol: &'static dyn Protocol,
+    pub ask: Ask,
+    pub cookie: Cookie,
     /// With the number of the line.
-    pub(crate) lines: Vec<(usize, Line)>,
+    pub lines: Vec<(usize, Line)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Line {
+pub enum Line {
     Sent(Vec<u8>),
     Heard(Vec<u8>),
     Timeout,
@@ -71,7 +69,7 @@ pub(crate) enum Line {
 }
 
 /// All vectors of a protocol, sorted by name.
-pub(crate) fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
+pub fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
     let id = protocol.info().id;
     let files = files(&golden::root().join("vectors").join(id));
     files
@@ -81,7 +79,7 @@ pub(crate) fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
 }
 
 /// All conversations of a protocol, sorted by name.
-pub(crate) fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
+pub fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
     let id = protocol.info().id;
     let files = files(
         &golden::root()
@@ -96,7 +94,7 @@ pub(crate) fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation
 }
 
 /// All vectors of all protocols.
-pub(crate) fn all_vectors() -> Vec<Vector> {
+pub fn all_vectors() -> Vec<Vector> {
     registry::PROTOCOLS
         .iter()
         .flat_map(|&protocol| vectors(protocol))
@@ -104,7 +102,7 @@ pub(crate) fn all_vectors() -> Vec<Vector> {
 }
 
 /// All conversations of all protocols.
-pub(crate) fn all_conversations() -> Vec<Conversation> {
+pub fn all_conversations() -> Vec<Conversation> {
     registry::PROTOCOLS
         .iter()
         .flat_map(|&protocol| conversations(protocol))
@@ -112,7 +110,7 @@ pub(crate) fn all_conversations() -> Vec<Conversation> {
 }
 
 /// The text files of a folder, sorted. A folder that is not there holds none; house.rs demands it.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("a readable folder").path())
@@ -130,12 +128,12 @@ fn stem(file: &Path) -> &str {
 
 impl Conversation {
     /// A new exchange for it.
-    pub(crate) fn exchange(&self) -> Box<dyn Exchange> {
+    pub fn exchange(&self) -> Box<dyn Exchange> {
         self.protocol.exchange(&self.ask, self.cookie)
     }
 
     /// The datagrams heard, in order.
-    pub(crate) fn heard(&self) -> impl Iterator<Item = &Vec<u8>> {
+    pub fn heard(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.lines.iter().filter_map(|(_, line)| match line {
             Line::Heard(bytes) => Some(bytes),
             _ => None,
@@ -144,7 +142,7 @@ impl Conversation {
 
     /// Plays its inputs into an exchange, replacing each datagram heard by what `edit` makes of it (given its index),
     /// and returns the last step. `None` from `edit` leaves the rest out.
-    pub(crate) fn play(&self, mut edit: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>) -> Step {
+    pub fn play(&self, mut edit: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>) -> Step {
         let (mut exchange, mut out) = (self.exchange(), Vec::new());
         let mut step = exchange.handle(Input::Start, &mut out);
         let mut heard = 0;
@@ -303,7 +301,7 @@ fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) 
 }
 
 /// Appends the bytes of one line: pairs of hexadecimal digits, quoted text, a comment.
-pub(crate) fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
+pub fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
         match c {

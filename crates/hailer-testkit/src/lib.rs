@@ -1,0 +1,21 @@
+//! What the tests of several crates share. Not published.
+//!
+//! Each module is small and has no tests of its own; a feature adds the crates that it needs, so that
+//! the tests of `hailer-proto` build without the rest.
+
+#![allow(missing_docs, reason = "for tests only")]
+
+#[cfg(feature = "fleet")]
+pub mod fleet;
+pub mod folder;
+pub mod golden;
+pub mod namespace;
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "servers")]
+pub mod servers;
+#[cfg(feature = "session")]
+pub mod session;
+pub mod statuses;
+pub mod vector;
