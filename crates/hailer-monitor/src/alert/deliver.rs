@@ -1,8 +1,12 @@
-//! Sends a message once, and says what came of it: HTTP, or a command. It blocks: it runs on a thread of its own.
+//! Sends one message to a receiver, by HTTP or by running a command. Blocking: runs on its own thread.
+//!
+//! Bounds: 10 s for a response unless configured (100 ms to 5 min), 4 KiB of a response or of a
+//! command's error output are read, 200 characters of it are quoted, and `Retry-After` counts for at
+//! most one day. Redirects are not followed.
 
-use super::engine::Notification;
 use super::message::{Form, Rendered, render};
-use super::rule::{ConfigDuration, RuleError};
+use super::notification::Notification;
+use super::rule::{ConfigDuration, MAX_NAME_CHARS, RuleError, is_valid_name};
 use crate::sample::Millis;
 use hailer::proto::Secret;
 use hailer::proto::model::printable;
@@ -17,47 +21,48 @@ use std::time::{Duration, Instant};
 use ureq::Agent;
 use ureq::http::Uri;
 
-/// What a receiver answers, and what a command says of errors: so many bytes are read.
+/// Maximum number of bytes read from a response, or from the error output of a command.
 const MAX_RESPONSE_BYTES: u64 = 4 << 10;
-/// Of that so many characters are told.
+/// Maximum length of a response quoted in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 200;
-/// Unless told otherwise a receiver has so long to answer.
+/// Default time for a receiver to respond.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What a killed command left open is waited for so long.
+/// How long to wait for the error output of a command that ended: its children may keep it open.
 const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// And the end of a killed command for so long.
+/// How long to wait for a killed command to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Nobody makes us wait longer.
+/// Longest `Retry-After` that is honored.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Who gets messages: a `[[receiver]]` of the plan.
+/// One `[[receiver]]` of the configuration.
 ///
 /// ```toml
 /// [[receiver]]
 /// name = "ops"
 /// form = "discord"                        # json, discord, slack, ntfy
-/// url = "https://discord.example/api/…"   # it is as good as a password, so better one of these:
-/// # url-file = "ops.url"                  # a relative path counts from the plan
+/// url = "https://discord.example/api/…"   # a secret; better one of the following:
+/// # url-file = "ops.url"                  # relative to the configuration file
 /// # url-env = "OPS_URL"
 /// # token-file = "ops.token"              # or token-env: a bearer token, for ntfy and others
-/// timeout = "10s"
-/// per-minute = 20                         # no more messages than this; five may go at once
+/// timeout = "10s"                         # 100ms to 5m
+/// per-minute = 20                         # maximum rate, after a burst of five messages
 ///
 /// [[receiver]]
 /// name = "script"
-/// command = ["/usr/local/bin/on-alert", "--from", "hailer"]   # no shell; what happened is in HAILER_… variables;
-///                                                             # ./on-alert counts from the plan
-/// timeout = "30s"                         # then it is killed, and what it started with it
+/// # Runs without a shell, with the message in environment variables HAILER_…; ./on-alert would be
+/// # relative to the configuration file.
+/// command = ["/usr/local/bin/on-alert", "--from", "hailer"]
+/// timeout = "30s"                         # then it is killed with its children
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ReceiverConfig")]
 pub struct Receiver {
-    /// Unique: alerts name it.
+    /// Unique name, which rules refer to.
     pub name: String,
     endpoint: Endpoint,
-    /// How long it may take.
+    /// Time to respond, from 100 ms to 5 min.
     pub timeout: Duration,
-    /// Messages a minute.
+    /// Maximum number of messages per minute, from 1 to 6,000.
     pub per_minute: u32,
 }
 
@@ -71,20 +76,20 @@ enum Endpoint {
     Command(Vec<String>),
 }
 
-/// Where a secret is.
+/// Where a secret is stored.
 #[derive(Clone, Debug)]
 enum SecretRef {
-    Here(Secret),
+    Inline(Secret),
     File(PathBuf),
     Variable(String),
 }
 
-/// A receiver whose secrets are read: it can be sent to.
+/// A receiver whose secrets were read.
 #[derive(Clone)]
 pub struct OpenReceiver {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// Messages a minute.
+    /// Maximum number of messages per minute, from 1 to 6,000.
     pub per_minute: u32,
     timeout: Duration,
     endpoint: OpenEndpoint,
@@ -102,41 +107,41 @@ enum OpenEndpoint {
     Command(Vec<String>),
 }
 
-/// What came of sending.
+/// Result of sending one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It has it.
+    /// The receiver accepted the message.
     Delivered,
-    /// It may have it another time: why not now, and when it wants to be asked again.
+    /// A temporary error, and the delay that the receiver asked for.
     Retry(String, Option<Duration>),
-    /// It does not want it: why.
+    /// A permanent error: retrying cannot help.
     Rejected(String),
 }
 
 impl Receiver {
-    /// Reads its secrets; relative paths count from `folder`.
+    /// Reads the secrets. Relative paths start at `folder`.
     ///
     /// # Errors
-    /// A secret that is not there, or no URL for HTTP.
+    /// If a secret cannot be read or is not an HTTP URL.
     pub fn open(&self, folder: &Path) -> Result<OpenReceiver, RuleError> {
-        let wrong = |problem: String| RuleError(format!("receiver \"{}\": {problem}", self.name));
+        let error = |problem: String| RuleError(format!("receiver \"{}\": {problem}", self.name));
         let endpoint = match &self.endpoint {
             Endpoint::Command(command) => {
                 let mut command = command.clone();
-                // A name alone is looked for in the PATH.
+                // A program without a slash is searched in PATH.
                 if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
                     *program = folder.join(&*program).to_string_lossy().into_owned();
                 }
                 OpenEndpoint::Command(command)
             }
             Endpoint::Http { form, url, token } => {
-                let url = url.read(folder).map_err(&wrong)?;
-                let host = host(url.reveal()).map_err(|problem| wrong(problem.into()))?;
+                let url = url.read(folder).map_err(&error)?;
+                let host = host(url.reveal()).map_err(|problem| error(problem.into()))?;
                 let token = token
                     .as_ref()
                     .map(|token| token.read(folder))
                     .transpose()
-                    .map_err(&wrong)?;
+                    .map_err(&error)?;
                 let agent = agent(&host, self.timeout);
                 OpenEndpoint::Http {
                     form: *form,
@@ -157,7 +162,8 @@ impl Receiver {
 }
 
 impl OpenReceiver {
-    /// Sends what was put together from these; `key` is the same each time that the same is sent.
+    /// Sends one message made of `notifications`. `key` must be the same whenever the same message is
+    /// sent again. `page` is the URL of the web pages.
     pub fn send(
         &self,
         notifications: &[Notification],
@@ -199,7 +205,7 @@ impl OpenReceiver {
     ) -> Delivery {
         let mut request = agent.post(url.reveal()).header("Idempotency-Key", key);
         for (name, value) in &message.headers {
-            // As bytes, since names may be in any script: ntfy reads UTF-8 here.
+            // As bytes: ntfy accepts UTF-8 in headers.
             request = request.header(name.as_str(), value.as_bytes());
         }
         if let Some(token) = token {
@@ -207,7 +213,7 @@ impl OpenReceiver {
         }
         let mut response = match request.send(&message.body[..]) {
             Ok(response) => response,
-            Err(error) => return Delivery::Retry(self.why(&error), None),
+            Err(error) => return Delivery::Retry(self.describe(&error), None),
         };
         let status = response.status();
         if status.is_success() {
@@ -222,9 +228,9 @@ impl OpenReceiver {
         };
         let after = header("Retry-After").and_then(|value| retry_after(&value, now));
         if status.is_redirection() {
-            // Whoever takes our messages elsewhere is not followed: where to is for the plan to say.
+            // Do not follow redirects: alerts must only go to the configured host.
             let why = format!(
-                "it answers {status}, which sends messages elsewhere; put the new URL into the plan"
+                "the receiver answered {status}, a redirect, which is not followed; configure the new URL"
             );
             return if matches!(status.as_u16(), 301 | 308) {
                 Delivery::Rejected(why)
@@ -233,14 +239,14 @@ impl OpenReceiver {
             };
         }
         let mut body = Vec::new();
-        // What is not read of it says less.
+        // On an error, quote what was read.
         let _ = response
             .body_mut()
             .as_reader()
             .take(MAX_RESPONSE_BYTES)
             .read_to_end(&mut body);
-        let mut said = tell(&body);
-        // Some tell the whole path in their errors, and the path is the password.
+        let mut quoted = quote(&body);
+        // Some services repeat the path in errors, and the path is the secret.
         if let Some(path) = url
             .reveal()
             .parse::<Uri>()
@@ -248,57 +254,55 @@ impl OpenReceiver {
             .and_then(|uri| uri.path_and_query().map(ToString::to_string))
             && path.len() > 1
         {
-            said = said
+            quoted = quoted
                 .replace(&path, "…")
                 .replace(path.trim_start_matches('/'), "…");
         }
-        let why = if said.is_empty() {
-            format!("it answers {status}")
+        let why = if quoted.is_empty() {
+            format!("the receiver answered {status}")
         } else {
-            format!("it answers {status}: {said}")
+            format!("the receiver answered {status}: {quoted}")
         };
         match status.as_u16() {
             408 | 425 | 429 => Delivery::Retry(why, after),
-            404 | 410 => {
-                Delivery::Rejected(format!("{why}; is it gone? put its new URL into the plan"))
-            }
+            404 | 410 => Delivery::Rejected(format!("{why}; check the configured URL")),
             400..500 => Delivery::Rejected(why),
             _ => Delivery::Retry(why, after),
         }
     }
 
-    /// An error of HTTP without the URL.
-    fn why(&self, error: &ureq::Error) -> String {
+    /// Describes an HTTP error without the URL, which is secret.
+    fn describe(&self, error: &ureq::Error) -> String {
         let OpenEndpoint::Http { host, .. } = &self.endpoint else {
             return String::new();
         };
         match error {
-            ureq::Error::HostNotFound => format!("{host}: there is no such host"),
+            ureq::Error::HostNotFound => format!("{host}: unknown host"),
             ureq::Error::Timeout(_) => {
                 format!(
-                    "{host} did not answer within {}",
+                    "{host} did not respond within {}",
                     humantime::format_duration(self.timeout)
                 )
             }
-            ureq::Error::ConnectionFailed => format!("{host} cannot be connected to"),
+            ureq::Error::ConnectionFailed => format!("cannot connect to {host}"),
             ureq::Error::Io(error) => format!("{host}: {error}"),
             ureq::Error::Tls(error) => format!("{host}: TLS: {error}"),
             ureq::Error::Rustls(error) => format!("{host}: TLS: {error}"),
             ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
-                "what is to be sent is no HTTP request".to_owned()
+                "the message is not a valid HTTP request".to_owned()
             }
-            _ => format!("{host} does not speak HTTP as it should"),
+            _ => format!("{host} sent an invalid HTTP response"),
         }
     }
 }
 
-/// Whether messages arrive: sends one, at once, and once.
+/// Sends a test message, without retries.
 ///
 /// # Errors
-/// Why it did not arrive.
-pub fn test(outlet: &OpenReceiver, page: Option<&str>, now: Millis) -> Result<(), String> {
-    let notification = Notification::test(&outlet.name, now);
-    match outlet.send(
+/// Why the receiver did not accept it.
+pub fn test(receiver: &OpenReceiver, page: Option<&str>, now: Millis) -> Result<(), String> {
+    let notification = Notification::test(&receiver.name, now);
+    match receiver.send(
         std::slice::from_ref(&notification),
         &notification.id,
         page,
@@ -318,7 +322,7 @@ impl fmt::Debug for OpenReceiver {
     }
 }
 
-/// Where it sends to, without what must not be told.
+/// Kind and host, without secrets.
 impl fmt::Display for OpenReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.endpoint {
@@ -331,7 +335,7 @@ impl fmt::Display for OpenReceiver {
 }
 
 impl OpenReceiver {
-    /// What it is, in a word.
+    /// Keyword of the kind: a form, or `command`.
     pub(crate) fn word(&self) -> &'static str {
         match &self.endpoint {
             OpenEndpoint::Http { form, .. } => form.word(),
@@ -355,36 +359,37 @@ impl Form {
 impl SecretRef {
     fn read(&self, folder: &Path) -> Result<Secret, String> {
         let text = match self {
-            Self::Here(secret) => return Ok(secret.clone()),
+            Self::Inline(secret) => return Ok(secret.clone()),
             Self::File(path) => {
                 let path = folder.join(path);
                 std::fs::read_to_string(&path)
                     .map_err(|error| format!("{}: {error}", path.display()))?
             }
-            Self::Variable(name) => std::env::var(name)
-                .map_err(|_| format!("the environment has no {name}; set it, or write url-file"))?,
+            Self::Variable(name) => std::env::var(name).map_err(|_| {
+                format!("the environment variable {name} is not set; set it, or use a file")
+            })?,
         };
         match text.trim() {
-            "" => Err("the file or variable is empty".into()),
+            "" => Err("the file or environment variable with the secret is empty".into()),
             text => Ok(text.into()),
         }
     }
 }
 
-/// Host and port of a URL that can be sent to.
+/// Returns host and port of an HTTP URL.
 pub(super) fn host(url: &str) -> Result<String, &'static str> {
     let uri: Uri = url
         .parse()
-        .map_err(|_| "its URL is none; write https://HOST/PATH")?;
+        .map_err(|_| "the URL is invalid; write https://HOST/PATH")?;
     let authority = uri
         .authority()
-        .ok_or("its URL has no host; write https://HOST/PATH")?;
+        .ok_or("the URL has no host; write https://HOST/PATH")?;
     match uri.scheme_str() {
         Some("http" | "https") if authority.as_str().contains('@') => {
-            Err("its URL has a user in it; write token-file or token-env instead")
+            Err("the URL contains a user name; use token-file or token-env instead")
         }
         Some("http" | "https") if !authority.host().is_empty() => Ok(authority.as_str().to_owned()),
-        _ => Err("its URL is not one of HTTP; write https://HOST/PATH"),
+        _ => Err("the URL is not an HTTP URL; write https://HOST/PATH"),
     }
 }
 
@@ -404,9 +409,9 @@ fn agent(host: &str, timeout: Duration) -> Agent {
         .max_redirects(0)
         .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")))
         .accept("")
-        // A message an hour: connections that stay open would be closed by then.
+        // Messages are rare: the server would close an idle connection.
         .max_idle_connections(0);
-    // The environment's proxy is for what is out there.
+    // The proxy of the environment is for other hosts.
     let config = if is_loopback {
         config.proxy(None)
     } else {
@@ -415,11 +420,11 @@ fn agent(host: &str, timeout: Duration) -> Agent {
     config.build().new_agent()
 }
 
-/// Seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn retry_after(value: &str, now: Millis) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.parse::<f64>() {
-        // Some count fractions.
+        // Some services send fractions.
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
         Err(_) => {
             let at = rfc2822::parse(value).ok()?.timestamp().as_millisecond();
@@ -429,9 +434,9 @@ fn retry_after(value: &str, now: Millis) -> Option<Duration> {
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// What somebody said, as part of a sentence of ours.
-fn tell(said: &[u8]) -> String {
-    let text = printable(&String::from_utf8_lossy(said));
+/// Returns the start of an untrusted text as one printable line.
+fn quote(text: &[u8]) -> String {
+    let text = printable(&String::from_utf8_lossy(text));
     text.split_whitespace()
         .collect::<Vec<_>>()
         .join(" ")
@@ -440,10 +445,10 @@ fn tell(said: &[u8]) -> String {
         .collect()
 }
 
-/// Runs a command: no shell, nothing on its input, what it says is thrown away but for its errors.
+/// Runs a command without a shell. Its input and output are empty; its error output is quoted.
 fn run(command: &[String], message: &Rendered, timeout: Duration) -> Delivery {
     let Some((program, arguments)) = command.split_first() else {
-        return Delivery::Rejected("there is no command".into());
+        return Delivery::Rejected("the command is empty".into());
     };
     let mut command = Command::new(program);
     command
@@ -461,51 +466,51 @@ fn run(command: &[String], message: &Rendered, timeout: Duration) -> Delivery {
     let (sender, errors) = mpsc::channel();
     if let Some(mut pipe) = child.stderr.take() {
         let reads = move || {
-            let mut said = Vec::new();
+            let mut output = Vec::new();
             let _ = pipe
                 .by_ref()
                 .take(MAX_RESPONSE_BYTES)
-                .read_to_end(&mut said);
-            let _ = sender.send(said);
-            // So that it can go on talking.
+                .read_to_end(&mut output);
+            let _ = sender.send(output);
+            // Drain the pipe, so that the command does not block on it.
             let _ = std::io::copy(&mut pipe, &mut std::io::sink());
         };
-        // Without a thread its errors are not told, no more.
+        // Without a thread, the error output is missing from the error.
         let _ = std::thread::Builder::new()
             .name("alert-errors".into())
             .spawn(reads);
     }
-    let is_over = wait(&mut child, Instant::now() + timeout);
-    end(&mut child);
+    let has_exited = wait(&mut child, Instant::now() + timeout);
+    kill(&mut child);
     if !wait(&mut child, Instant::now() + KILL_TIMEOUT) {
-        // It hangs within the system, where no signal reaches it.
-        return Delivery::Retry(format!("{program} cannot be ended"), None);
+        // It blocks in the kernel, where signals do not reach it.
+        return Delivery::Retry(format!("{program} could not be killed"), None);
     }
     let status = child.wait();
-    let said = errors
+    let quoted = errors
         .recv_timeout(PIPE_CLOSE_TIMEOUT)
-        .map(|said| tell(&said))
+        .map(|output| quote(&output))
         .unwrap_or_default();
-    let said = if said.is_empty() {
-        said
+    let quoted = if quoted.is_empty() {
+        quoted
     } else {
-        format!(": {said}")
+        format!(": {quoted}")
     };
     match status {
-        _ if !is_over => Delivery::Retry(
+        _ if !has_exited => Delivery::Retry(
             format!(
-                "{program} was killed after {}{said}",
+                "{program} was killed after {}{quoted}",
                 humantime::format_duration(timeout)
             ),
             None,
         ),
         Ok(status) if status.success() => Delivery::Delivered,
-        Ok(status) => Delivery::Retry(format!("{program} ended with {status}{said}"), None),
+        Ok(status) => Delivery::Retry(format!("{program} ended with {status}{quoted}"), None),
         Err(error) => Delivery::Retry(format!("{program}: {error}"), None),
     }
 }
 
-/// Waits for the end of a child, and leaves it where it can still be named.
+/// Waits until a child exits, without reaping it, so that its process group can still be killed.
 fn wait(child: &mut std::process::Child, until: Instant) -> bool {
     let mut pause = Duration::from_millis(2);
     loop {
@@ -527,7 +532,7 @@ fn has_ended(child: &mut std::process::Child) -> bool {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
         return true;
     };
-    // Not taken away: as long as it lies there, nobody else has its number.
+    // NOWAIT does not reap it: until then, its process id is not reused.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     !matches!(
         waitid(WaitId::Pid(pid), options),
@@ -535,12 +540,12 @@ fn has_ended(child: &mut std::process::Child) -> bool {
     )
 }
 
-/// Ends a child, and all that it started and that did not leave its group.
+/// Kills a child and its process group.
 #[cfg(unix)]
-fn end(child: &mut std::process::Child) {
+fn kill(child: &mut std::process::Child) {
     use rustix::process::{Pid, Signal, kill_process_group};
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // They may all have ended by themselves.
+        // Fails if all of them have exited.
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }
@@ -551,11 +556,11 @@ fn has_ended(child: &mut std::process::Child) -> bool {
 }
 
 #[cfg(not(unix))]
-fn end(child: &mut std::process::Child) {
+fn kill(child: &mut std::process::Child) {
     let _ = child.kill();
 }
 
-/// A `[[receiver]]` as it was written.
+/// `[[receiver]]` as written in the configuration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ReceiverConfig {
@@ -576,51 +581,48 @@ impl TryFrom<ReceiverConfig> for Receiver {
 
     fn try_from(config: ReceiverConfig) -> Result<Self, RuleError> {
         let name = config.name;
-        let wrong = |problem: &str| RuleError(format!("receiver \"{name}\": {problem}"));
-        if name.is_empty()
-            || name.chars().count() > 64
-            || name.chars().any(hailer::proto::model::is_control)
-        {
-            return Err(RuleError(
-                "a receiver has a name of 1 to 64 printable characters".into(),
-            ));
+        let error = |problem: &str| RuleError(format!("receiver \"{name}\": {problem}"));
+        if !is_valid_name(&name) {
+            return Err(RuleError(format!(
+                "the name of a receiver must have 1 to {MAX_NAME_CHARS} printable characters"
+            )));
         }
-        let one = |here: Option<String>, file: Option<PathBuf>, variable: Option<String>| {
+        let secrets = |text: Option<String>, file: Option<PathBuf>, variable: Option<String>| {
             let places = [
-                here.map(|text| SecretRef::Here(text.into())),
+                text.map(|text| SecretRef::Inline(text.into())),
                 file.map(SecretRef::File),
                 variable.map(SecretRef::Variable),
             ];
             places.into_iter().flatten().collect::<Vec<_>>()
         };
-        let mut urls = one(config.url, config.url_file, config.url_env);
-        let mut tokens = one(None, config.token_file, config.token_env);
+        let mut urls = secrets(config.url, config.url_file, config.url_env);
+        let mut tokens = secrets(None, config.token_file, config.token_env);
         if tokens.len() > 1 {
-            return Err(wrong("write token-file or token-env, not both"));
+            return Err(error("write token-file or token-env, not both"));
         }
         let endpoint = match (config.command, config.form, urls.pop()) {
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
-                return Err(wrong("write command, or form and url, not both"));
+                return Err(error("write command, or form and url, not both"));
             }
             (Some(command), None, None) => {
                 if command.first().is_none_or(String::is_empty)
                     || command.iter().any(|word| word.contains('\0'))
                 {
-                    return Err(wrong("write command = [\"PROGRAM\", \"ARGUMENT\"]"));
+                    return Err(error("write command = [\"PROGRAM\", \"ARGUMENT\"]"));
                 }
                 if !tokens.is_empty() {
-                    return Err(wrong("a command has no token"));
+                    return Err(error("a command takes no token; remove it"));
                 }
                 Endpoint::Command(command)
             }
             (None, Some(Form::Command), _) => {
-                return Err(wrong(
+                return Err(error(
                     "write command = [\"PROGRAM\"] instead of form = \"command\"",
                 ));
             }
             (None, Some(form), Some(url)) if urls.is_empty() => {
-                if let SecretRef::Here(url) = &url {
-                    host(url.reveal()).map_err(wrong)?;
+                if let SecretRef::Inline(url) = &url {
+                    host(url.reveal()).map_err(error)?;
                 }
                 Endpoint::Http {
                     form,
@@ -628,20 +630,20 @@ impl TryFrom<ReceiverConfig> for Receiver {
                     token: tokens.pop(),
                 }
             }
-            (None, Some(_), _) => return Err(wrong("write one of url, url-file and url-env")),
+            (None, Some(_), _) => return Err(error("write one of url, url-file and url-env")),
             (None, None, _) => {
-                return Err(wrong(
+                return Err(error(
                     "write form = \"json\", \"discord\", \"slack\" or \"ntfy\" with a url, or a command",
                 ));
             }
         };
-        let timeout = config.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0);
+        let timeout = config.timeout.map_or(DEFAULT_TIMEOUT, |timeout| timeout.0);
         if !(Duration::from_millis(100)..=Duration::from_secs(300)).contains(&timeout) {
-            return Err(wrong("a timeout is from 100ms to 5m"));
+            return Err(error("timeout must be from 100ms to 5m"));
         }
         let per_minute = config.per_minute.unwrap_or(20);
         if !(1..=6_000).contains(&per_minute) {
-            return Err(wrong("per-minute is from 1 to 6000"));
+            return Err(error("per-minute must be from 1 to 6000"));
         }
         Ok(Self {
             name,
@@ -664,11 +666,11 @@ mod tests {
         toml::from_str(&format!("name = 'ops'\n{toml}")).map_err(|error| error.message().to_owned())
     }
 
-    fn outlet(toml: &str) -> OpenReceiver {
+    fn open(toml: &str) -> OpenReceiver {
         receiver(toml).unwrap().open(Path::new(".")).unwrap()
     }
 
-    /// Answers one request with these bytes, and says what it was.
+    /// Starts a server that answers one request with `bytes`; the thread returns the request.
     fn answer(bytes: &str) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -682,7 +684,7 @@ mod tests {
         (format!("http://127.0.0.1:{port}/hook/hush-hush"), thread)
     }
 
-    /// A whole request.
+    /// Reads one request.
     fn read_request(stream: &mut TcpStream) -> String {
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))
@@ -706,25 +708,25 @@ mod tests {
         }
     }
 
-    fn send(outlet: &OpenReceiver) -> Delivery {
-        outlet.send(&[Notification::test("ops", NOW)], "the-key", None, NOW)
+    fn send(receiver: &OpenReceiver) -> Delivery {
+        receiver.send(&[Notification::test("ops", NOW)], "the-key", None, NOW)
     }
 
     #[test]
-    fn what_a_receiver_answers_decides() {
-        let later = |after: u64| Some(Duration::from_secs(after));
+    fn status_codes_decide_between_retry_and_rejection() {
+        let seconds = |after: u64| Some(Duration::from_secs(after));
         for (head, expected) in [
             ("200 OK", Ok(())),
             ("204 No Content", Ok(())),
             ("500 Oops", Err((true, None))),
-            ("503 Busy\r\nRetry-After: 7", Err((true, later(7)))),
+            ("503 Busy\r\nRetry-After: 7", Err((true, seconds(7)))),
             (
                 "429 Slow\r\nRetry-After: Mon, 01 Jun 2026 12:01:00 GMT",
-                Err((true, later(60))),
+                Err((true, seconds(60))),
             ),
             (
                 "429 Slow\r\nRetry-After: 99999999",
-                Err((true, later(86_400))),
+                Err((true, seconds(86_400))),
             ),
             ("408 Late", Err((true, None))),
             ("400 Bad", Err((false, None))),
@@ -741,7 +743,7 @@ mod tests {
             let (url, thread) = answer(&format!(
                 "HTTP/1.1 {head}\r\nContent-Length: 24\r\n\r\nno /hook/hush-hush \u{7}here"
             ));
-            let outcome = send(&outlet(&format!("form = 'json'\nurl = '{url}'")));
+            let delivery = send(&open(&format!("form = 'json'\nurl = '{url}'")));
             let request = thread.join().unwrap();
             assert!(
                 request.starts_with("POST /hook/hush-hush HTTP/1.1\r\n"),
@@ -753,7 +755,7 @@ mod tests {
                     .contains("\r\nidempotency-key: the-key\r\n"),
                 "{request}"
             );
-            match outcome {
+            match delivery {
                 Delivery::Delivered => assert_eq!(expected, Ok(()), "{head}"),
                 Delivery::Retry(ref why, after) => {
                     assert_eq!(expected, Err((true, after)), "{head}");
@@ -768,15 +770,15 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_asked_another_time() {
+    fn timeouts_and_invalid_responses_are_retried() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let slow = outlet(&format!(
+        let slow = open(&format!(
             "form = 'ntfy'\nurl = 'http://{address}/hush'\ntimeout = '200ms'"
         ));
         let begun = Instant::now();
         let Delivery::Retry(why, None) = send(&slow) else {
-            panic!("nobody answered")
+            panic!("expected a timeout")
         };
         assert!(
             why.contains("within 200ms") && !why.contains("hush"),
@@ -785,19 +787,19 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(3));
         drop(listener);
         let Delivery::Retry(why, None) = send(&slow) else {
-            panic!("nobody listened")
+            panic!("expected a refused connection")
         };
         assert!(why.contains("127.0.0.1") && !why.contains("hush"), "{why}");
         let (url, thread) = answer("what?\r\n\r\n");
         assert!(matches!(
-            send(&outlet(&format!("form = 'slack'\nurl = '{url}'"))),
+            send(&open(&format!("form = 'slack'\nurl = '{url}'"))),
             Delivery::Retry(..)
         ));
         thread.join().unwrap();
     }
 
     #[test]
-    fn who_speaks_no_tls_is_told_so() {
+    fn tls_errors_are_retried_and_name_the_host() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let thread = std::thread::spawn(move || {
@@ -805,18 +807,18 @@ mod tests {
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad\r\n\r\n");
         });
-        let outcome = send(&outlet(&format!(
+        let delivery = send(&open(&format!(
             "form = 'json'\nurl = 'https://{address}/hush'\ntimeout = '5s'"
         )));
         thread.join().unwrap();
         assert!(
-            matches!(&outcome, Delivery::Retry(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
-            "{outcome:?}"
+            matches!(&delivery, Delivery::Retry(why, None) if why.contains("127.0.0.1") && !why.contains("hush")),
+            "{delivery:?}"
         );
     }
 
     #[test]
-    fn headers_of_ntfy_in_any_script() {
+    fn ntfy_headers_are_utf_8_without_line_breaks() {
         let (url, thread) = answer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         let file = format!("hailer-alert-token-{}", std::process::id());
         std::fs::write(std::env::temp_dir().join(&file), "tk_secret\n").unwrap();
@@ -824,14 +826,14 @@ mod tests {
             "form = 'ntfy'\nurl = '{url}'\ntoken-file = '{file}'"
         ))
         .unwrap();
-        let outlet = receiver.open(&std::env::temp_dir()).unwrap();
+        let opened = receiver.open(&std::env::temp_dir()).unwrap();
         let _ = std::fs::remove_file(std::env::temp_dir().join(file));
         let mut notification = Notification::test("ops", NOW);
-        notification.words.title =
-            Some(super::super::message::Template::try_from("Größe {server}".to_owned()).unwrap());
+        notification.message.title =
+            Some(super::super::template::Template::try_from("Größe {server}".to_owned()).unwrap());
         notification.items[0].name = "сервер\r\nX-Evil: 1".into();
         assert_eq!(
-            outlet.send(&[notification], "key", None, NOW),
+            opened.send(&[notification], "key", None, NOW),
             Delivery::Delivered
         );
         let request = thread.join().unwrap();
@@ -842,25 +844,25 @@ mod tests {
         assert!(title.ends_with("Größe сервер X-Evil: 1"), "{title}");
         assert!(request.contains("Bearer tk_secret"), "{request}");
         assert!(
-            !format!("{receiver:?} {outlet:?} {outlet}").contains("secret"),
-            "{outlet:?}"
+            !format!("{receiver:?} {opened:?} {opened}").contains("secret"),
+            "{opened:?}"
         );
         assert!(
-            !format!("{receiver:?} {outlet:?} {outlet}").contains("hush"),
+            !format!("{receiver:?} {opened:?} {opened}").contains("hush"),
             "{receiver:?}"
         );
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_command_gets_variables_and_its_exit_code_counts() {
+    fn commands_get_variables_and_fail_by_exit_code() {
         let file = std::env::temp_dir().join(format!("hailer-alert-{}", std::process::id()));
         let script = format!(
             "printf '%s|%s' \"$HAILER_SERVER\" \"$HAILER_KEY\" > {}",
             file.display()
         );
         let run = |script: &str| {
-            send(&outlet(&format!(
+            send(&open(&format!(
                 "command = ['sh', '-c', '''{script}''']\ntimeout = '5s'"
             )))
         };
@@ -874,24 +876,24 @@ mod tests {
             "{why}"
         );
         assert!(
-            matches!(send(&outlet("command = ['/nowhere/at-all']")), Delivery::Retry(why, None) if why.contains("/nowhere"))
+            matches!(send(&open("command = ['/nowhere/at-all']")), Delivery::Retry(why, None) if why.contains("/nowhere"))
         );
         let _ = std::fs::remove_file(file);
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_command_that_hangs_is_killed_with_its_children() {
+    fn commands_are_killed_with_their_children_after_the_timeout() {
         use rustix::process::{Pid, test_kill_process};
         let file = std::env::temp_dir().join(format!("hailer-alert-child-{}", std::process::id()));
         let script = format!("sleep 60 & echo $! > {}; sleep 60", file.display());
         let begun = Instant::now();
-        let outcome = send(&outlet(&format!(
+        let delivery = send(&open(&format!(
             "command = ['sh', '-c', '''{script}''']\ntimeout = '500ms'"
         )));
         assert!(
-            matches!(&outcome, Delivery::Retry(why, None) if why.contains("killed after 500ms")),
-            "{outcome:?}"
+            matches!(&delivery, Delivery::Retry(why, None) if why.contains("killed after 500ms")),
+            "{delivery:?}"
         );
         assert!(begun.elapsed() < Duration::from_secs(5));
         let child: i32 = std::fs::read_to_string(&file)
@@ -900,7 +902,7 @@ mod tests {
             .parse()
             .unwrap();
         let child = Pid::from_raw(child).unwrap();
-        // Whoever takes orphans in may need a moment to bury it.
+        // The process that adopts it may take a moment to reap it.
         let stat = || {
             std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()))
                 .unwrap_or_default()
@@ -910,13 +912,13 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             is_dead()
         });
-        assert!(gone, "the child of the command lives on");
+        assert!(gone, "the child of the command still runs");
         let _ = std::fs::remove_file(file);
     }
 
     #[test]
-    fn a_receiver_says_what_is_wrong_with_it() {
-        for (toml, says) in [
+    fn rejects_invalid_receivers_with_the_fix() {
+        for (toml, expected) in [
             ("", "write form"),
             ("form = 'discord'", "url-file"),
             ("form = 'discord'\nurl = 'ftp://example.com/'", "https://"),
@@ -936,7 +938,7 @@ mod tests {
         ] {
             let error = receiver(toml).unwrap_err();
             assert!(
-                error.contains(says) && !error.contains("password@"),
+                error.contains(expected) && !error.contains("password@"),
                 "{toml}: {error}"
             );
         }

@@ -1,74 +1,79 @@
-//! Messages put into words, in the form of each service. What servers say is hostile: it means nothing but itself anywhere.
+//! Formats notifications for each kind of receiver.
 //!
-//! The form `json` is ours, and has its schema in `schema/alert-v1.json`:
+//! Texts of servers are untrusted: [`Form::escape`] removes control characters and disables mentions
+//! and markup of the receiving service.
+//!
+//! | what | limit |
+//! | --- | --- |
+//! | a value in a template | 200 characters |
+//! | servers listed in one message | 50 lines, then "and N more" |
+//! | title and text | what the service accepts, see [`Form::limits`] |
+//! | JSON body | 256 KiB; 96 KiB as a variable of a command, of which Linux accepts 128 KiB |
+//!
+//! The form `json` is described by `schema/alert-v1.json`:
 //!
 //! ```json
-//! {"schema": "hailer/alert/1", "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z", "title": "…", "text": "…", "url": "…",
-//!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "at": "…", "priority": "default", "count": 1, "more": 0,
-//!    "servers": [{"id": 7, "name": "lobby-1", "group": "eu", "target": "ugp://…", "state": "down", "since": "…", "error": "…"}]}]}
+//! {"schema": "hailer/alert/1", "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z",
+//!  "title": "…", "text": "…", "url": "…",
+//!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "at": "…",
+//!    "priority": "default", "count": 1, "more": 0,
+//!    "servers": [{"id": 7, "name": "lobby-1", "group": "eu", "target": "ugp://…",
+//!      "state": "down", "since": "…", "error": "…"}]}]}
 //! ```
 //!
-//! After quiet hours `kind` is `summary`, and there may be several alerts. What is not known is left out.
+//! The summary after quiet hours has the kind `summary` and can contain several alerts. Unknown
+//! values are omitted.
 
-use super::engine::{AffectedServer, MAX_LISTED_SERVERS, Notification, NotificationKind};
+use super::notification::{
+    AffectedServer, ConditionKind, MAX_LISTED_SERVERS, Notification, NotificationKind,
+};
 use super::quiet::{at as zoned, read_zone};
+use super::template::{Part, Placeholder, Template};
 use crate::sample::Millis;
-use hailer::proto::model::{is_control, printable};
+use hailer::proto::model::printable;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Of a value, so many characters are shown.
+/// Maximum length of a value in a message, in characters.
 const MAX_VALUE_CHARS: usize = 200;
-/// After a night so many alerts are in the form `json`, and so many lines in the others.
-const MAX_SUMMARIZED: usize = 50;
-/// Our own form has at most so many bytes, and as a variable so many: one of a command may have 128 KiB on Linux.
+/// Maximum number of lines in a text, and of alerts in the JSON of a summary.
+const MAX_LINES: usize = 50;
+/// Maximum size of a JSON body, in bytes.
 const MAX_JSON_BYTES: usize = 256 << 10;
+/// Maximum size of the same JSON in an environment variable, in bytes.
 const MAX_VARIABLE_BYTES: usize = 96 << 10;
+/// Zero-width space: inserted after characters that would start a mention or markup.
+const ZERO_WIDTH_SPACE: char = '\u{200B}';
 
-/// What a message is written for.
+/// Format of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// Our own, for programs.
+    /// JSON as in `schema/alert-v1.json`.
     Json,
-    /// A webhook of Discord.
+    /// Discord webhook.
     Discord,
-    /// An incoming webhook of Slack; Mattermost and Rocket.Chat take it too.
+    /// Slack incoming webhook; Mattermost and Rocket.Chat accept it too.
     Slack,
-    /// A topic of ntfy.
+    /// ntfy topic.
     Ntfy,
-    /// Variables for a command.
+    /// Environment variables of a command.
     Command,
 }
 
-/// A message that can be sent.
+/// A message ready to send.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered {
-    /// Names and values: of HTTP, or of the environment of a command.
+    /// HTTP headers, or environment variables of a command.
     pub headers: Vec<(String, String)>,
-    /// For HTTP.
+    /// HTTP body; empty for a command.
     pub body: Vec<u8>,
 }
 
-/// A text with `{placeholders}`; `{{` and `}}` are braces.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Template {
-    source: String,
-    parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Part {
-    Text(String),
-    /// The number of a placeholder.
-    Value(usize),
-}
-
-/// Where values come from.
+/// Source of the values of placeholders.
 struct Context<'a> {
     notification: &'a Notification,
     item: &'a AffectedServer,
@@ -76,200 +81,93 @@ struct Context<'a> {
     page: Option<&'a str>,
 }
 
-type Value = fn(&Context<'_>) -> String;
-
-/// Name, meaning and value of all placeholders.
-const PLACEHOLDERS: &[(&str, &str, Value)] = &[
-    ("server", "its name, or how many", |of| of.item.name.clone()),
-    ("group", "its group", |of| of.item.group.clone()),
-    ("target", "whom to ask, as it was typed", |of| {
-        of.item.target.clone()
-    }),
-    ("state", "up, down, unknown or flapping", |of| {
-        of.item.state.clone()
-    }),
-    ("players", "players on", |of| or_unknown(of.item.players)),
-    ("max", "the most that fit", |of| or_unknown(of.item.max)),
-    ("latency", "of the last answer, in milliseconds", |of| {
-        of.item.latency.map_or_else(
-            || "?".into(),
-            |latency| format!("{:.1} ms", f64::from(latency) / 1e3),
-        )
-    }),
-    ("uptime", "of the last day", |of| {
-        of.item.uptime.map_or_else(
-            || "?".into(),
-            |share| format!("{:.2} %", f64::from(share) * 100.0),
-        )
-    }),
-    ("since", "when it began", |of| of.time(of.item.since)),
-    ("for", "for how long it has been so", |of| {
-        span(of.item.until.unwrap_or(of.notification.at) - of.item.since)
-    }),
-    ("at", "when this message was made", |of| {
-        of.time(of.notification.at)
-    }),
-    ("reason", "why there is no answer, in a word", |of| {
-        of.item.reason.clone().unwrap_or_default()
-    }),
-    ("error", "why there is no answer, in a sentence", |of| {
-        of.item.error.clone().unwrap_or_default()
-    }),
-    ("from", "what was before a change", |of| {
-        of.item.from.clone().unwrap_or_else(|| "nothing".into())
-    }),
-    ("to", "what is after a change", |of| {
-        of.item.to.clone().unwrap_or_else(|| "nothing".into())
-    }),
-    ("title", "what it calls itself", |of| {
-        or_unknown(of.item.title.as_ref())
-    }),
-    ("motd", "its MOTD", |of| or_unknown(of.item.motd.as_ref())),
-    ("version", "its version", |of| {
-        or_unknown(of.item.version.as_ref())
-    }),
-    ("map", "its map", |of| or_unknown(of.item.map.as_ref())),
-    ("rule", "the name of the alert", |of| {
-        of.notification.rule.clone()
-    }),
-    ("condition", "what the alert watches for, in a word", |of| {
-        of.notification.condition.clone()
-    }),
-    ("status", "firing, repeated, resolved or test", |of| {
-        of.notification.kind.word().into()
-    }),
-    ("count", "about how many servers this message is", |of| {
-        of.notification.count().to_string()
-    }),
-    (
-        "url",
-        "its page, if the plan says where the page is",
-        |of| of.url().unwrap_or_default(),
-    ),
-];
-
-/// All placeholders, each with what it stands for.
-pub fn placeholders() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PLACEHOLDERS
-        .iter()
-        .map(|(name, meaning, _)| (*name, *meaning))
-}
-
-impl TryFrom<String> for Template {
-    type Error = String;
-
-    fn try_from(source: String) -> Result<Self, String> {
-        if source.chars().any(|c| c != '\n' && is_control(c)) {
-            return Err("a template has no control characters but line breaks".into());
-        }
-        let mut parts = Vec::new();
-        let mut text = String::new();
-        let mut chars = source.chars().peekable();
-        while let Some(c) = chars.next() {
-            match c {
-                '{' | '}' if chars.peek() == Some(&c) => text.extend(chars.next()),
-                '{' => {
-                    let mut is_closed = false;
-                    let open = chars.by_ref().take_while(|c| {
-                        is_closed = *c == '}';
-                        !is_closed
-                    });
-                    let name: String = open.collect();
-                    if !is_closed {
-                        return Err("a \"{\" without \"}\" in a template; a brace is {{".into());
-                    }
-                    let Some(number) = PLACEHOLDERS.iter().position(|(known, ..)| *known == name)
-                    else {
-                        let all: Vec<String> = PLACEHOLDERS
-                            .iter()
-                            .map(|(name, ..)| format!("{{{name}}}"))
-                            .collect();
-                        return Err(format!(
-                            "\"{{{name}}}\" in a template stands for nothing; there are {}; a brace is {{{{",
-                            all.join(", ")
-                        ));
-                    };
-                    parts.push(Part::Text(std::mem::take(&mut text)));
-                    parts.push(Part::Value(number));
-                }
-                '}' => return Err("a \"}\" without \"{\" in a template; a brace is }}".into()),
-                c => text.push(c),
-            }
-        }
-        parts.push(Part::Text(text));
-        Ok(Self { source, parts })
-    }
-}
-
-impl From<Template> for String {
-    fn from(template: Template) -> Self {
-        template.source
-    }
-}
-
-impl Template {
-    /// As it was written.
-    pub fn source(&self) -> &str {
-        &self.source
-    }
-
-    /// A line about one server, or about several: then what they do not have in common is left out.
-    fn fill(
-        &self,
-        notification: &Notification,
-        items: &[AffectedServer],
-        zone: &TimeZone,
-        page: Option<&str>,
-        form: Form,
-    ) -> String {
-        let mut line = String::new();
-        for part in &self.parts {
-            let number = match part {
-                Part::Text(text) => {
-                    line.push_str(text);
-                    continue;
-                }
-                Part::Value(number) => *number,
-            };
-            let Some((name, _, value)) = PLACEHOLDERS.get(number) else {
-                continue;
-            };
-            let mut values = items.iter().map(|item| {
-                value(&Context {
-                    notification,
-                    item,
-                    zone,
-                    page,
-                })
-            });
-            let first = values.next().unwrap_or_default();
-            if values.all(|value| value == first) {
-                // Templates are the plan's, values are anybody's.
-                line.push_str(&form.escape(&first));
-            } else if *name == "server" {
-                let _ = write!(line, "{} servers", notification.count());
-            } else {
-                line.push('…');
-            }
-        }
-        line
-    }
-}
-
 impl Context<'_> {
+    fn value(&self, placeholder: Placeholder) -> String {
+        let (notification, item) = (self.notification, self.item);
+        match placeholder {
+            Placeholder::Server => item.name.clone(),
+            Placeholder::Group => item.group.clone(),
+            Placeholder::Target => item.target.clone(),
+            Placeholder::State => item.state.clone(),
+            Placeholder::Players => or_unknown(item.players),
+            Placeholder::Max => or_unknown(item.max),
+            Placeholder::Latency => or_unknown(
+                item.latency
+                    .map(|latency| format!("{:.1} ms", f64::from(latency) / 1e3)),
+            ),
+            Placeholder::Uptime => or_unknown(
+                item.uptime
+                    .map(|share| format!("{:.2} %", f64::from(share) * 100.0)),
+            ),
+            Placeholder::Since => self.time(item.since),
+            Placeholder::For => duration(item.until.unwrap_or(notification.at) - item.since),
+            Placeholder::At => self.time(notification.at),
+            Placeholder::Reason => item.reason.clone().unwrap_or_default(),
+            Placeholder::Error => item.error.clone().unwrap_or_default(),
+            Placeholder::From => item.from.clone().unwrap_or_else(|| "none".into()),
+            Placeholder::To => item.to.clone().unwrap_or_else(|| "none".into()),
+            Placeholder::Title => or_unknown(item.title.as_ref()),
+            Placeholder::Motd => or_unknown(item.motd.as_ref()),
+            Placeholder::Version => or_unknown(item.version.as_ref()),
+            Placeholder::Map => or_unknown(item.map.as_ref()),
+            Placeholder::Rule => notification.rule.clone(),
+            Placeholder::Condition => notification.condition.word().into(),
+            Placeholder::Status => notification.kind.word().into(),
+            Placeholder::Count => notification.count().to_string(),
+            Placeholder::Url => page_url(self.page, item).unwrap_or_default(),
+        }
+    }
+
     fn time(&self, at: Millis) -> String {
         zoned(at, self.zone)
             .strftime("%Y-%m-%d %H:%M %Z")
             .to_string()
     }
-
-    fn url(&self) -> Option<String> {
-        page_of(self.page, self.item)
-    }
 }
 
-/// The page of a server, or the page of all.
-fn page_of(page: Option<&str>, item: &AffectedServer) -> Option<String> {
+/// Fills a template for one or more servers. A value that differs between servers becomes `…`, and
+/// `{server}` becomes the number of servers.
+fn fill(
+    template: &Template,
+    notification: &Notification,
+    items: &[AffectedServer],
+    zone: &TimeZone,
+    page: Option<&str>,
+    form: Form,
+) -> String {
+    let mut line = String::new();
+    for part in template.parts() {
+        let placeholder = match part {
+            Part::Text(text) => {
+                line.push_str(text);
+                continue;
+            }
+            Part::Value(placeholder) => *placeholder,
+        };
+        let mut values = items.iter().map(|item| {
+            let context = Context {
+                notification,
+                item,
+                zone,
+                page,
+            };
+            context.value(placeholder)
+        });
+        let first = values.next().unwrap_or_default();
+        if values.all(|value| value == first) {
+            // The template is trusted, the value is not.
+            line.push_str(&form.escape(&first));
+        } else if placeholder == Placeholder::Server {
+            let _ = write!(line, "{} servers", notification.count());
+        } else {
+            line.push('…');
+        }
+    }
+    line
+}
+
+/// Returns the URL of the server's page, or of the overview for the monitor itself.
+fn page_url(page: Option<&str>, item: &AffectedServer) -> Option<String> {
     let page = page?.trim_end_matches('/');
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let is_server = item.id.is_some() && item.name.bytes().all(is_plain);
@@ -284,8 +182,8 @@ fn or_unknown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "?".into(), |value| value.to_string())
 }
 
-/// A time in two units at most.
-fn span(millis: Millis) -> String {
+/// Formats a duration with at most two units.
+fn duration(millis: Millis) -> String {
     let seconds = (millis / 1_000).max(0) as u64;
     let unit = match seconds {
         0..3_600 => 1,
@@ -295,40 +193,27 @@ fn span(millis: Millis) -> String {
     humantime::format_duration(Duration::from_secs(seconds / unit * unit)).to_string()
 }
 
-impl NotificationKind {
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Firing => "firing",
-            Self::Repeated => "repeated",
-            Self::Resolved => "resolved",
-            Self::Test => "test",
-        }
-    }
-}
-
 impl Form {
-    /// A value that means nothing but itself.
+    /// Escapes an untrusted value for this format.
     fn escape(self, value: &str) -> String {
-        // What is not shown is not read either.
+        // Bound the work before looking at each character.
         let value: String = value.chars().take(2 * MAX_VALUE_CHARS).collect();
         let value: String = printable(&value).chars().take(MAX_VALUE_CHARS).collect();
-        let mut escape = String::with_capacity(value.len());
+        let mut escaped = String::with_capacity(value.len());
         match self {
-            Self::Json | Self::Ntfy | Self::Command => escape = value,
+            Self::Json | Self::Ntfy | Self::Command => escaped = value,
             Self::Discord => {
                 for c in value.chars() {
-                    if c.is_ascii_punctuation()
-                        && !matches!(
-                            c,
-                            '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&'
-                        )
-                    {
-                        escape.push('\\');
+                    let is_plain = matches!(
+                        c,
+                        '.' | ',' | '\'' | '"' | '/' | '?' | '%' | ';' | '=' | '$' | '&'
+                    );
+                    if c.is_ascii_punctuation() && !is_plain {
+                        escaped.push('\\');
                     }
-                    escape.push(c);
+                    escaped.push(c);
                     if c == '@' {
-                        escape.push(ZERO_WIDTH_SPACE);
+                        escaped.push(ZERO_WIDTH_SPACE);
                     }
                 }
             }
@@ -336,26 +221,28 @@ impl Form {
                 let mut chars = value.chars().peekable();
                 while let Some(c) = chars.next() {
                     match c {
-                        '&' => escape.push_str("&amp;"),
-                        '<' => escape.push_str("&lt;"),
-                        '>' => escape.push_str("&gt;"),
-                        c => escape.push(c),
+                        '&' => escaped.push_str("&amp;"),
+                        '<' => escaped.push_str("&lt;"),
+                        '>' => escaped.push_str("&gt;"),
+                        c => escaped.push(c),
                     }
-                    // Slack is told to leave mark-up alone; others that take its form are not asked.
-                    let is_sign = matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
-                    // Of an address or a picture by its name, not of a time or a port.
+                    // Slack honors `mrkdwn: false`; compatible services may not.
+                    let is_markup =
+                        matches!(c, '@' | '*' | '`' | '~' | '[' | ']' | '!' | '#' | '|');
+                    // The colon of a URL or an emoji, not of a time or a port.
                     let is_colon =
                         c == ':' && chars.peek().is_some_and(|next| !next.is_ascii_digit());
-                    if is_sign || is_colon {
-                        escape.push(ZERO_WIDTH_SPACE);
+                    if is_markup || is_colon {
+                        escaped.push(ZERO_WIDTH_SPACE);
                     }
                 }
             }
         }
-        escape
+        escaped
     }
 
-    /// The longest title and text, in bytes: what a service counts, characters or units of UTF-16, are never more.
+    /// Returns the maximum length of title and text, in bytes. Services count characters or UTF-16
+    /// units, which are never more.
     fn limits(self) -> (usize, usize) {
         match self {
             Self::Json | Self::Command => (1_000, 16_000),
@@ -366,17 +253,17 @@ impl Form {
     }
 }
 
-/// A space without width: it parts what would be a mention or mark-up.
-const ZERO_WIDTH_SPACE: char = '\u{200B}';
-
-/// Puts messages into words: one, or those of a night. `key` is what a receiver may tell doubles by; `page` is where the page is.
+/// Formats one notification, or those of quiet hours as one summary.
+///
+/// `key` identifies the message for receivers that drop duplicates. `page` is the URL of the web
+/// pages, for links.
 pub fn render(
     form: Form,
     notifications: &[Notification],
     key: &str,
     page: Option<&str>,
 ) -> Rendered {
-    let (title, text) = words(form, notifications, page);
+    let (title, text) = title_and_text(form, notifications, page);
     let Some(newest) = notifications.last() else {
         return Rendered::default();
     };
@@ -385,141 +272,48 @@ pub fn render(
     } else {
         newest.kind.word()
     };
-    let is_bad = notifications.iter().any(|notification| {
-        matches!(
-            notification.kind,
-            NotificationKind::Firing | NotificationKind::Repeated
-        )
-    });
-    let priority = notifications
-        .iter()
-        .filter(|notification| notification.kind != NotificationKind::Resolved)
-        .map(|notification| notification.words.priority)
-        .max();
     let url = match notifications {
-        [Notification { items, more: 0, .. }] if items.len() == 1 => page_of(page, &items[0]),
-        _ => page_of(page, &AffectedServer::default()),
+        [Notification { items, more: 0, .. }] if items.len() == 1 => page_url(page, &items[0]),
+        _ => page_url(page, &AffectedServer::default()),
     };
-    let json_type = || vec![("Content-Type".to_owned(), "application/json".to_owned())];
+    let message = Message {
+        title,
+        text,
+        kind,
+        notifications,
+        newest,
+        key,
+        page,
+        url,
+    };
     match form {
-        Form::Json => {
-            let body = JsonMessage {
-                title: &title,
-                text: &text,
-                kind,
-                notifications,
-                key,
-                page,
-                url: url.as_deref(),
-            }
-            .json(MAX_JSON_BYTES);
-            Rendered {
-                headers: json_type(),
-                body: body.into_bytes(),
-            }
-        }
-        Form::Discord => {
-            let colour = match (is_bad, newest.kind) {
-                (true, _) => 0xD9_3F_3F,
-                (false, NotificationKind::Test) => 0x3F_7F_D9,
-                (false, _) => 0x3F_A0_4F,
-            };
-            let mut embed = json!({"title": title, "description": text, "color": colour, "timestamp": utc(newest.at)});
-            if let Some(url) = url {
-                embed["url"] = url.into();
-            }
-            let body = json!({"embeds": [embed], "allowed_mentions": {"parse": []}});
-            Rendered {
-                headers: json_type(),
-                body: body.to_string().into_bytes(),
-            }
-        }
-        Form::Slack => {
-            let mut all = format!("{title}\n{text}");
-            if let Some(url) = url {
-                let _ = write!(all, "\n{url}");
-            }
-            let body = json!({
-                "text": all, "mrkdwn": false, "parse": "none", "link_names": 0, "unfurl_links": false, "unfurl_media": false,
-            });
-            Rendered {
-                headers: json_type(),
-                body: body.to_string().into_bytes(),
-            }
-        }
-        Form::Ntfy => {
-            let tag = match (notifications.len(), newest.kind) {
-                (2.., _) => "sunrise",
-                (_, NotificationKind::Firing | NotificationKind::Repeated) => "warning",
-                (_, NotificationKind::Resolved) => "white_check_mark",
-                (_, NotificationKind::Test) => "wrench",
-            };
-            let mut headers = vec![
-                (
-                    "Content-Type".to_owned(),
-                    "text/plain; charset=utf-8".to_owned(),
-                ),
-                ("Title".to_owned(), title),
-                (
-                    "Priority".to_owned(),
-                    (priority.unwrap_or_default() as u8 + 1).to_string(),
-                ),
-                ("Tags".to_owned(), tag.to_owned()),
-            ];
-            headers.extend(url.map(|url| ("Click".to_owned(), url)));
-            Rendered {
-                headers,
-                body: text.into_bytes(),
-            }
-        }
-        Form::Command => {
-            let own = JsonMessage {
-                title: &title,
-                text: &text,
-                kind,
-                notifications,
-                key,
-                page,
-                url: url.as_deref(),
-            };
-            let mut headers = vec![
-                ("HAILER_KEY".to_owned(), key.to_owned()),
-                ("HAILER_STATUS".to_owned(), kind.to_owned()),
-                ("HAILER_MESSAGE_TITLE".to_owned(), title.clone()),
-                ("HAILER_MESSAGE_TEXT".to_owned(), text.clone()),
-                ("HAILER_JSON".to_owned(), own.json(MAX_VARIABLE_BYTES)),
-            ];
-            // What is about one server has a variable for each placeholder.
-            if let [notification] = notifications
-                && let [item] = &notification.items[..]
-            {
-                let zone = read_zone(&notification.zone).unwrap_or(TimeZone::UTC);
-                let context = Context {
-                    notification,
-                    item,
-                    zone: &zone,
-                    page,
-                };
-                for (name, _, value) in PLACEHOLDERS.iter().filter(|(name, ..)| *name != "status") {
-                    headers.push((
-                        format!("HAILER_{}", name.to_uppercase()),
-                        form.escape(&value(&context)),
-                    ));
-                }
-            }
-            Rendered {
-                headers,
-                body: Vec::new(),
-            }
+        Form::Json => Rendered::json(message.json(MAX_JSON_BYTES)),
+        Form::Discord => Rendered::json(message.discord()),
+        Form::Slack => Rendered::json(message.slack()),
+        Form::Ntfy => message.ntfy(),
+        Form::Command => message.command(),
+    }
+}
+
+impl Rendered {
+    fn json(body: String) -> Self {
+        Self {
+            headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+            body: body.into_bytes(),
         }
     }
 }
 
-/// Title and text, as long as the form allows.
-fn words(form: Form, notifications: &[Notification], page: Option<&str>) -> (String, String) {
+/// Returns title and text, shortened to the limits of the format.
+fn title_and_text(
+    form: Form,
+    notifications: &[Notification],
+    page: Option<&str>,
+) -> (String, String) {
     let (title_limit, text_limit) = form.limits();
     let mut title = String::new();
-    let (mut text, mut lines) = (String::new(), 0);
+    let mut text = String::new();
+    let mut lines = 0;
     let mut more = 0;
     for notification in notifications {
         let zone = read_zone(&notification.zone).unwrap_or(TimeZone::UTC);
@@ -527,25 +321,38 @@ fn words(form: Form, notifications: &[Notification], page: Option<&str>) -> (Str
         if notifications.len() == 1 {
             title = format!(
                 "{prefix}{}",
-                title_template.fill(notification, &notification.items, &zone, page, form)
+                fill(
+                    &title_template,
+                    notification,
+                    &notification.items,
+                    &zone,
+                    page,
+                    form
+                )
             );
         }
         more += u64::from(notification.more);
         for item in &notification.items {
-            // One that has no place ends the list.
-            if lines == MAX_SUMMARIZED {
+            if lines == MAX_LINES {
                 more += 1;
                 continue;
             }
-            let mut line =
-                line_template.fill(notification, std::slice::from_ref(item), &zone, page, form);
+            let mut line = fill(
+                &line_template,
+                notification,
+                std::slice::from_ref(item),
+                &zone,
+                page,
+                form,
+            );
             if notifications.len() > 1 {
                 line = format!("{} {line}", zoned(notification.at, &zone).strftime("%H:%M"));
             }
             let line = shorten(&line, text_limit / 2);
-            // Room for the last line.
+            // Keep room for "and N more". The first line that does not fit ends the list.
             if text.len() + line.len() + 40 > text_limit {
-                (more, lines) = (more + 1, MAX_SUMMARIZED);
+                more += 1;
+                lines = MAX_LINES;
                 continue;
             }
             if lines > 0 {
@@ -556,29 +363,30 @@ fn words(form: Form, notifications: &[Notification], page: Option<&str>) -> (Str
         }
     }
     if notifications.len() > 1 {
-        let of = |kinds: &[NotificationKind]| {
-            notifications
-                .iter()
-                .filter(|notification| kinds.contains(&notification.kind))
-                .count()
-        };
-        let (alerts, over) = (
-            of(&[NotificationKind::Firing, NotificationKind::Repeated]),
-            of(&[NotificationKind::Resolved]),
-        );
-        title = format!(
-            "In quiet hours: {alerts} alert{}, {over} over",
-            if alerts == 1 { "" } else { "s" }
-        );
+        title = summary_title(notifications);
     }
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
     }
-    // A title is a line.
+    // `printable` removes line breaks.
     (shorten(&printable(&title), title_limit), text)
 }
 
-/// At most so many bytes: whole characters, and no half of what stands for one.
+fn summary_title(notifications: &[Notification]) -> String {
+    let mut alerts = 0;
+    let mut resolved = 0;
+    for notification in notifications {
+        match notification.kind {
+            NotificationKind::Firing | NotificationKind::Repeated => alerts += 1,
+            NotificationKind::Resolved => resolved += 1,
+            NotificationKind::Test => {}
+        }
+    }
+    let plural = if alerts == 1 { "" } else { "s" };
+    format!("During quiet hours: {alerts} alert{plural}, {resolved} resolved")
+}
+
+/// Shortens a text to at most `limit` bytes, without splitting a character or an escape sequence.
 fn shorten(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -597,156 +405,333 @@ fn shorten(text: &str, limit: usize) -> String {
     format!("{short}…")
 }
 
-/// The templates of a message, and what stands in front of its title.
+/// Returns the templates of title and line, and the prefix of the title.
 fn templates(notification: &Notification) -> (Template, Template, &'static str) {
-    let words = &notification.words;
-    let is_over = notification.kind == NotificationKind::Resolved;
-    let (one, many, line) = usual(&notification.condition, is_over);
-    let usual = |source: &str| {
-        Template::try_from(source.to_owned()).unwrap_or_else(|text| Template {
-            parts: vec![Part::Text(text.clone())],
-            source: text,
-        })
-    };
-    let (title, text) = match is_over {
-        true => (&words.resolved_title, &words.resolved_text),
-        false => (&words.title, &words.text),
-    };
+    let message = &notification.message;
+    let is_resolved = notification.kind == NotificationKind::Resolved;
+    let default = default_texts(notification.condition, is_resolved);
     let mut prefix = if notification.kind == NotificationKind::Repeated {
-        "Still: "
+        "Reminder: "
     } else {
         ""
     };
-    let title = match (title, &words.title) {
+    let (title, line) = if is_resolved {
+        (&message.resolved_title, &message.resolved_text)
+    } else {
+        (&message.title, &message.text)
+    };
+    let title = match (title, &message.title) {
         (Some(title), _) => title.clone(),
         (None, Some(title)) => {
-            prefix = "Over: ";
+            prefix = "Resolved: ";
             title.clone()
         }
-        (None, None) => usual(if notification.count() == 1 { one } else { many }),
+        (None, None) if notification.count() == 1 => Template::built_in(default.title),
+        (None, None) => Template::built_in(default.title_of_several),
     };
-    (title, text.clone().unwrap_or_else(|| usual(line)), prefix)
+    let line = line
+        .clone()
+        .unwrap_or_else(|| Template::built_in(default.line));
+    (title, line, prefix)
 }
 
-/// What is usually said: the title for one server and for several, and the line for each.
-fn usual(condition: &str, is_over: bool) -> (&'static str, &'static str, &'static str) {
-    match (condition, is_over) {
-        ("down", false) => (
+/// Default templates of a condition.
+struct DefaultTexts {
+    /// Title about one server.
+    title: &'static str,
+    /// Title about several servers; `{server}` is their number.
+    title_of_several: &'static str,
+    /// Line for each server.
+    line: &'static str,
+}
+
+fn default_texts(condition: ConditionKind, is_resolved: bool) -> DefaultTexts {
+    let (title, title_of_several, line) = match (condition, is_resolved) {
+        (ConditionKind::Down, false) => (
             "{server} is down",
             "{server} are down",
-            "{server} is down since {since}: {error}",
+            "{server} has been down since {since}: {error}",
         ),
-        ("down", true) => (
+        (ConditionKind::Down, true) => (
             "{server} is up again",
             "{server} are up again",
             "{server} is up again after {for}",
         ),
-        ("up", false) => (
+        (ConditionKind::Up, false) => (
             "{server} is up",
             "{server} are up",
-            "{server} is up since {since}",
+            "{server} has been up since {since}",
         ),
-        ("up", true) => (
-            "{server} is not up any more",
-            "{server} are not up any more",
-            "{server} is {state} after {for}",
+        (ConditionKind::Up, true) => (
+            "{server} is no longer up",
+            "{server} are no longer up",
+            "{server} is {state}; it was up for {for}",
         ),
-        ("flapping", false) => (
-            "{server} goes up and down",
-            "{server} go up and down",
-            "{server} goes up and down since {since}",
+        (ConditionKind::Flapping, false) => (
+            "{server} is flapping",
+            "{server} are flapping",
+            "{server} has been flapping between up and down since {since}",
         ),
-        ("flapping", true) => (
-            "{server} is steady again",
-            "{server} are steady again",
-            "{server} is steady, and {state}",
+        (ConditionKind::Flapping, true) => (
+            "{server} is stable again",
+            "{server} are stable again",
+            "{server} is stable again: {state}",
         ),
-        ("version", _) => (
-            "{server} has another version",
-            "{server} have another version",
+        (ConditionKind::Version, _) => (
+            "{server}: version changed",
+            "{server}: version changed",
             "{server}: version {from} → {to}",
         ),
-        ("map", _) => (
-            "{server} has another map",
-            "{server} have another map",
+        (ConditionKind::Map, _) => (
+            "{server}: map changed",
+            "{server}: map changed",
             "{server}: map {from} → {to}",
         ),
-        ("motd", _) => (
-            "{server} has another MOTD",
-            "{server} have another MOTD",
+        (ConditionKind::Motd, _) => (
+            "{server}: MOTD changed",
+            "{server}: MOTD changed",
             "{server}: MOTD {from} → {to}",
         ),
-        ("address", _) => (
-            "{server} has another address",
-            "{server} have another address",
-            "{server}: {from} → {to}",
+        (ConditionKind::Address, _) => (
+            "{server}: address changed",
+            "{server}: address changed",
+            "{server}: address {from} → {to}",
         ),
-        ("players-below", false) => (
-            "{server}: few players",
-            "{server}: few players",
-            "{server}: {players} of {max} players, few since {since}",
+        (ConditionKind::PlayersBelow, false) => (
+            "{server}: low player count",
+            "{server}: low player count",
+            "{server} has {players} of {max} players; below the limit since {since}",
         ),
-        ("players-below", true) => (
-            "{server}: enough players again",
-            "{server}: enough players again",
-            "{server}: {players} of {max} players",
+        (ConditionKind::PlayersAbove, false) => (
+            "{server}: high player count",
+            "{server}: high player count",
+            "{server} has {players} of {max} players; above the limit since {since}",
         ),
-        ("players-above", false) => (
-            "{server}: many players",
-            "{server}: many players",
-            "{server}: {players} of {max} players, many since {since}",
+        (ConditionKind::PlayersBelow | ConditionKind::PlayersAbove, true) => (
+            "{server}: player count is normal again",
+            "{server}: player count is normal again",
+            "{server} has {players} of {max} players",
         ),
-        ("players-above", true) => (
-            "{server}: fewer players again",
-            "{server}: fewer players again",
-            "{server}: {players} of {max} players",
+        (ConditionKind::LatencyAbove, false) => (
+            "{server}: high latency",
+            "{server}: high latency",
+            "{server} has a latency of {latency}; above the limit since {since}",
         ),
-        ("latency-above", false) => (
-            "{server} is slow",
-            "{server} are slow",
-            "{server} is slow since {since}: {latency}",
+        (ConditionKind::LatencyAbove, true) => (
+            "{server}: latency is normal again",
+            "{server}: latency is normal again",
+            "{server} has a latency of {latency}; it was above the limit for {for}",
         ),
-        ("latency-above", true) => (
-            "{server} is fast again",
-            "{server} are fast again",
-            "{server} was slow for {for}",
+        (ConditionKind::UptimeBelow, false) => (
+            "{server}: low uptime",
+            "{server}: low uptime",
+            "{server} was up for {uptime} of the last day",
         ),
-        ("uptime-below", false) => (
-            "{server} is down too often",
-            "{server} are down too often",
-            "{server} was up {uptime} of the last day",
+        (ConditionKind::UptimeBelow, true) => (
+            "{server}: uptime is normal again",
+            "{server}: uptime is normal again",
+            "{server} was up for {uptime} of the last day",
         ),
-        ("uptime-below", true) => (
-            "{server} is up often enough again",
-            "{server} are up often enough again",
-            "{server} was up {uptime} of the last day",
+        (ConditionKind::MonitorSilent, false) => (
+            "The monitor takes no samples",
+            "The monitor takes no samples",
+            "The monitor is running but has taken no samples since {since}",
         ),
-        ("monitor-silent", false) => (
-            "The monitor is silent",
-            "The monitor is silent",
-            "No server was asked since {since}: the monitor lives, and does nothing",
+        (ConditionKind::MonitorSilent, true) => (
+            "The monitor takes samples again",
+            "The monitor takes samples again",
+            "The monitor took no samples for {for}",
         ),
-        ("monitor-silent", true) => (
-            "The monitor is at work again",
-            "The monitor is at work again",
-            "No server was asked for {for}",
+        (ConditionKind::Test, _) => (
+            "Test alert from Hailer",
+            "Test alert from Hailer",
+            "This is a test: alerts reach this receiver. No action is needed.",
         ),
-        ("test", _) => (
-            "A test of Hailer's alerts",
-            "A test of Hailer's alerts",
-            "Alerts arrive here. Nothing is wrong: somebody asked for a test.",
-        ),
-        _ => (
-            "{server}: {condition}",
-            "{server}: {condition}",
-            "{server}: {condition}, {status}",
-        ),
+    };
+    DefaultTexts {
+        title,
+        title_of_several,
+        line,
     }
 }
 
-/// A time as programs like it.
+/// Formats a time as RFC 3339, UTC.
 fn utc(at: Millis) -> String {
     zoned(at, &TimeZone::UTC).timestamp().to_string()
+}
+
+/// What all formats are made of.
+struct Message<'a> {
+    title: String,
+    text: String,
+    kind: &'static str,
+    notifications: &'a [Notification],
+    newest: &'a Notification,
+    key: &'a str,
+    page: Option<&'a str>,
+    url: Option<String>,
+}
+
+impl Message<'_> {
+    fn has_open_incidents(&self) -> bool {
+        self.notifications.iter().any(|notification| {
+            matches!(
+                notification.kind,
+                NotificationKind::Firing | NotificationKind::Repeated
+            )
+        })
+    }
+
+    fn discord(&self) -> String {
+        let color = if self.has_open_incidents() {
+            0xD9_3F_3F
+        } else if self.newest.kind == NotificationKind::Test {
+            0x3F_7F_D9
+        } else {
+            0x3F_A0_4F
+        };
+        let mut embed = json!({
+            "title": self.title,
+            "description": self.text,
+            "color": color,
+            "timestamp": utc(self.newest.at),
+        });
+        if let Some(url) = &self.url {
+            embed["url"] = url.as_str().into();
+        }
+        json!({"embeds": [embed], "allowed_mentions": {"parse": []}}).to_string()
+    }
+
+    fn slack(&self) -> String {
+        let mut all = format!("{}\n{}", self.title, self.text);
+        if let Some(url) = &self.url {
+            let _ = write!(all, "\n{url}");
+        }
+        let body = json!({
+            "text": all,
+            "mrkdwn": false,
+            "parse": "none",
+            "link_names": 0,
+            "unfurl_links": false,
+            "unfurl_media": false,
+        });
+        body.to_string()
+    }
+
+    fn ntfy(self) -> Rendered {
+        let tag = match (self.notifications.len(), self.newest.kind) {
+            (2.., _) => "sunrise",
+            (_, NotificationKind::Firing | NotificationKind::Repeated) => "warning",
+            (_, NotificationKind::Resolved) => "white_check_mark",
+            (_, NotificationKind::Test) => "wrench",
+        };
+        let priority = self
+            .notifications
+            .iter()
+            .filter(|notification| notification.kind != NotificationKind::Resolved)
+            .map(|notification| notification.message.priority)
+            .max()
+            .unwrap_or_default();
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut headers = vec![
+            header("Content-Type", "text/plain; charset=utf-8"),
+            header("Title", &self.title),
+            header("Priority", &(priority as u8 + 1).to_string()),
+            header("Tags", tag),
+        ];
+        headers.extend(self.url.map(|url| ("Click".to_owned(), url)));
+        Rendered {
+            headers,
+            body: self.text.into_bytes(),
+        }
+    }
+
+    fn command(&self) -> Rendered {
+        let mut headers = vec![
+            ("HAILER_KEY".to_owned(), self.key.to_owned()),
+            ("HAILER_STATUS".to_owned(), self.kind.to_owned()),
+            ("HAILER_MESSAGE_TITLE".to_owned(), self.title.clone()),
+            ("HAILER_MESSAGE_TEXT".to_owned(), self.text.clone()),
+            ("HAILER_JSON".to_owned(), self.json(MAX_VARIABLE_BYTES)),
+        ];
+        // A message about one server has a variable for each placeholder.
+        if let [notification] = self.notifications
+            && let [item] = &notification.items[..]
+        {
+            let zone = read_zone(&notification.zone).unwrap_or(TimeZone::UTC);
+            let context = Context {
+                notification,
+                item,
+                zone: &zone,
+                page: self.page,
+            };
+            for placeholder in Placeholder::ALL {
+                // HAILER_STATUS is set above.
+                if *placeholder != Placeholder::Status {
+                    headers.push((
+                        format!("HAILER_{}", placeholder.name().to_uppercase()),
+                        Form::Command.escape(&context.value(*placeholder)),
+                    ));
+                }
+            }
+        }
+        Rendered {
+            headers,
+            body: Vec::new(),
+        }
+    }
+
+    /// Returns the JSON form with as many servers as fit into `limit` bytes.
+    fn json(&self, limit: usize) -> String {
+        let mut json = String::new();
+        for listed in [MAX_LISTED_SERVERS, 5, 1, 0] {
+            json = self.json_with(listed).to_string();
+            if json.len() <= limit {
+                break;
+            }
+        }
+        json
+    }
+
+    /// Returns the JSON form with at most `listed` servers for each alert.
+    fn json_with(&self, listed: usize) -> serde_json::Value {
+        let mut alerts = Vec::new();
+        for notification in self.notifications.iter().take(MAX_LINES) {
+            let servers: Vec<JsonServer> = notification
+                .items
+                .iter()
+                .take(listed)
+                .map(|item| JsonServer::new(item, self.page))
+                .collect();
+            alerts.push(json!({
+                "rule": plain(&notification.rule),
+                "condition": notification.condition,
+                "kind": notification.kind.word(),
+                "at": utc(notification.at),
+                "priority": notification.message.priority,
+                "count": notification.count(),
+                "more": notification.count() - servers.len() as u64,
+                "servers": servers,
+            }));
+        }
+        let mut all = json!({
+            "schema": "hailer/alert/1",
+            "id": self.key,
+            "kind": self.kind,
+            "at": utc(self.newest.at),
+            "title": self.title,
+            "text": self.text,
+            "alerts": alerts,
+        });
+        if let Some(url) = &self.url {
+            all["url"] = url.as_str().into();
+        }
+        all
+    }
+}
+
+fn plain(text: &str) -> String {
+    Form::Json.escape(text)
 }
 
 #[derive(Serialize)]
@@ -788,77 +773,14 @@ struct JsonServer {
     url: Option<String>,
 }
 
-/// Our own form.
-struct JsonMessage<'a> {
-    title: &'a str,
-    text: &'a str,
-    kind: &'a str,
-    notifications: &'a [Notification],
-    key: &'a str,
-    page: Option<&'a str>,
-    url: Option<&'a str>,
-}
-
-impl JsonMessage<'_> {
-    /// With as many servers as there is room for.
-    fn json(&self, limit: usize) -> String {
-        let mut json = String::new();
-        for listed in [MAX_LISTED_SERVERS, 5, 1, 0] {
-            json = self.listing(listed).to_string();
-            if json.len() <= limit {
-                break;
-            }
-        }
-        json
-    }
-
-    /// With at most so many servers of each alert.
-    fn listing(&self, listed: usize) -> serde_json::Value {
-        let alert = |notification: &Notification| {
-            let servers: Vec<JsonServer> = notification
-                .items
-                .iter()
-                .take(listed)
-                .map(|item| JsonServer::new(item, self.page))
-                .collect();
-            json!({
-                "rule": escape(&notification.rule), "condition": notification.condition, "kind": notification.kind.word(), "at": utc(notification.at),
-                "priority": notification.words.priority, "count": notification.count(), "more": notification.count() - servers.len() as u64,
-                "servers": servers,
-            })
-        };
-        let alerts: Vec<_> = self
-            .notifications
-            .iter()
-            .take(MAX_SUMMARIZED)
-            .map(alert)
-            .collect();
-        let at = self
-            .notifications
-            .last()
-            .map(|notification| utc(notification.at));
-        let mut all = json!({
-            "schema": "hailer/alert/1", "id": self.key, "kind": self.kind, "at": at, "title": self.title, "text": self.text, "alerts": alerts,
-        });
-        if let Some(url) = self.url {
-            all["url"] = url.into();
-        }
-        all
-    }
-}
-
-fn escape(text: &str) -> String {
-    Form::Json.escape(text)
-}
-
 impl JsonServer {
     fn new(item: &AffectedServer, page: Option<&str>) -> Self {
-        let short = |text: &Option<String>| text.as_deref().map(escape);
+        let short = |text: &Option<String>| text.as_deref().map(plain);
         Self {
             id: item.id.map(|id| id.0),
-            name: escape(&item.name),
-            group: escape(&item.group),
-            target: escape(&item.target),
+            name: plain(&item.name),
+            group: plain(&item.group),
+            target: plain(&item.target),
             state: item.state.clone(),
             since: utc(item.since),
             until: item.until.map(utc),
@@ -874,7 +796,7 @@ impl JsonServer {
             motd: short(&item.motd),
             version: short(&item.version),
             map: short(&item.map),
-            url: page_of(page, item),
+            url: page_url(page, item),
         }
     }
 }
@@ -882,10 +804,10 @@ impl JsonServer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::rule::MessageConfig;
+    use crate::alert::notification::MessageConfig;
     use crate::server::ServerId;
 
-    /// All that somebody may try at once.
+    /// Markup, mentions and control characters of all services.
     const HOSTILE: &str = "\u{202E}@everyone <@1> <!channel> [x](http://evil.example) **b** `c` ~d~ |e| _f_ & \"q\"\r\nX: y\0\u{7}";
 
     fn item(name: &str) -> AffectedServer {
@@ -908,14 +830,14 @@ mod tests {
         Notification {
             id: "f".into(),
             rule: "r".into(),
-            condition: "down".into(),
+            condition: ConditionKind::Down,
             kind,
             at: 1_780_315_200_000 + 125 * 60_000,
             items,
             more: 0,
             to: Vec::new(),
             held_until: None,
-            words: MessageConfig::default(),
+            message: MessageConfig::default(),
             zone: "+02:00".into(),
         }
     }
@@ -928,45 +850,41 @@ mod tests {
     }
 
     #[test]
-    fn templates_know_their_placeholders() {
-        let template = |text: &str| Template::try_from(text.to_owned());
-        let all: String = placeholders()
-            .map(|(name, _)| format!("{{{name}}} "))
+    fn every_placeholder_has_a_value() {
+        let all: String = Placeholder::ALL
+            .iter()
+            .map(|placeholder| format!("{{{}}} ", placeholder.name()))
             .collect();
         let mut notification = notification(NotificationKind::Firing, vec![item("lobby")]);
-        notification.words.text = Some(template(&format!("{{{{x}}}} {all}")).unwrap());
-        let (_, text) = words(Form::Json, &[notification], None);
+        notification.message.text = Some(Template::try_from(format!("{{{{x}}}} {all}")).unwrap());
+        let (_, text) = title_and_text(Form::Json, &[notification], None);
         assert!(
             text.starts_with(
                 "{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "
             ),
             "{text}"
         );
-        let error = template("{servr}").unwrap_err();
-        assert!(
-            error.contains("{servr}") && error.contains("{server}, {group}"),
-            "{error}"
-        );
-        assert!(template("a\0b").is_err() && template("a\nb").is_ok());
-        assert!(template("{server").is_err() && template("a } b").is_err());
     }
 
     #[test]
-    fn one_server_or_many() {
-        let (title, text) = words(
+    fn titles_name_one_server_or_count_several() {
+        let (title, text) = title_and_text(
             Form::Json,
             &[notification(NotificationKind::Firing, vec![item("a")])],
             None,
         );
         assert_eq!(title, "a is down");
-        assert_eq!(text, "a is down since 2026-06-01 14:00 +02: no answer");
+        assert_eq!(
+            text,
+            "a has been down since 2026-06-01 14:00 +02: no answer"
+        );
         let mut many = notification(
             NotificationKind::Repeated,
             (0..20).map(|n| item(&format!("s{n}"))).collect(),
         );
         many.more = 80;
-        let (title, text) = words(Form::Json, &[many], None);
-        assert_eq!(title, "Still: 100 servers are down");
+        let (title, text) = title_and_text(Form::Json, &[many], None);
+        assert_eq!(title, "Reminder: 100 servers are down");
         assert!(
             text.ends_with("no answer\nand 80 more") && text.lines().count() == 21,
             "{text}"
@@ -974,17 +892,18 @@ mod tests {
     }
 
     #[test]
-    fn a_night_in_one_message() {
+    fn quiet_hours_end_with_one_summary() {
         let mut over = notification(NotificationKind::Resolved, vec![item("a")]);
         over.at += 60_000;
         let night = [
             notification(NotificationKind::Firing, vec![item("a")]),
             over,
         ];
-        let (title, text) = words(Form::Json, &night, None);
-        assert_eq!(title, "In quiet hours: 1 alert, 1 over");
+        let (title, text) = title_and_text(Form::Json, &night, None);
+        assert_eq!(title, "During quiet hours: 1 alert, 1 resolved");
         assert!(
-            text.starts_with("16:05 a is down since") && text.contains("\n16:06 a is up again"),
+            text.starts_with("16:05 a has been down since")
+                && text.contains("\n16:06 a is up again"),
             "{text}"
         );
         let json = body(Form::Json, &night);
@@ -998,7 +917,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_do_nothing() {
+    fn untrusted_names_are_escaped() {
         let notifications = [notification(NotificationKind::Firing, vec![item(HOSTILE)])];
         for form in [
             Form::Json,
@@ -1047,15 +966,15 @@ mod tests {
     }
 
     #[test]
-    fn no_service_gets_more_than_it_takes() {
+    fn messages_stay_within_the_limits_of_each_service() {
         let long = "&<_\u{1F980}".repeat(75);
         let mut notification = notification(
             NotificationKind::Firing,
             (0..20).map(|_| item(&long)).collect(),
         );
-        notification.words.title =
+        notification.message.title =
             Some(Template::try_from("{server} {error} {target}".repeat(8)).unwrap());
-        notification.words.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
+        notification.message.text = Some(Template::try_from("{server} ".repeat(100)).unwrap());
         let notifications: Vec<Notification> = vec![notification; 60];
         let ntfy = render(Form::Ntfy, &notifications, "key", None);
         assert!(
@@ -1069,7 +988,7 @@ mod tests {
             let slack = body(Form::Slack, notifications);
             assert!(slack["text"].as_str().unwrap().len() <= 4_000);
             assert!(render(Form::Json, notifications, "key", None).body.len() < 512 << 10);
-            // One variable of a command may have 128 KiB on Linux.
+            // Linux accepts 128 KiB per environment variable.
             let command = render(Form::Command, notifications, "key", None);
             let longest = command.headers.iter().map(|(_, value)| value.len()).max();
             assert!(longest < Some(128 << 10), "{longest:?}");
@@ -1077,20 +996,20 @@ mod tests {
     }
 
     #[test]
-    fn own_words_and_what_comes_of_them_when_it_is_over() {
+    fn configured_titles_are_prefixed_when_resolved() {
         let mut notification = notification(NotificationKind::Firing, vec![item("a")]);
-        notification.words.title = Some(Template::try_from("{server} broke".to_owned()).unwrap());
+        notification.message.title = Some(Template::try_from("{server} broke".to_owned()).unwrap());
         assert_eq!(
-            words(Form::Json, std::slice::from_ref(&notification), None).0,
+            title_and_text(Form::Json, std::slice::from_ref(&notification), None).0,
             "a broke"
         );
         notification.kind = NotificationKind::Resolved;
         assert_eq!(
-            words(Form::Json, std::slice::from_ref(&notification), None).0,
-            "Over: a broke"
+            title_and_text(Form::Json, std::slice::from_ref(&notification), None).0,
+            "Resolved: a broke"
         );
-        notification.words.resolved_title =
-            Some(Template::try_from("{server} is mended".to_owned()).unwrap());
+        notification.message.resolved_title =
+            Some(Template::try_from("{server} is fixed".to_owned()).unwrap());
         let ntfy = render(
             Form::Ntfy,
             &[notification],
@@ -1107,8 +1026,33 @@ mod tests {
         };
         assert_eq!(
             (of("Title"), of("Priority"), of("Tags")),
-            ("a is mended", "3", "white_check_mark")
+            ("a is fixed", "3", "white_check_mark")
         );
         assert_eq!(of("Click"), "https://status.example/server/a");
+    }
+
+    #[test]
+    fn default_texts_are_sentences_about_the_server() {
+        let mut moved = notification(NotificationKind::Firing, vec![item("lobby")]);
+        moved.condition = ConditionKind::Motd;
+        moved.items[0].from = Some("Old".into());
+        assert_eq!(
+            title_and_text(Form::Json, std::slice::from_ref(&moved), None),
+            (
+                "lobby: MOTD changed".to_owned(),
+                "lobby: MOTD Old → none".to_owned()
+            )
+        );
+        let mut silent = notification(NotificationKind::Firing, vec![item("the monitor")]);
+        silent.condition = ConditionKind::MonitorSilent;
+        assert_eq!(
+            title_and_text(Form::Json, &[silent], None).1,
+            "The monitor is running but has taken no samples since 2026-06-01 14:00 +02"
+        );
+        let test = [Notification::test("ops", 0)];
+        assert_eq!(
+            title_and_text(Form::Json, &test, None).0,
+            "Test alert from Hailer"
+        );
     }
 }

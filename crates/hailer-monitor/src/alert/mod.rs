@@ -1,45 +1,53 @@
-//! Alerts: what is worth telling, to whom, and that it arrives.
+//! Alert rules and at-least-once delivery of notifications.
 //!
 //! ```text
-//!   StateTable ─► Engine ─► Firing ─► Queue ─► render ─► Outlet ─► webhook
-//!           rules     quiet?    SQL      form                command
+//!   StateTable ─► AlertEngine ─► Notification ─► MessageQueue ─► render ─► OpenReceiver ─► webhook
+//!                 rules          quiet hours     SQL             form                      command
 //! ```
 //!
-//! A [`Rule`] watches servers; the [`AlertEngine`], sans-IO, says what is so, and what is over. A [`Notification`] is a message before it is put
-//! into words. The queue writes it into the history's database; then a task for each [`Receiver`] sends what is there, one after
-//! the other, again and again if need be: **at least once**. Whoever is killed between sending and writing sends again, with the same
-//! `Idempotency-Key`, by which receivers may drop doubles.
+//! The [`AlertEngine`] evaluates each [`Rule`] and creates a [`Notification`] when an incident begins,
+//! repeats or ends. The queue stores it in the database of the history. One task per [`Receiver`]
+//! then sends the messages in order and retries until they are accepted. A process that is killed
+//! between sending and storing sends the message again, with the same `Idempotency-Key`, so that
+//! receivers can drop duplicates.
 //!
-//! In quiet hours messages are written as any others, and sent when it is over, those of one end as one.
+//! Messages of quiet hours are stored as usual and sent together when the quiet hours end.
 //!
-//! | what | bound |
+//! | what | limit |
 //! | --- | --- |
-//! | episodes | one for each rule and server of which it is so, some 80 bytes |
-//! | servers in a message | [`MAX_LISTED_SERVERS`], of the others it says how many |
-//! | messages | one a minute for each rule and kind (`gather`), repetitions as rarely |
-//! | messages that wait | 1,000 for each receiver, then the oldest are given up, as is what is a day old |
-//! | messages on their way | one for each receiver, on a thread of its own |
-//! | what is remembered of messages | 30 days |
+//! | rules | 1,000 |
+//! | incidents in memory | one for each rule and server for which it is true, about 80 bytes each |
+//! | servers listed in a message | [`MAX_LISTED_SERVERS`]; the others are counted |
+//! | messages of a rule | one per `gather` (default: 1 min) for begins, one for ends |
+//! | repeats | at least 1 min apart |
+//! | waiting messages | 1,000 for each receiver, each for at most 24 h; the oldest are discarded |
+//! | messages being sent | one for each receiver, on its own thread |
+//! | retries | after 1 s, doubling up to 15 min |
+//! | log of sent messages | 30 days |
 //!
-//! The monitor tells of its own silence (`when = "monitor-silent"`): it lives, and takes no samples. A process that is dead tells
-//! nothing; somebody else must watch `/healthz`.
+//! With `when = "monitor-silent"` the monitor reports that it takes no samples. A process that is
+//! gone cannot report anything; watch `/healthz` from outside.
 
 mod deliver;
 mod engine;
 mod message;
+mod notification;
 mod queue;
 mod quiet;
 mod rule;
+mod template;
 
 pub use deliver::{Delivery, OpenReceiver, Receiver, test};
-pub use engine::{
-    AffectedServer, AlertEngine, MAX_LISTED_SERVERS, Notification, NotificationKind, OpenIncident,
-    TickOutput,
+pub use engine::{AlertEngine, OpenIncident, TickOutput};
+pub use message::{Form, Rendered, render};
+pub use notification::{
+    AffectedServer, ConditionKind, MAX_LISTED_SERVERS, MessageConfig, Notification,
+    NotificationKind, Priority,
 };
-pub use message::{Form, Rendered, Template, placeholders, render};
 pub use queue::{MessageState, QueuedMessage};
 pub use quiet::QuietHours;
-pub use rule::{Change, Condition, MessageConfig, Priority, Rule, RuleError, ServerFilter};
+pub use rule::{Change, Condition, Rule, RuleError, ServerFilter};
+pub use template::{Placeholder, Template};
 
 use crate::history::{History, HistoryError};
 use crate::poll::unix_millis as now;
@@ -48,56 +56,58 @@ use crate::server::{Server, ServerId};
 use crate::state::{ServerRow, StateTable};
 use queue::{MessageQueue, NextStep};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
-/// Rules of a plan.
+/// Maximum number of rules.
 const MAX_RULES: usize = 1_000;
-/// What waits for so long is given up.
+/// Undelivered messages are discarded at this age, in milliseconds.
 const MAX_MESSAGE_AGE: Millis = 24 * 3_600_000;
-/// The first pause before a message is sent again; each is twice as long as the one before.
+/// Delay before the first retry, in milliseconds. It doubles with each retry.
 const MIN_BACKOFF: Millis = 1_000;
-/// And none is longer.
+/// Longest delay between retries, in milliseconds.
 const MAX_BACKOFF: Millis = 15 * 60_000;
-/// Messages to one receiver that may go at once.
+/// Number of messages to one receiver that may be sent without delay.
 const SEND_BURST: u32 = 5;
-/// How often rules are asked what is to be told.
+/// How often rules are evaluated.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// In ticks: how often the database is offered what it did not take, and how often old messages are forgotten.
+/// Number of ticks between attempts to store what the database did not accept.
 const TICKS_PER_WRITE: u64 = 10;
+/// Number of ticks between deletions of old messages.
 const TICKS_PER_CLEANUP: u64 = 3_600;
 
-/// What a plan says of alerts: `[[alert]]` and `[[receiver]]`, and where the page is.
+/// Alerts in the configuration: `[[alert]]`, `[[receiver]]` and `page`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AlertConfig {
-    /// What is worth telling.
+    /// Rules.
     #[serde(default, rename = "alert")]
     pub rules: Vec<Rule>,
-    /// Who is told.
+    /// Receivers of messages.
     #[serde(default, rename = "receiver")]
     pub receivers: Vec<Receiver>,
-    /// Where people find the page, for links in messages: `https://status.example.com`.
+    /// URL of the web pages, for links in messages: `https://status.example.com`.
     pub page: Option<String>,
 }
 
-/// A plan that holds together, with its secrets read.
+/// A valid configuration whose secrets were read.
 #[derive(Clone, Debug, Default)]
 pub struct CheckedConfig {
     rules: Vec<Rule>,
-    outlets: Vec<OpenReceiver>,
+    receivers: Vec<OpenReceiver>,
     page: Option<String>,
 }
 
 impl AlertConfig {
-    /// Checks that names are unique and known, and reads secrets; relative paths count from `folder`.
+    /// Checks that names are unique and receivers exist, and reads secrets. Relative paths start at
+    /// `folder`.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The first error, with its fix.
     pub fn check(self, folder: &Path) -> Result<CheckedConfig, RuleError> {
         let Self {
             rules,
@@ -106,82 +116,81 @@ impl AlertConfig {
         } = self;
         if rules.len() > MAX_RULES {
             return Err(RuleError(format!(
-                "{} alerts, of {MAX_RULES} at the most; let patterns name more servers",
+                "{} alerts, but at most {MAX_RULES} are allowed; use patterns to match more servers",
                 rules.len()
             )));
         }
-        let twice = |names: Vec<&str>| {
-            let mut seen = std::collections::BTreeSet::new();
-            names
-                .into_iter()
-                .find(|name| !seen.insert(name.to_owned()))
-                .map(str::to_owned)
-        };
-        if let Some(name) = twice(rules.iter().map(|rule| rule.name.as_str()).collect()) {
+        if let Some(name) = duplicate(rules.iter().map(|rule| &rule.name)) {
             return Err(RuleError(format!(
-                "two alerts are called \"{name}\"; give one another name"
+                "two alerts have the name \"{name}\"; rename one of them"
             )));
         }
-        if let Some(name) = twice(
-            receivers
-                .iter()
-                .map(|receiver| receiver.name.as_str())
-                .collect(),
-        ) {
+        if let Some(name) = duplicate(receivers.iter().map(|receiver| &receiver.name)) {
             return Err(RuleError(format!(
-                "two receivers are called \"{name}\"; give one another name"
+                "two receivers have the name \"{name}\"; rename one of them"
             )));
         }
+        let known: Vec<&str> = receivers
+            .iter()
+            .map(|receiver| receiver.name.as_str())
+            .collect();
         for rule in &rules {
-            if let Some(name) = twice(rule.to.iter().map(String::as_str).collect()) {
-                return Err(RuleError(format!(
-                    "alert \"{}\" names receiver \"{name}\" twice; once is enough",
-                    rule.name
-                )));
-            }
-            for name in &rule.to {
-                if !receivers.iter().any(|receiver| receiver.name == *name) {
-                    let known: Vec<&str> = receivers
-                        .iter()
-                        .map(|receiver| receiver.name.as_str())
-                        .collect();
-                    let known = if known.is_empty() {
-                        "there is none".into()
-                    } else {
-                        known.join(", ")
-                    };
-                    return Err(RuleError(format!(
-                        "alert \"{}\" is for receiver \"{name}\", which is not in the plan ({known}); write a [[receiver]] block",
-                        rule.name
-                    )));
-                }
-            }
+            check_receivers(rule, &known)?;
         }
         if page
             .as_ref()
             .is_some_and(|page| deliver::host(page).is_err())
         {
             return Err(RuleError(
-                "page is the URL of the page; write page = \"https://HOST\"".into(),
+                "page must be the URL of the web pages; write page = \"https://HOST\"".into(),
             ));
         }
-        let outlets = receivers
+        let receivers = receivers
             .iter()
             .map(|receiver| receiver.open(folder))
             .collect::<Result<_, _>>()?;
         Ok(CheckedConfig {
             rules,
-            outlets,
+            receivers,
             page,
         })
     }
 }
 
-/// What the history knows of alerts, whoever sends them: what is so now, and the last messages, the newest first.
+/// Returns the first name that occurs twice.
+fn duplicate<'a>(names: impl Iterator<Item = &'a String>) -> Option<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.map(String::as_str).find(|name| !seen.insert(*name))
+}
+
+fn check_receivers(rule: &Rule, known: &[&str]) -> Result<(), RuleError> {
+    if let Some(name) = duplicate(rule.to.iter()) {
+        return Err(RuleError(format!(
+            "alert \"{}\" names the receiver \"{name}\" twice; remove one",
+            rule.name
+        )));
+    }
+    let unknown = rule.to.iter().find(|name| !known.contains(&name.as_str()));
+    let Some(name) = unknown else {
+        return Ok(());
+    };
+    let known = if known.is_empty() {
+        "there are none".into()
+    } else {
+        format!("configured: {}", known.join(", "))
+    };
+    Err(RuleError(format!(
+        "alert \"{}\" names the receiver \"{name}\", which is not configured ({known}); add a \
+         [[receiver]] block",
+        rule.name
+    )))
+}
+
+/// Reads the open incidents and the newest `messages` messages, the newest first, from the history.
 ///
 /// # Errors
 /// If the history cannot be read.
-pub async fn past(
+pub async fn stored(
     history: &History,
     messages: u32,
 ) -> Result<(Vec<OpenIncident>, Vec<QueuedMessage>), HistoryError> {
@@ -192,84 +201,90 @@ pub async fn past(
 }
 
 impl CheckedConfig {
-    /// What is told.
+    /// Rules, in the order of the configuration.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Who can be told.
+    /// Receivers, in the order of the configuration.
     pub fn receivers(&self) -> impl Iterator<Item = &OpenReceiver> {
-        self.outlets.iter()
+        self.receivers.iter()
     }
 
-    /// Sends a test to a receiver, at once, and blocks until it arrived or did not.
+    /// Sends a test message to a receiver. Blocks until the receiver answered or timed out.
     ///
     /// # Errors
-    /// Why it did not arrive.
+    /// If there is no such receiver, or why the message was not accepted.
     pub fn test(&self, receiver: &str) -> Result<(), String> {
-        test(self.outlet(receiver)?, self.page.as_deref(), now())
+        test(self.receiver(receiver)?, self.page.as_deref(), now())
     }
 
-    fn outlet(&self, receiver: &str) -> Result<&OpenReceiver, String> {
-        let known = || {
-            self.outlets
+    fn receiver(&self, name: &str) -> Result<&OpenReceiver, String> {
+        let found = self.receivers.iter().find(|known| known.name == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self
+                .receivers
                 .iter()
-                .map(|outlet| outlet.name.as_str())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let outlet = self.outlets.iter().find(|outlet| outlet.name == receiver);
-        outlet.ok_or_else(|| format!("there is no receiver \"{receiver}\"; there is {}", known()))
+                .map(|receiver| receiver.name.as_str())
+                .collect();
+            format!(
+                "there is no receiver \"{name}\"; configured: {}",
+                known.join(", ")
+            )
+        })
     }
 }
 
-/// Alerts at work. Dropping it ends them; what is on its way is sent when it is started again.
+/// Running alerts. Dropping it stops them; undelivered messages are sent after the next start.
 #[derive(Debug)]
 pub struct Alerts {
-    plan: Arc<CheckedConfig>,
+    config: Arc<CheckedConfig>,
     engine: Arc<Mutex<AlertEngine>>,
     queue: Arc<MessageQueue>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// How alerts are.
+/// Counters and problems of the delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AlertHealth {
-    /// By receiver: how many messages wait, and why the first did not arrive yet.
+    /// For each receiver: number of waiting messages, and the error of the first that failed, else
+    /// empty.
     pub waiting: BTreeMap<String, (usize, String)>,
-    /// Messages that arrived since the start.
+    /// Number of delivered messages since the start.
     pub delivered: u64,
-    /// Tries in vain since the start.
+    /// Number of failed attempts since the start.
     pub failed: u64,
-    /// Messages given up since the start.
+    /// Number of discarded messages since the start.
     pub given_up: u64,
-    /// The last of those: its receiver, and why.
+    /// Receiver and error of the last discarded message.
     pub last_given_up: Option<String>,
-    /// Why the database does not take what is to be written; `None`: it does.
+    /// Why the database does not accept writes; `None` if it does.
     pub failure: Option<String>,
 }
 
 impl Alerts {
-    /// Starts: tells what `live` shows, and sends what was on its way. `interval` is that of servers without one of their own.
+    /// Starts evaluating rules and sending messages, including those that a previous process left
+    /// undelivered. `interval` applies to servers without their own.
     ///
     /// # Errors
     /// If the history cannot be read.
     pub async fn start(
-        plan: CheckedConfig,
+        config: CheckedConfig,
         live: Arc<StateTable>,
         history: &History,
         interval: Duration,
     ) -> Result<Self, HistoryError> {
-        let (queue, open) = MessageQueue::load(
-            history,
-            plan.outlets.iter().map(|outlet| outlet.name.clone()),
-        )
-        .await?;
-        // Of a rule that left the plan, nothing is over and nothing goes on.
-        let has_left = |open: &&OpenIncident| !plan.rules.iter().any(|rule| rule.name == open.rule);
+        let names = config
+            .receivers
+            .iter()
+            .map(|receiver| receiver.name.clone());
+        let (queue, open) = MessageQueue::load(history, names).await?;
+        // Close incidents of rules removed from the configuration, without a message.
+        let is_removed =
+            |open: &&OpenIncident| !config.rules.iter().any(|rule| rule.name == open.rule);
         let closed = open
             .iter()
-            .filter(has_left)
+            .filter(is_removed)
             .map(|open| (open.rule.clone(), open.server))
             .collect();
         queue
@@ -279,48 +294,49 @@ impl Alerts {
             })
             .await;
         let queue = Arc::new(queue);
-        let engine = Arc::new(Mutex::new(AlertEngine::new(plan.rules.clone(), &open)));
-        let plan = Arc::new(plan);
-        let mut tasks = vec![tokio::spawn(watch(
+        let engine = Arc::new(Mutex::new(AlertEngine::new(config.rules.clone(), &open)));
+        let config = Arc::new(config);
+        let mut tasks = vec![tokio::spawn(evaluate(
             engine.clone(),
             queue.clone(),
             live,
             interval,
         ))];
-        for outlet in &plan.outlets {
+        for receiver in &config.receivers {
             tasks.push(tokio::spawn(deliver(
-                outlet.clone(),
-                plan.page.clone(),
+                receiver.clone(),
+                config.page.clone(),
                 queue.clone(),
             )));
         }
         Ok(Self {
-            plan,
+            config,
             engine,
             queue,
             tasks,
         })
     }
 
-    /// Sends a test to a receiver, at once.
+    /// Sends a test message to a receiver.
     ///
     /// # Errors
-    /// Why it did not arrive.
+    /// If there is no such receiver, or why the message was not accepted.
     pub async fn test(&self, receiver: &str) -> Result<(), String> {
-        let (plan, receiver) = (self.plan.clone(), receiver.to_owned());
-        on_a_thread(move || plan.test(&receiver))
+        let config = self.config.clone();
+        let receiver = receiver.to_owned();
+        on_thread(move || config.test(&receiver))
             .await
-            .unwrap_or_else(|| Err("the system gives us no thread".into()))
+            .unwrap_or_else(|| Err(NO_THREAD.into()))
     }
 
-    /// The plan.
-    pub fn plan(&self) -> &CheckedConfig {
-        &self.plan
+    /// Rules and receivers.
+    pub fn config(&self) -> &CheckedConfig {
+        &self.config
     }
 
-    /// The rules that watch a server.
+    /// Returns the rules that watch a server.
     pub fn rules_of(&self, server: &Server) -> Vec<Rule> {
-        self.plan
+        self.config
             .rules
             .iter()
             .filter(|rule| rule.watches(server))
@@ -328,12 +344,12 @@ impl Alerts {
             .collect()
     }
 
-    /// What was told and is not over, of one server or of all.
+    /// Returns the open incidents of one server, or of all, the oldest first.
     pub fn open(&self, server: Option<ServerId>) -> Vec<OpenIncident> {
         lock(&self.engine).open(server)
     }
 
-    /// The last messages, the newest first, before the one of this number.
+    /// Returns at most `limit` messages with a number below `before`, the newest first.
     ///
     /// # Errors
     /// If the history cannot be read.
@@ -341,7 +357,7 @@ impl Alerts {
         self.queue.log(before, limit).await
     }
 
-    /// How alerts are.
+    /// Returns counters and problems of the delivery.
     pub fn health(&self) -> AlertHealth {
         self.queue.health()
     }
@@ -353,8 +369,8 @@ impl Drop for Alerts {
     }
 }
 
-/// Shows the engine what changes, and passes on what is to be told.
-async fn watch(
+/// Passes updates to the engine, and its output to the queue.
+async fn evaluate(
     engine: Arc<Mutex<AlertEngine>>,
     queue: Arc<MessageQueue>,
     live: Arc<StateTable>,
@@ -364,19 +380,7 @@ async fn watch(
     let mut ticks = tokio::time::interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let interval = millis(interval);
-    let look_at_all = || {
-        let now = now();
-        let mut engine = lock(&engine);
-        let mut shortest = None;
-        live.pick(|row| {
-            engine.sample(row, now);
-            let own = row.server.interval.map_or(interval, millis);
-            shortest = Some(shortest.map_or(own, |shortest: Millis| shortest.min(own)));
-            None::<()>
-        });
-        engine.watches(shortest);
-    };
-    let mut is_other = true;
+    let mut list_changed = true;
     for tick in 1_u64.. {
         loop {
             let update = tokio::select! {
@@ -390,7 +394,7 @@ async fn watch(
                     for id in &update.servers {
                         match live.row(*id) {
                             Some(row) => engine.sample(&row, now),
-                            None => engine.forget(|watched| watched == *id),
+                            None => engine.remove_servers(|removed| removed == *id),
                         }
                     }
                     for event in &update.events {
@@ -398,46 +402,61 @@ async fn watch(
                             engine.event(&row.server, event);
                         }
                     }
-                    is_other |= update.list_changed;
+                    list_changed |= update.list_changed;
                 }
-                // We were slow: how things stand counts, not how they came to.
-                Err(RecvError::Lagged(_)) => is_other = true,
+                // Updates were lost: evaluate the current state of all servers.
+                Err(RecvError::Lagged(_)) => list_changed = true,
                 Err(RecvError::Closed) => return,
             }
         }
-        // Once, when a plan adds ten thousand.
-        if std::mem::take(&mut is_other) {
-            look_at_all();
+        // Once per tick, even if thousands of servers are added.
+        if std::mem::take(&mut list_changed) {
+            evaluate_all(&mut lock(&engine), &live, interval);
         }
-        let told = lock(&engine).tick(now(), |id: ServerId| -> Option<ServerRow> { live.row(id) });
-        if told != TickOutput::default() {
-            queue.push(told).await;
+        let output =
+            lock(&engine).tick(now(), |id: ServerId| -> Option<ServerRow> { live.row(id) });
+        if output != TickOutput::default() {
+            queue.push(output).await;
         }
         if tick.is_multiple_of(TICKS_PER_WRITE) {
             queue.write().await;
         }
         if tick.is_multiple_of(TICKS_PER_CLEANUP) {
-            // Those that left while we were slow, or were away.
-            lock(&engine).forget(|id| live.row(id).is_none());
-            // What fails today is done tomorrow.
-            let _ = queue.tidy(now()).await;
+            // Servers whose removal was in a lost update.
+            lock(&engine).remove_servers(|id| live.row(id).is_none());
+            // On an error, the next cleanup deletes the rest.
+            let _ = queue.delete_old(now()).await;
         }
     }
 }
 
-/// Sends what waits for a receiver, in order.
-async fn deliver(outlet: OpenReceiver, page: Option<String>, queue: Arc<MessageQueue>) {
-    let news = queue.news(&outlet.name);
-    let mut pace = SendLimiter::new(outlet.per_minute);
+/// Evaluates all servers, and determines their shortest interval. `interval`: default, in
+/// milliseconds.
+fn evaluate_all(engine: &mut AlertEngine, live: &StateTable, interval: Millis) {
+    let now = now();
+    let mut shortest: Option<Millis> = None;
+    live.pick(|row| {
+        engine.sample(row, now);
+        let own = row.server.interval.map_or(interval, millis);
+        shortest = Some(shortest.map_or(own, |shortest| shortest.min(own)));
+        None::<()>
+    });
+    engine.set_interval(shortest);
+}
+
+/// Sends the waiting messages of a receiver, in order.
+async fn deliver(receiver: OpenReceiver, page: Option<String>, queue: Arc<MessageQueue>) {
+    let news = queue.news(&receiver.name);
+    let mut limiter = SendLimiter::new(receiver.per_minute);
     loop {
-        let messages = match queue.next(&outlet.name, now()) {
+        let messages = match queue.next(&receiver.name, now()) {
             NextStep::Send(messages) => messages,
             NextStep::Nothing => {
                 news.notified().await;
                 continue;
             }
             NextStep::Wait(due) => {
-                // Not for long at once, since the clock may be set.
+                // At most 30 s, since the clock may be set.
                 let wait = Duration::from_millis((due - now()).clamp(1, 30_000) as u64);
                 tokio::select! {
                     () = news.notified() => {}
@@ -446,20 +465,21 @@ async fn deliver(outlet: OpenReceiver, page: Option<String>, queue: Arc<MessageQ
                 continue;
             }
         };
-        tokio::time::sleep(pace.wait(Instant::now())).await;
-        let (outlet, page) = (outlet.clone(), page.clone());
+        tokio::time::sleep(limiter.wait(Instant::now())).await;
+        let receiver = receiver.clone();
+        let page = page.clone();
         let sent = messages.clone();
-        let outcome = on_a_thread(move || {
+        let delivery = on_thread(move || {
             let notifications: Vec<Notification> = sent
                 .iter()
                 .map(|message| (*message.notification).clone())
                 .collect();
-            outlet.send(&notifications, &queue::id_of(&sent), page.as_deref(), now())
+            receiver.send(&notifications, &queue::id_of(&sent), page.as_deref(), now())
         });
-        let outcome = outcome
+        let delivery = delivery
             .await
-            .unwrap_or_else(|| Delivery::Retry("the system gives us no thread".into(), None));
-        match outcome {
+            .unwrap_or_else(|| Delivery::Retry(NO_THREAD.into(), None));
+        match delivery {
             Delivery::Delivered => queue.finish(&messages, MessageState::Done, "").await,
             Delivery::Rejected(why) => queue.finish(&messages, MessageState::GivenUp, &why).await,
             Delivery::Retry(why, after) => {
@@ -470,56 +490,64 @@ async fn deliver(outlet: OpenReceiver, page: Option<String>, queue: Arc<MessageQ
                     .map(|message| message.attempts)
                     .max()
                     .unwrap_or(0);
-                // Who says "at once" again and again is not asked at once again and again.
-                let pause = pause(attempts, random()).max(after.map_or(0, millis));
-                if now + pause - first > MAX_MESSAGE_AGE {
-                    let why = format!("given up after a day, at the last: {why}");
+                // Never retry sooner than our own backoff, even for `Retry-After: 0`.
+                let delay = backoff(attempts, random()).max(after.map_or(0, millis));
+                if now + delay - first > MAX_MESSAGE_AGE {
+                    let why = format!("discarded after 24 h; last error: {why}");
                     queue.finish(&messages, MessageState::GivenUp, &why).await;
                 } else {
-                    queue.again(&messages, now + pause, &why).await;
+                    queue.retry(&messages, now + delay, &why).await;
                 }
             }
         }
     }
 }
 
-/// How long to wait before the next try: twice as long each time, and shorter by chance, so that not all come back at once.
-fn pause(attempts: u32, chance: u32) -> Millis {
+const NO_THREAD: &str = "the system cannot start a thread";
+
+/// Returns the delay before the next attempt, in milliseconds: doubled with each attempt, and
+/// shortened by up to half at random (`random`), so that retries spread out.
+fn backoff(attempts: u32, random: u32) -> Millis {
     let whole = MIN_BACKOFF
         .saturating_mul(1 << attempts.min(16))
         .min(MAX_BACKOFF);
-    whole - whole / 2 * i64::from(chance % 1_024) / 1_024
+    whole - whole / 2 * i64::from(random % 1_024) / 1_024
 }
 
-/// No more messages than a receiver wants: the generic cell rate algorithm.
+/// Rate limit of the messages to one receiver: generic cell rate algorithm with a burst of
+/// [`SEND_BURST`].
 #[derive(Debug)]
 struct SendLimiter {
-    each: Duration,
-    /// When the next would go if all went evenly.
+    period: Duration,
+    /// When the next message would be sent at an even rate.
     next: Option<Instant>,
 }
 
 impl SendLimiter {
     fn new(per_minute: u32) -> Self {
         Self {
-            each: Duration::from_secs(60) / per_minute.max(1),
+            period: Duration::from_secs(60) / per_minute.max(1),
             next: None,
         }
     }
 
-    /// Counts one, and says how long to wait with it.
+    /// Counts one message, and returns how long to wait before sending it.
     fn wait(&mut self, now: Instant) -> Duration {
         let next = self.next.filter(|next| *next > now).unwrap_or(now);
-        self.next = Some(next + self.each);
+        self.next = Some(next + self.period);
         next.saturating_duration_since(now)
-            .saturating_sub(self.each * (SEND_BURST - 1))
+            .saturating_sub(self.period * (SEND_BURST - 1))
     }
 }
 
-/// Does something that blocks. `None`: there is no thread for it. Nobody waits for it when the process ends.
-async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Runs blocking work on its own thread, which does not delay the end of the process. Returns `None`
+/// if the system cannot start a thread.
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let work = move || drop(sender.send(work()));
+    let work = move || {
+        // The receiver is gone only if the alerts were stopped.
+        let _ = sender.send(work());
+    };
     std::thread::Builder::new()
         .name("alert".into())
         .spawn(work)
@@ -537,7 +565,7 @@ fn millis(duration: Duration) -> Millis {
         .min(1 << 50)
 }
 
-/// Without chance all pauses are whole, no more.
+/// Returns a random number, or 0 if the system has none: delays are not shortened then.
 fn random() -> u32 {
     getrandom::u32().unwrap_or(0)
 }
@@ -547,29 +575,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_and_end() {
-        assert_eq!(pause(0, 0), MIN_BACKOFF);
-        assert!((MIN_BACKOFF / 2..MIN_BACKOFF).contains(&pause(0, 1_023)));
-        assert_eq!((pause(1, 0), pause(3, 0)), (2_000, 8_000));
-        assert_eq!(pause(u32::MAX, 0), MAX_BACKOFF);
+    fn backoff_doubles_up_to_the_maximum() {
+        assert_eq!(backoff(0, 0), MIN_BACKOFF);
+        assert!((MIN_BACKOFF / 2..MIN_BACKOFF).contains(&backoff(0, 1_023)));
+        assert_eq!((backoff(1, 0), backoff(3, 0)), (2_000, 8_000));
+        assert_eq!(backoff(u32::MAX, 0), MAX_BACKOFF);
     }
 
     #[test]
-    fn a_few_at_once_then_evenly() {
-        let mut pace = SendLimiter::new(60);
+    fn limiter_allows_a_burst_then_an_even_rate() {
+        let mut limiter = SendLimiter::new(60);
         let now = Instant::now();
-        let waits: Vec<u64> = (0..8).map(|_| pace.wait(now).as_secs()).collect();
+        let waits: Vec<u64> = (0..8).map(|_| limiter.wait(now).as_secs()).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 1, 2, 3]);
-        assert_eq!(pace.wait(now + Duration::from_secs(60)), Duration::ZERO);
+        assert_eq!(limiter.wait(now + Duration::from_secs(60)), Duration::ZERO);
     }
 
     #[test]
-    fn a_plan_holds_together() {
+    fn rejects_duplicate_and_unknown_names() {
         let check = |toml: &str| {
-            let plan: AlertConfig =
+            let config: AlertConfig =
                 toml::from_str(toml).map_err(|error| error.message().to_owned())?;
-            plan.check(Path::new("."))
-                .map_err(|wrong| wrong.to_string())
+            config
+                .check(Path::new("."))
+                .map_err(|error| error.to_string())
         };
         let alert = |name: &str, to: &str| {
             format!("[[alert]]\nname = '{name}'\nwhen = 'down'\nto = {to}\n")
@@ -582,7 +611,7 @@ mod tests {
             ))
             .is_ok()
         );
-        for (toml, says) in [
+        for (toml, expected) in [
             (
                 format!(
                     "{}{}{receiver}",
@@ -610,14 +639,14 @@ mod tests {
             ("pages = 'x'".to_owned(), "pages"),
         ] {
             let error = check(&toml).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         assert!(
             check(receiver)
                 .unwrap()
                 .test("opps")
                 .unwrap_err()
-                .contains("there is ops")
+                .contains("configured: ops")
         );
     }
 }

@@ -1,10 +1,16 @@
-//! Messages on their way, in the history's database, so that neither a kill nor a receiver that is away loses any.
+//! Messages waiting for delivery, stored in the database of the history: neither a kill nor an
+//! unreachable receiver loses messages.
 //!
-//! A message is *waiting*, then *done* or *given up*. What waits is in memory too, and what the database does not take stays there
-//! until it does: a full disk stops no alert, and only a kill while the disk is full loses some.
+//! A message is *waiting*, then *done* or *given up*. Waiting messages are in memory too. If the
+//! database does not accept a change, it stays in memory until the database does: a full disk delays
+//! no alert, and only a kill while the disk is full loses messages.
+//!
+//! Bounds: 1,000 waiting messages for each receiver, then the oldest is given up; 500 characters of
+//! an error; 30 days of finished messages.
 
 use super::AlertHealth;
-use super::engine::{Notification, OpenIncident, TickOutput, hex};
+use super::engine::{OpenIncident, TickOutput};
+use super::notification::{Notification, hex};
 use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -16,80 +22,80 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Messages that wait for one receiver; past that the oldest are given up.
+/// Maximum number of messages waiting for one receiver; beyond it, the oldest is given up.
 pub(super) const MAX_WAITING_MESSAGES: usize = 1_000;
-/// What is done, or given up, is remembered for so long.
+/// How long messages are kept in the log, in milliseconds.
 const RETENTION: Millis = 30 * 24 * 3_600_000;
-/// The longest reason that is kept, in characters.
+/// Maximum length of a stored error, in characters.
 const MAX_REASON_CHARS: usize = 500;
-/// Stands for the monitor in the database, where others have a server: theirs are above 0.
+/// Server id of incidents of the monitor itself in the database. Ids of servers are positive.
 const MONITOR_ROW_ID: i64 = 0;
 
-/// A message to one receiver.
+/// One message to one receiver.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueuedMessage {
-    /// The same whenever the same is sent: receivers may tell doubles by it.
+    /// 32 hexadecimal digits; the same whenever the message is sent again.
     pub id: String,
-    /// To whom.
+    /// Name of the receiver.
     pub receiver: String,
-    /// In this order they are sent.
+    /// Position in the order of sending.
     pub number: i64,
-    /// When it was made, or when its quiet hours end.
+    /// When it was created, or when its quiet hours end, in Unix milliseconds.
     pub made: Millis,
-    /// It is not sent before.
+    /// Earliest time of the next attempt, in Unix milliseconds.
     pub due: Millis,
-    /// Whether it was made in quiet hours: then it is told with the others.
+    /// Whether it was created in quiet hours, and is sent in one summary with others.
     pub is_held: bool,
-    /// What became of it.
+    /// State of the delivery.
     pub state: MessageState,
-    /// How often it was sent in vain.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// Why it did not arrive, the last time.
+    /// Error of the last attempt; empty if there was none.
     pub error: String,
-    /// What it says.
+    /// Content.
     pub notification: Arc<Notification>,
 }
 
-/// What became of a message.
+/// State of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MessageState {
-    /// It is still to be sent.
+    /// Not accepted yet.
     Waiting,
-    /// It arrived.
+    /// Accepted by the receiver.
     Done,
-    /// It is not sent any more.
+    /// Discarded.
     GivenUp,
 }
 
-/// What to do for a receiver.
+/// Next action for a receiver.
 #[derive(Debug)]
 pub(super) enum NextStep {
-    /// Nothing, until there is something new.
+    /// Wait for a new message.
     Nothing,
-    /// Nothing until then.
+    /// Wait until this time, in Unix milliseconds.
     Wait(Millis),
-    /// To send these, as one.
+    /// Send these as one message.
     Send(Vec<QueuedMessage>),
 }
 
-/// All messages on their way.
+/// All waiting messages.
 #[derive(Debug)]
 pub(super) struct MessageQueue {
     history: History,
     inner: Mutex<QueueState>,
-    /// One writes at a time.
+    /// Held while writing to the database.
     writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
-    lines: HashMap<String, ReceiverQueue>,
+    queues: HashMap<String, ReceiverQueue>,
     next: i64,
-    owed: PendingWrites,
-    /// New ones that turned out to be in the database already.
+    pending: PendingWrites,
+    /// Ids of new messages that were in the database already.
     known: HashSet<String>,
-    /// Why the database did not take what it is owed.
+    /// Why the last write failed; `None` if it succeeded.
     failure: Option<String>,
     delivered: u64,
     failed: u64,
@@ -97,19 +103,19 @@ struct QueueState {
     last_given_up: Option<String>,
 }
 
-/// What waits for one receiver.
+/// Messages waiting for one receiver.
 #[derive(Debug, Default)]
 struct ReceiverQueue {
     messages: VecDeque<QueuedMessage>,
     news: Arc<Notify>,
 }
 
-/// What is to be written.
+/// Changes that are not in the database yet.
 #[derive(Debug, Default)]
 struct PendingWrites {
-    /// By id, and whether it is new.
+    /// By id, with whether the row must be inserted.
     messages: BTreeMap<String, (QueuedMessage, bool)>,
-    /// By rule and server: as it is, or over.
+    /// By rule and server: begin and last notification, or `None` if it was closed.
     open: HashMap<(String, i64), Option<(Millis, Millis)>>,
 }
 
@@ -118,13 +124,13 @@ impl QueueState {
         self.given_up += 1;
         self.last_given_up = Some(format!("{}: {}", message.receiver, message.error));
         message.state = MessageState::GivenUp;
-        self.owed.put(message);
+        self.pending.record(message);
     }
 }
 
 impl PendingWrites {
-    /// A message that is not what it was: if it was never written, it is new still.
-    fn put(&mut self, message: QueuedMessage) {
+    /// Records a changed message. One that was never written must still be inserted.
+    fn record(&mut self, message: QueuedMessage) {
         let is_new = self
             .messages
             .get(&message.id)
@@ -134,7 +140,7 @@ impl PendingWrites {
 }
 
 impl MessageQueue {
-    /// What was on its way when the monitor was last stopped, or killed, and what was open.
+    /// Reads the waiting messages and the open incidents of a previous process.
     pub(super) async fn load(
         history: &History,
         receivers: impl Iterator<Item = String>,
@@ -146,13 +152,13 @@ impl MessageQueue {
         )
         .fetch_all(&history.pool)
         .await?;
-        inner.lines = receivers
+        inner.queues = receivers
             .map(|name| (name, ReceiverQueue::default()))
             .collect();
         for row in &rows {
-            // What nobody can read any more, or whose receiver left the plan, waits for a plan that has it.
+            // Unreadable messages, and those of removed receivers, stay in the database.
             if let Some(message) = read(row)
-                && let Some(line) = inner.lines.get_mut(&message.receiver)
+                && let Some(line) = inner.queues.get_mut(&message.receiver)
             {
                 line.messages.push_back(message);
             }
@@ -172,25 +178,26 @@ impl MessageQueue {
         ))
     }
 
-    /// Takes what is to be told. It is in the database before anybody sends it, if the database takes it.
-    pub(super) async fn push(&self, told: TickOutput) {
+    /// Adds messages and incidents. Messages are stored before they are sent, unless the database
+    /// fails.
+    pub(super) async fn push(&self, output: TickOutput) {
         let mut new = Vec::new();
         {
             let mut inner = self.inner();
-            for open in told.opened {
+            for open in output.opened {
                 let server = open.server.map_or(MONITOR_ROW_ID, |server| server.0);
                 inner
-                    .owed
+                    .pending
                     .open
                     .insert((open.rule, server), Some((open.since, open.notified_at)));
             }
-            for (rule, server) in told.closed {
-                inner.owed.open.insert(
+            for (rule, server) in output.closed {
+                inner.pending.open.insert(
                     (rule, server.map_or(MONITOR_ROW_ID, |server| server.0)),
                     None,
                 );
             }
-            for notification in told.notifications {
+            for notification in output.notifications {
                 let notification = Arc::new(notification);
                 for receiver in &notification.to {
                     let number = inner.next;
@@ -209,7 +216,7 @@ impl MessageQueue {
                         notification: notification.clone(),
                     };
                     inner
-                        .owed
+                        .pending
                         .messages
                         .insert(message.id.clone(), (message.clone(), true));
                     new.push(message);
@@ -220,28 +227,32 @@ impl MessageQueue {
         let mut inner = self.inner();
         let inner = &mut *inner;
         for message in new {
-            // One with this id was made before a kill: it is on its way, or done.
+            // It was stored before a kill: it is waiting or finished already.
             if inner.known.remove(&message.id) {
                 continue;
             }
-            let Some(line) = inner.lines.get_mut(&message.receiver) else {
+            let Some(line) = inner.queues.get_mut(&message.receiver) else {
                 continue;
             };
             line.messages.push_back(message);
             if line.messages.len() > MAX_WAITING_MESSAGES
                 && let Some(mut oldest) = line.messages.pop_front()
             {
-                oldest.error = format!("{MAX_WAITING_MESSAGES} newer ones waited as well");
+                oldest.error = format!("more than {MAX_WAITING_MESSAGES} messages were waiting");
                 inner.give_up(oldest);
             }
         }
-        inner.lines.values().for_each(|line| line.news.notify_one());
+        inner
+            .queues
+            .values()
+            .for_each(|line| line.news.notify_one());
     }
 
-    /// What to do for a receiver now. Those made in quiet hours that end at the same time are one message.
+    /// Returns the next action for a receiver. Messages of quiet hours that end at the same time are
+    /// sent as one.
     pub(super) fn next(&self, receiver: &str, now: Millis) -> NextStep {
         let inner = self.inner();
-        let Some(line) = inner.lines.get(receiver) else {
+        let Some(line) = inner.queues.get(receiver) else {
             return NextStep::Nothing;
         };
         let first = line.messages.iter().find(|message| !message.is_held);
@@ -250,7 +261,7 @@ impl MessageQueue {
             .iter()
             .filter(|message| message.is_held)
             .min_by_key(|held| (held.due, held.number));
-        // Each is sent in its turn, but those that are held let others pass.
+        // Messages are sent in order, but held messages do not block others.
         let night = night.filter(|night| match first {
             Some(first) => night.due <= now && (night.number < first.number || first.due > now),
             None => true,
@@ -278,16 +289,16 @@ impl MessageQueue {
         }
     }
 
-    /// There may be something new for a receiver.
+    /// Returns the signal that there are new messages for a receiver.
     pub(super) fn news(&self, receiver: &str) -> Arc<Notify> {
         self.inner()
-            .lines
+            .queues
             .get(receiver)
             .map(|line| line.news.clone())
             .unwrap_or_default()
     }
 
-    /// They arrived, or are given up.
+    /// Records that messages were delivered or given up.
     pub(super) async fn finish(
         &self,
         messages: &[QueuedMessage],
@@ -302,8 +313,8 @@ impl MessageQueue {
         self.write().await;
     }
 
-    /// They are sent again at a time.
-    pub(super) async fn again(&self, messages: &[QueuedMessage], due: Millis, error: &str) {
+    /// Records a failed attempt, to be retried at `due`.
+    pub(super) async fn retry(&self, messages: &[QueuedMessage], due: Millis, error: &str) {
         self.inner().failed += 1;
         self.mark(messages, |message| {
             message.attempts = message.attempts.saturating_add(1);
@@ -317,10 +328,11 @@ impl MessageQueue {
         let mut inner = self.inner();
         let inner = &mut *inner;
         for message in messages {
-            let Some(line) = inner.lines.get_mut(&message.receiver) else {
+            let Some(line) = inner.queues.get_mut(&message.receiver) else {
                 continue;
             };
-            // It may have been given up meanwhile, since too many wait; if it arrived all the same, that is what counts.
+            // It may have been given up meanwhile because too many were waiting. If it was delivered
+            // nevertheless, record that.
             let place = line
                 .messages
                 .iter()
@@ -337,19 +349,19 @@ impl MessageQueue {
             inner.delivered += u64::from(changed.state == MessageState::Done);
             match changed.state {
                 MessageState::GivenUp => inner.give_up(changed),
-                MessageState::Waiting | MessageState::Done => inner.owed.put(changed),
+                MessageState::Waiting | MessageState::Done => inner.pending.record(changed),
             }
         }
     }
 
-    /// Writes what is owed.
+    /// Writes pending changes to the database.
     pub(super) async fn write(&self) {
         let _turn = self.writing.lock().await;
-        let owed = std::mem::take(&mut self.inner().owed);
-        if owed.messages.is_empty() && owed.open.is_empty() {
+        let pending = std::mem::take(&mut self.inner().pending);
+        if pending.messages.is_empty() && pending.open.is_empty() {
             return;
         }
-        let result = self.write_all(&owed).await;
+        let result = self.write_all(&pending).await;
         let mut inner = self.inner();
         match result {
             Ok(known) => {
@@ -358,36 +370,41 @@ impl MessageQueue {
             }
             Err(error) => {
                 inner.failure = Some(error.to_string());
-                // What came meanwhile is newer.
-                for (id, (message, is_new)) in owed.messages {
-                    inner.owed.messages.entry(id).or_insert((message, is_new)).1 |= is_new;
+                // Changes recorded meanwhile are newer.
+                for (id, (message, is_new)) in pending.messages {
+                    inner
+                        .pending
+                        .messages
+                        .entry(id)
+                        .or_insert((message, is_new))
+                        .1 |= is_new;
                 }
-                for (key, open) in owed.open {
-                    inner.owed.open.entry(key).or_insert(open);
+                for (key, open) in pending.open {
+                    inner.pending.open.entry(key).or_insert(open);
                 }
-                // What is over and was never written matters least.
-                while inner.owed.messages.len()
-                    > 2 * MAX_WAITING_MESSAGES * inner.lines.len().max(1)
+                // Beyond the limit, drop finished messages first.
+                while inner.pending.messages.len()
+                    > 2 * MAX_WAITING_MESSAGES * inner.queues.len().max(1)
                 {
                     let done = inner
-                        .owed
+                        .pending
                         .messages
                         .iter()
                         .find(|(_, (message, _))| message.state != MessageState::Waiting);
                     let Some(id) = done.map(|(id, _)| id.clone()) else {
                         break;
                     };
-                    inner.owed.messages.remove(&id);
+                    inner.pending.messages.remove(&id);
                 }
             }
         }
     }
 
-    /// Returns the ids of new ones that were there already.
-    async fn write_all(&self, owed: &PendingWrites) -> Result<Vec<String>, HistoryError> {
+    /// Returns the ids of new messages that were stored already.
+    async fn write_all(&self, pending: &PendingWrites) -> Result<Vec<String>, HistoryError> {
         let mut change = self.history.begin().await?;
         let mut known = Vec::new();
-        for (message, is_new) in owed.messages.values() {
+        for (message, is_new) in pending.messages.values() {
             let done = if *is_new {
                 sqlx::query(
                     "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, notification)
@@ -425,7 +442,7 @@ impl MessageQueue {
             tail: " ON CONFLICT (rule, server) DO UPDATE SET since = excluded.since, told = excluded.told",
         };
         let mut open = Vec::new();
-        for ((rule, server), entry) in &owed.open {
+        for ((rule, server), entry) in &pending.open {
             open.extend(entry.map(|(since, told)| (rule.clone(), *server, since, told)));
         }
         let rows = open.into_iter().map(|(rule, server, since, told)| {
@@ -438,13 +455,13 @@ impl MessageQueue {
         });
         run(&mut change, table.rows(self.history.dialect, rows)).await?;
         let mut over: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for ((rule, server), entry) in &owed.open {
+        for ((rule, server), entry) in &pending.open {
             if entry.is_none() {
                 over.entry(rule).or_default().push(server.to_string());
             }
         }
         for (rule, servers) in over {
-            // When a hundred thousand come back, not a statement for each. The numbers are ours.
+            // Few statements even if 100,000 servers recover. The ids are integers of our own.
             for some in servers.chunks(500) {
                 let text = format!(
                     "DELETE FROM alert_open WHERE rule = $1 AND server IN ({})",
@@ -461,10 +478,10 @@ impl MessageQueue {
         Ok(known)
     }
 
-    /// Forgets what was over long ago.
-    pub(super) async fn tidy(&self, now: Millis) -> Result<(), HistoryError> {
+    /// Deletes messages older than 30 days.
+    pub(super) async fn delete_old(&self, now: Millis) -> Result<(), HistoryError> {
         let mut change = self.history.begin().await?;
-        // What still waits after so long is for a receiver that left the plan.
+        // Those still waiting belong to a removed receiver.
         sqlx::query("DELETE FROM alert_message WHERE made < $1")
             .bind(now - RETENTION)
             .execute(&mut *change)
@@ -472,7 +489,7 @@ impl MessageQueue {
         change.commit().await
     }
 
-    /// The last messages, the newest first, before a number.
+    /// Returns at most `limit` messages with a number below `before`, the newest first.
     pub(super) async fn log(
         &self,
         before: i64,
@@ -481,10 +498,10 @@ impl MessageQueue {
         log(&self.history, before, limit).await
     }
 
-    /// How it all stands.
+    /// Returns counters and problems.
     pub(super) fn health(&self) -> AlertHealth {
         let inner = self.inner();
-        let waiting = inner.lines.iter().map(|(name, line)| {
+        let waiting = inner.queues.iter().map(|(name, line)| {
             let error = line.messages.iter().find(|message| message.attempts > 0);
             (
                 name.clone(),
@@ -509,7 +526,7 @@ impl MessageQueue {
     }
 }
 
-/// What was told and is not over.
+/// Reads the open incidents.
 pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, HistoryError> {
     let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open")
         .fetch_all(&history.pool)
@@ -527,7 +544,7 @@ pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, History
     Ok(open.collect::<Result<_, sqlx::Error>>()?)
 }
 
-/// The last messages, the newest first, before the one of this number.
+/// Reads at most `limit` messages with a number below `before`, the newest first.
 pub(super) async fn log(
     history: &History,
     before: i64,
@@ -553,7 +570,7 @@ impl MessageState {
     }
 }
 
-/// The id of several that are sent as one.
+/// Returns the id of messages that are sent as one.
 pub(super) fn id_of(messages: &[QueuedMessage]) -> String {
     match messages {
         [message] => message.id.clone(),
@@ -568,7 +585,7 @@ fn short(text: &str) -> String {
     text.chars().take(MAX_REASON_CHARS).collect()
 }
 
-/// A message of the database; `None` if a newer or older hailer wrote it in its own way.
+/// Parses a row; `None` if another version wrote it in an unknown form.
 fn read(row: &AnyRow) -> Option<QueuedMessage> {
     let notification: String = row.try_get(9).ok()?;
     Some(QueuedMessage {
@@ -606,7 +623,7 @@ mod tests {
             .0
     }
 
-    fn told(id: &str, held_until: Option<Millis>) -> TickOutput {
+    fn output(id: &str, held_until: Option<Millis>) -> TickOutput {
         let notification = Notification {
             id: id.into(),
             held_until,
@@ -626,21 +643,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_in_its_turn_and_known_after_a_restart() {
+    async fn messages_are_sent_in_order_and_survive_a_restart() {
         let history = History::open("sqlite::memory:").await.unwrap();
         let first = queue(&history).await;
-        first.push(told("a", None)).await;
-        first.push(told("b", None)).await;
+        first.push(output("a", None)).await;
+        first.push(output("b", None)).await;
         let a = sent(first.next("ops", NOW));
         assert_eq!(a[0].notification.id, "a");
-        first.again(&a, NOW + 5_000, "busy").await;
+        first.retry(&a, NOW + 5_000, "busy").await;
         assert!(
             matches!(first.next("ops", NOW), NextStep::Wait(due) if due == NOW + 5_000),
-            "b waits for a"
+            "b must wait for a"
         );
         drop(first);
         let second = queue(&history).await;
-        second.push(told("a", None)).await;
+        second.push(output("a", None)).await;
         assert!(matches!(second.next("ops", NOW), NextStep::Wait(_)));
         let a = sent(second.next("ops", NOW + 5_000));
         assert_eq!(
@@ -656,10 +673,10 @@ mod tests {
         second
             .finish(&b, MessageState::GivenUp, "no such hook")
             .await;
-        second.push(told("b", None)).await;
+        second.push(output("b", None)).await;
         assert!(
             matches!(second.next("ops", NOW), NextStep::Nothing),
-            "what is over does not come back"
+            "finished messages are not sent again"
         );
         let log = second.log(i64::MAX, 10).await.unwrap();
         let log: Vec<_> = log
@@ -670,22 +687,22 @@ mod tests {
             log,
             [("b", MessageState::GivenUp), ("a", MessageState::Done)]
         );
-        second.tidy(NOW + RETENTION + 1).await.unwrap();
+        second.delete_old(NOW + RETENTION + 1).await.unwrap();
         assert!(second.log(i64::MAX, 10).await.unwrap().is_empty());
     }
 
     #[tokio::test]
-    async fn a_night_is_one_message_that_lets_others_pass() {
+    async fn quiet_hours_are_one_message_that_does_not_block_others() {
         let history = History::open("sqlite::memory:").await.unwrap();
         let queue = queue(&history).await;
         let morning = NOW + 3_600_000;
-        queue.push(told("a", Some(morning))).await;
-        queue.push(told("b", Some(morning))).await;
+        queue.push(output("a", Some(morning))).await;
+        queue.push(output("b", Some(morning))).await;
         assert!(matches!(queue.next("ops", NOW), NextStep::Wait(due) if due == morning));
-        queue.push(told("c", None)).await;
+        queue.push(output("c", None)).await;
         let c = sent(queue.next("ops", NOW));
         assert_eq!(c[0].notification.id, "c");
-        queue.again(&c, morning + 60_000, "away").await;
+        queue.retry(&c, morning + 60_000, "away").await;
         assert!(matches!(queue.next("ops", NOW), NextStep::Wait(due) if due == morning));
         let night = sent(queue.next("ops", morning));
         assert_eq!(
@@ -695,9 +712,9 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["a", "b"]
         );
-        queue.again(&night, morning + 5_000, "away").await;
+        queue.retry(&night, morning + 5_000, "away").await;
         let again = sent(queue.next("ops", morning + 5_000));
-        assert_eq!(id_of(&night), id_of(&again), "the same, sent again");
+        assert_eq!(id_of(&night), id_of(&again), "the id of a retry");
         queue.finish(&again, MessageState::Done, "").await;
         assert_eq!(
             sent(queue.next("ops", morning + 60_000))[0].notification.id,
@@ -706,12 +723,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_that_fails_stops_no_message_and_too_many_are_bounded() {
+    async fn database_errors_delay_no_message_and_memory_is_bounded() {
         let history = History::open("sqlite::memory:").await.unwrap();
         let queue = queue(&history).await;
         history.close().await;
         for number in 0..MAX_WAITING_MESSAGES + 10 {
-            queue.push(told(&number.to_string(), None)).await;
+            queue.push(output(&number.to_string(), None)).await;
         }
         let health = queue.health();
         assert_eq!(
@@ -720,7 +737,7 @@ mod tests {
         );
         assert!(health.failure.is_some());
         let first = sent(queue.next("ops", NOW));
-        assert_eq!(first[0].notification.id, "10", "the oldest make room");
+        assert_eq!(first[0].notification.id, "10", "the oldest are given up");
         queue.finish(&first, MessageState::Done, "").await;
         assert_eq!(sent(queue.next("ops", NOW))[0].notification.id, "11");
     }

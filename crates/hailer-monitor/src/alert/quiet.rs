@@ -1,4 +1,4 @@
-//! Hours in which messages are held: sans-IO.
+//! Quiet hours, in which messages are held. No I/O; the caller passes the time.
 
 use crate::sample::Millis;
 use jiff::civil::Time;
@@ -6,14 +6,14 @@ use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
-/// Hours of each day in which nobody is to be woken.
+/// Daily time windows in which messages are held.
 #[derive(Clone, Debug)]
 pub struct QuietHours {
     windows: Vec<Window>,
     zone: TimeZone,
 }
 
-/// From, and to before; over midnight if it ends earlier than it begins.
+/// From `from` to before `to`; across midnight if it ends earlier than it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Window {
     from: Time,
@@ -21,10 +21,10 @@ struct Window {
 }
 
 impl QuietHours {
-    /// Windows as `22:00-07:00`, in a zone.
+    /// Parses windows such as `22:00-07:00`, in the time zone `zone`.
     ///
     /// # Errors
-    /// What is no such window, and windows that leave no time of the day to tell anything: a sentence.
+    /// If a window is invalid, or if the windows cover the whole day.
     pub fn new(windows: &[String], zone: TimeZone) -> Result<Self, String> {
         let windows = windows
             .iter()
@@ -33,18 +33,21 @@ impl QuietHours {
         let quiet = Self { windows, zone };
         let is_endless = |window: &Window| quiet.windows.iter().any(|other| other.holds(window.to));
         if !quiet.windows.is_empty() && quiet.windows.iter().all(is_endless) {
-            return Err("quiet hours all day: nothing would ever be told".into());
+            return Err(
+                "quiet hours cover the whole day, so no message would be sent; shorten one".into(),
+            );
         }
         Ok(quiet)
     }
 
-    /// If it is quiet now: until when.
+    /// Returns the end of the quiet hours in Unix milliseconds, or `None` outside of them.
     pub fn until(&self, now: Millis) -> Option<Millis> {
         let now = at(now, &self.zone);
         if !self.is_quiet(&now) {
             return None;
         }
-        // Where clocks are set, an hour comes twice, or never. So all that may be the end is tried, and the first that is, is it.
+        // Around a change of the clocks, a local time occurs twice or never. Try all candidates and
+        // take the first that is not quiet.
         let mut ends = Vec::new();
         for days in 0..3 {
             let Ok(date) = now.date().checked_add(days.days()) else {
@@ -66,11 +69,11 @@ impl QuietHours {
             .into_iter()
             .filter(|end| *end > now && !self.is_quiet(end))
             .min();
-        // There is always one, as no window is endless.
+        // There is always one, since the windows do not cover the whole day.
         Some(end.unwrap_or(now).timestamp().as_millisecond())
     }
 
-    /// Its zone, for the times in messages.
+    /// Time zone of the windows.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -80,20 +83,20 @@ impl QuietHours {
     }
 }
 
-/// `local` for that of the machine, an offset such as `+02:00`, or a name such as `Europe/Berlin`.
+/// Parses a time zone: `local`, an offset such as `+02:00`, or a name such as `Europe/Berlin`.
 ///
 /// # Errors
-/// A sentence.
+/// If it is none of these.
 pub(super) fn read_zone(text: &str) -> Result<TimeZone, String> {
     match text {
         "local" => Ok(TimeZone::system()),
         _ => DateTimeParser::new().parse_time_zone(text).map_err(|_| {
-            format!("\"{text}\" is no time zone; write \"local\", an offset such as \"+02:00\", or a name such as \"Europe/Berlin\"")
+            format!("\"{text}\" is not a time zone; write \"local\", an offset such as \"+02:00\", or a name such as \"Europe/Berlin\"")
         }),
     }
 }
 
-/// A time in a zone; what no calendar has is the beginning of 1970.
+/// Converts Unix milliseconds to a local time. Values out of range become 1970-01-01.
 pub(super) fn at(at: Millis, zone: &TimeZone) -> Zoned {
     Timestamp::from_millisecond(at)
         .unwrap_or_default()
@@ -103,7 +106,7 @@ pub(super) fn at(at: Millis, zone: &TimeZone) -> Zoned {
 impl Window {
     fn read(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("\"{text}\" is no window of quiet hours; write it as \"22:00-07:00\"");
+            || format!("\"{text}\" is not a time window; write quiet hours as \"22:00-07:00\"");
         let time = |text: &str| match text.trim() {
             "24:00" => Ok(Time::midnight()),
             text => Time::strptime("%H:%M", text).map_err(|_| wrong()),
@@ -115,16 +118,17 @@ impl Window {
         };
         if window.from == window.to {
             return Err(format!(
-                "\"{text}\" has no end; write quiet hours as \"22:00-07:00\""
+                "\"{text}\" begins and ends at the same time; write quiet hours as \"22:00-07:00\""
             ));
         }
         Ok(window)
     }
 
     fn holds(self, time: Time) -> bool {
-        match self.from < self.to {
-            true => self.from <= time && time < self.to,
-            false => self.from <= time || time < self.to,
+        if self.from < self.to {
+            self.from <= time && time < self.to
+        } else {
+            self.from <= time || time < self.to
         }
     }
 }
@@ -133,7 +137,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Central Europe, as a rule, so that the machine's own tables do not matter.
+    /// Central Europe as a POSIX rule, independent of the time zone database of the machine.
     const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
     fn quiet(windows: &[&str], zone: &str) -> QuietHours {
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn over_midnight_and_by_day() {
+    fn windows_cross_midnight() {
         let quiet = quiet(&["22:00-07:00", "12:30-13:00"], "+02:00");
         assert_eq!(until(&quiet, "2026-06-01T19:59:59Z"), None);
         assert_eq!(
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_touch_are_one() {
+    fn adjacent_windows_are_joined() {
         let quiet = quiet(&["22:00-24:00", "00:00-06:00", "05:00-07:00"], "UTC");
         assert_eq!(
             until(&quiet, "2026-06-01T23:00:00Z").unwrap(),
@@ -177,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn nights_in_which_clocks_are_set() {
+    fn windows_end_at_local_time_when_clocks_change() {
         let night = quiet(&["22:00-07:00"], BERLIN);
-        // 2026-03-29 has 23 hours, 2026-10-25 has 25: seven in the morning is seven in the morning.
+        // 2026-03-29 has 23 hours and 2026-10-25 has 25.
         assert_eq!(
             until(&night, "2026-03-28T21:00:00Z").unwrap(),
             "2026-03-29T05:00:00Z"
@@ -188,13 +192,13 @@ mod tests {
             until(&night, "2026-10-24T20:00:00Z").unwrap(),
             "2026-10-25T06:00:00Z"
         );
-        // Half past two never comes: at two it is three.
+        // 02:30 does not occur: 02:00 is followed by 03:00.
         let short = quiet(&["22:00-02:30"], BERLIN);
         assert_eq!(
             until(&short, "2026-03-29T00:00:00Z").unwrap(),
             "2026-03-29T01:00:00Z"
         );
-        // Half past two comes twice, and two o'clock in between.
+        // 02:30 occurs twice.
         assert_eq!(
             until(&short, "2026-10-24T23:00:00Z").unwrap(),
             "2026-10-25T00:30:00Z"
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn rejects_invalid_windows_and_zones() {
         let new = |windows: &[&str]| {
             let windows: Vec<String> = windows.iter().map(|window| (*window).to_owned()).collect();
             QuietHours::new(&windows, TimeZone::UTC)
@@ -214,10 +218,10 @@ mod tests {
                 .unwrap_err()
         };
         for bad in ["22-7", "22:00", "25:00-07:00", "22:00-07:60", "-", ""] {
-            assert!(new(&[bad]).contains("write it as"), "{bad}");
+            assert!(new(&[bad]).contains("22:00-07:00"), "{bad}");
         }
-        assert!(new(&["00:00-24:00"]).contains("no end"));
-        assert!(new(&["00:00-12:00", "12:00-24:00"]).contains("all day"));
+        assert!(new(&["00:00-24:00"]).contains("the same time"));
+        assert!(new(&["00:00-12:00", "12:00-24:00"]).contains("whole day"));
         assert!(read_zone("Mars/Olympus").unwrap_err().contains("+02:00"));
         assert!(read_zone("local").is_ok());
     }

@@ -1,180 +1,156 @@
-//! What is worth telling, as the plan says it.
+//! Alert rules as configured, and the evaluation of their conditions.
+//!
+//! Bounds: a name has 1 to 64 characters, a template at most 1,000 bytes, `repeat` is at least one
+//! minute.
 
-use super::message::Template;
+use super::notification::{ConditionKind, MessageConfig, Priority};
 use super::quiet::{QuietHours, read_zone};
+use super::template::{MAX_TEMPLATE_BYTES, Template};
 use crate::health::State;
 use crate::sample::Millis;
 use crate::server::Server;
 use crate::state::ServerRow;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// No template is longer, in bytes.
-const MAX_TEMPLATE_BYTES: usize = 1_000;
-/// Unless told otherwise, what follows within a minute is told together.
+/// Default of `gather`: the minimum time between two messages of a rule.
 const DEFAULT_GATHER: Duration = Duration::from_secs(60);
+/// Maximum length of the name of a rule or receiver, in characters.
+pub(super) const MAX_NAME_CHARS: usize = 64;
 
-/// What is worth telling, about whom, and to whom: a `[[alert]]` of the plan.
+/// One `[[alert]]` of the configuration: a condition, the servers to watch and the receivers.
 ///
 /// ```toml
 /// [[alert]]
 /// name = "lobbies"
-/// when = "down"                     # up, flapping, version, map, motd, address, monitor-silent; or instead of `when` one of
-/// # players-below = 5               # players-above, latency-above = "200ms", uptime-below = "99%" (of the last day)
-/// for = "5m"                        # only if it is so for so long
-/// servers = ["lobby-*"]             # all, if left out
+/// when = "down"                     # up, flapping, version, map, motd, address, monitor-silent; or
+///                                   # instead of `when` one of: players-below = 5,
+///                                   # players-above = 50, latency-above = "200ms",
+///                                   # uptime-below = "99%" (of the last day)
+/// for = "5m"                        # how long the condition must be true
+/// servers = ["lobby-*"]             # default: all servers
 /// groups = ["eu"]
 /// labels = { tier = "gold" }
-/// to = ["ops"]                      # receivers by name
-/// resolve = true                    # tells when it is over; so it is unless for `up` and changes
-/// repeat = "1h"                     # says it again while it is so
-/// gather = "1m"                     # what follows within this time is told in one message
-/// quiet = ["22:00-07:00"]           # what happens then is told after, in one message
-/// zone = "Europe/Berlin"            # or "+02:00", or "local"
-/// priority = "high"                 # min, low, default, high, max: for ntfy
-/// title = "{server} is gone"        # see message::PLACEHOLDERS
-/// text = "{server} ({group}) does not answer since {since}: {error}"
+/// to = ["ops"]                      # names of receivers
+/// resolve = true                    # also notify when the condition ends; default: true, except
+///                                   # for `up` and changes
+/// repeat = "1h"                     # repeat the message while the condition is true
+/// gather = "1m"                     # minimum time between messages; later incidents are combined
+/// quiet = ["22:00-07:00"]           # hold messages, and send one summary afterwards
+/// zone = "Europe/Berlin"            # or "+02:00", or "local" (default)
+/// priority = "high"                 # min, low, default, high, max; used by ntfy
+/// title = "{server} is gone"        # for placeholders see `Placeholder`
+/// text = "{server} ({group}) has not answered since {since}: {error}"
 /// resolved-title = "{server} is back"
-/// resolved-text = "{server} was away for {for}"
+/// resolved-text = "{server} was down for {for}"
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RuleConfig")]
 pub struct Rule {
-    /// Unique.
+    /// Unique name.
     pub name: String,
-    /// What is told.
+    /// When it fires.
     pub condition: Condition,
-    /// It is told only if it was so for so long, in milliseconds.
-    pub lasts: Millis,
-    /// Whom it watches.
+    /// How long the condition must be true before it fires, in milliseconds.
+    pub min_duration: Millis,
+    /// Which servers it watches.
     pub filter: ServerFilter,
-    /// The names of receivers.
+    /// Names of the receivers.
     pub to: Vec<String>,
-    /// Whether the end is told as well.
+    /// Whether the end of an incident is notified.
     pub resolve: bool,
-    /// After so many milliseconds it is told again.
+    /// How often an open incident is notified again, in milliseconds; `None`: once only.
     pub repeat: Option<Millis>,
-    /// After a message, the next of this rule waits for so long, in milliseconds, and tells all that came in between.
+    /// Minimum time between two messages of this rule, in milliseconds. Incidents that arise
+    /// meanwhile are combined into the next message.
     pub gather: Millis,
     /// When messages are held.
     pub quiet: QuietHours,
-    /// The zone of the quiet hours, and of times in messages, as it was written.
+    /// Time zone of quiet hours and of times in messages, as configured.
     pub zone: String,
-    /// What to say, if not the usual.
-    pub words: MessageConfig,
+    /// Priority, and templates that replace the default ones.
+    pub message: MessageConfig,
 }
 
-/// What a rule watches for.
+/// Condition of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// It does not answer.
+    /// The server does not answer.
     Down,
-    /// It answers, after it did not, or for the first time.
+    /// The server answers after it was down, or for the first time.
     Up,
-    /// It goes up and down all the time.
+    /// The server alternates between up and down.
     Flapping,
-    /// What it says of itself, or its address, changed.
+    /// A property of the server changed.
     Changed(Change),
-    /// No sample was taken of anybody, for three intervals at least. This tells of a monitor that lives and does nothing;
-    /// that a dead one is dead, somebody else must tell, who asks its `/healthz`.
+    /// The monitor took no sample for at least three intervals. This detects a monitor that runs but
+    /// does not poll; to detect that the process is gone, watch `/healthz` from outside.
     MonitorSilent,
-    /// Fewer players.
+    /// Fewer players than this.
     PlayersBelow(u32),
-    /// More players.
+    /// More players than this.
     PlayersAbove(u32),
-    /// Longer round trips, in microseconds.
+    /// Latency above this, in microseconds.
     LatencyAbove(u32),
-    /// A smaller share of answered samples in the last day, from 0 to 1.
+    /// Uptime of the last day below this, from 0 to 1.
     UptimeBelow(f32),
 }
 
-/// What may change.
+/// A property whose change fires a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The version that it tells.
+    /// Version that the server reports.
     Version,
-    /// The map.
+    /// Map that the server reports.
     Map,
-    /// The MOTD.
+    /// MOTD of the server.
     Motd,
-    /// What its name means.
+    /// Address that the server's name resolves to.
     Address,
 }
 
-/// Whom a rule watches: all that each of these lists matches; an empty one matches all.
+/// Selects servers by name, group and labels. All parts must match; an empty part matches all
+/// servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerFilter {
-    /// Names; `*` stands for any text.
+    /// Patterns of names; `*` matches any text.
     pub servers: Vec<String>,
-    /// Groups, likewise.
+    /// Patterns of groups.
     pub groups: Vec<String>,
-    /// Labels, all of them; `*` in values likewise.
+    /// Labels that the server must have, with patterns of their values.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What to say, if not the usual.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct MessageConfig {
-    /// The first line.
-    pub title: Option<Template>,
-    /// A line for each server.
-    pub text: Option<Template>,
-    /// The first line when it is over.
-    pub resolved_title: Option<Template>,
-    /// A line for each server when it is over.
-    pub resolved_text: Option<Template>,
-    /// How urgent it is.
-    #[serde(default)]
-    pub priority: Priority,
-}
-
-/// How urgent something is, in the words of ntfy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Priority {
-    /// No sound, at the end of the list.
-    Min,
-    /// No sound.
-    Low,
-    /// As usual.
-    #[default]
-    Default,
-    /// A long sound.
-    High,
-    /// Sound over everything.
-    Max,
-}
-
 impl Rule {
-    /// Whether it watches this server.
+    /// Whether the rule watches this server.
     pub fn watches(&self, server: &Server) -> bool {
         self.condition != Condition::MonitorSilent && self.filter.matches(server)
     }
 }
 
 impl Condition {
-    /// Its word: in messages, and in the plan.
-    pub fn word(self) -> &'static str {
+    /// Returns the condition without its limit.
+    pub fn kind(self) -> ConditionKind {
         match self {
-            Self::Down => "down",
-            Self::Up => "up",
-            Self::Flapping => "flapping",
-            Self::Changed(Change::Version) => "version",
-            Self::Changed(Change::Map) => "map",
-            Self::Changed(Change::Motd) => "motd",
-            Self::Changed(Change::Address) => "address",
-            Self::MonitorSilent => "monitor-silent",
-            Self::PlayersBelow(_) => "players-below",
-            Self::PlayersAbove(_) => "players-above",
-            Self::LatencyAbove(_) => "latency-above",
-            Self::UptimeBelow(_) => "uptime-below",
+            Self::Down => ConditionKind::Down,
+            Self::Up => ConditionKind::Up,
+            Self::Flapping => ConditionKind::Flapping,
+            Self::Changed(Change::Version) => ConditionKind::Version,
+            Self::Changed(Change::Map) => ConditionKind::Map,
+            Self::Changed(Change::Motd) => ConditionKind::Motd,
+            Self::Changed(Change::Address) => ConditionKind::Address,
+            Self::MonitorSilent => ConditionKind::MonitorSilent,
+            Self::PlayersBelow(_) => ConditionKind::PlayersBelow,
+            Self::PlayersAbove(_) => ConditionKind::PlayersAbove,
+            Self::LatencyAbove(_) => ConditionKind::LatencyAbove,
+            Self::UptimeBelow(_) => ConditionKind::UptimeBelow,
         }
     }
 
-    /// Whether it compares a number that goes up and down, so that its end must last as well.
+    /// Whether it compares a number with a limit. Such a condition must also be false for
+    /// `min_duration` before the incident ends.
     pub(super) fn is_comparison(self) -> bool {
         matches!(
             self,
@@ -185,14 +161,17 @@ impl Condition {
         )
     }
 
-    /// Whether it is so; `None`: nobody knows, so what was so stays so. Changes are events, of which a row knows nothing.
+    /// Evaluates the condition for one server.
+    ///
+    /// `None`: not known, so an incident neither begins nor ends. Changes are always `None`, since
+    /// they are reported by events.
     pub(super) fn holds(self, row: &ServerRow, now: Millis) -> Option<bool> {
         let last = row.last_sample.as_ref().filter(|last| last.answered);
         match self {
             Self::Flapping => Some(row.is_flapping),
-            // Nobody wants to hear each up and down of one that flaps.
+            // While a server is flapping, only that is reported.
             Self::Down | Self::Up if row.is_flapping || row.state == State::Unknown => None,
-            // What the history says of before the start may be long over.
+            // The state was read from the history and may be outdated.
             Self::Down | Self::Up if row.last_sample.is_none() => None,
             Self::Down => Some(row.state == State::Down),
             Self::Up => Some(row.state == State::Up),
@@ -205,43 +184,47 @@ impl Condition {
     }
 }
 
-/// As in the plan, with its bound.
+/// Keyword and limit, as in the configuration.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())?;
+        f.write_str(self.kind().word())?;
         match self {
             Self::PlayersBelow(limit) | Self::PlayersAbove(limit) => write!(f, " {limit}"),
             Self::LatencyAbove(limit) => write!(f, " {} ms", f64::from(*limit) / 1e3),
             Self::UptimeBelow(limit) => write!(f, " {} %", f64::from(*limit * 1e4).round() / 100.0),
-            _ => Ok(()),
+            Self::Down | Self::Up | Self::Flapping | Self::Changed(_) | Self::MonitorSilent => {
+                Ok(())
+            }
         }
     }
 }
 
 impl ServerFilter {
     fn matches(&self, server: &Server) -> bool {
-        let one_of = |patterns: &[String], text: &str| {
+        let any_matches = |patterns: &[String], text: &str| {
             patterns.is_empty()
                 || patterns
                     .iter()
                     .any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
         };
-        let has = |(label, pattern): (&String, &String)| {
+        let has_label = |(label, pattern): (&String, &String)| {
             server
                 .labels
                 .get(label)
                 .is_some_and(|value| matches(pattern.as_bytes(), value.as_bytes()))
         };
-        one_of(&self.servers, &server.name)
-            && one_of(&self.groups, &server.group)
-            && self.labels.iter().all(has)
+        any_matches(&self.servers, &server.name)
+            && any_matches(&self.groups, &server.group)
+            && self.labels.iter().all(has_label)
     }
 }
 
-/// Whether a pattern with `*` matches, in linear memory and at worst quadratic time: patterns come from the plan.
+/// Whether a pattern with `*` matches a text. Worst case: quadratic time, no allocation. Patterns
+/// are trusted, since they come from the configuration.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    // Where the last star was, and how much of the text it stood for.
+    let mut p = 0;
+    let mut t = 0;
+    // Position of the last `*`, and where the text that it matches ends.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -249,11 +232,15 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
                 star = Some((p, t));
                 p += 1;
             }
-            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
+            Some(byte) if *byte == text[t] => {
+                p += 1;
+                t += 1;
+            }
             _ => match star {
                 Some((at, taken)) => {
                     star = Some((at, taken + 1));
-                    (p, t) = (at + 1, taken + 1);
+                    p = at + 1;
+                    t = taken + 1;
                 }
                 None => return false,
             },
@@ -262,7 +249,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// A `[[alert]]` as it was written.
+/// `[[alert]]` as written in the configuration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RuleConfig {
@@ -307,18 +294,33 @@ enum When {
     MonitorSilent,
 }
 
+impl From<When> for Condition {
+    fn from(when: When) -> Self {
+        match when {
+            When::Down => Self::Down,
+            When::Up => Self::Up,
+            When::Flapping => Self::Flapping,
+            When::Version => Self::Changed(Change::Version),
+            When::Map => Self::Changed(Change::Map),
+            When::Motd => Self::Changed(Change::Motd),
+            When::Address => Self::Changed(Change::Address),
+            When::MonitorSilent => Self::MonitorSilent,
+        }
+    }
+}
+
 /// A duration such as `5m`.
 pub(super) struct ConfigDuration(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for ConfigDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let span = humantime::parse_duration(&text).map_err(|_| {
+        let duration = humantime::parse_duration(&text).map_err(|_| {
             serde::de::Error::custom(format!(
-                "\"{text}\" is no duration; write it as \"30s\", \"5m\" or \"1h\""
+                "\"{text}\" is not a duration; write \"30s\", \"5m\" or \"1h\""
             ))
         })?;
-        Ok(Self(span))
+        Ok(Self(duration))
     }
 }
 
@@ -330,7 +332,7 @@ impl ConfigDuration {
     }
 }
 
-/// A share such as `99.5%`.
+/// A percentage such as `99.5%`, stored as a share from 0 to 1.
 struct ConfigPercent(f32);
 
 impl<'de> Deserialize<'de> for ConfigPercent {
@@ -342,129 +344,131 @@ impl<'de> Deserialize<'de> for ConfigPercent {
         match number.filter(|number| (0.0..=100.0).contains(number)) {
             Some(number) => Ok(Self(number / 100.0)),
             None => Err(serde::de::Error::custom(format!(
-                "\"{text}\" is no share; write it as \"99.5%\""
+                "\"{text}\" is not a percentage from 0% to 100%; write \"99.5%\""
             ))),
         }
     }
 }
 
-/// What is wrong with a rule or a receiver, and what to do.
+/// Error in a rule or a receiver: what is wrong and how to fix it, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleError(pub String);
+
+/// Whether a rule or a receiver may have this name.
+pub(super) fn is_valid_name(name: &str) -> bool {
+    (1..=MAX_NAME_CHARS).contains(&name.chars().count())
+        && !name.chars().any(hailer::proto::model::is_control)
+}
+
+impl RuleConfig {
+    /// Returns the one condition that is configured.
+    fn condition(&self) -> Option<Condition> {
+        let latency = |span: &ConfigDuration| u32::try_from(span.0.as_micros()).unwrap_or(u32::MAX);
+        let all = [
+            self.when.map(Condition::from),
+            self.players_below.map(Condition::PlayersBelow),
+            self.players_above.map(Condition::PlayersAbove),
+            self.latency_above
+                .as_ref()
+                .map(|span| Condition::LatencyAbove(latency(span))),
+            self.uptime_below
+                .as_ref()
+                .map(|share| Condition::UptimeBelow(share.0)),
+        ];
+        let mut conditions = all.into_iter().flatten();
+        let first = conditions.next();
+        first.filter(|_| conditions.next().is_none())
+    }
+
+    fn has_long_template(&self) -> bool {
+        [
+            &self.title,
+            &self.text,
+            &self.resolved_title,
+            &self.resolved_text,
+        ]
+        .into_iter()
+        .flatten()
+        .any(|template| template.source().len() > MAX_TEMPLATE_BYTES)
+    }
+}
 
 impl TryFrom<RuleConfig> for Rule {
     type Error = RuleError;
 
     fn try_from(config: RuleConfig) -> Result<Self, RuleError> {
-        let name = config.name;
-        let wrong = |problem: String| RuleError(format!("alert \"{name}\": {problem}"));
-        if name.is_empty()
-            || name.chars().count() > 64
-            || name.chars().any(hailer::proto::model::is_control)
-        {
-            return Err(RuleError(
-                "an alert has a name of 1 to 64 printable characters".into(),
-            ));
+        if !is_valid_name(&config.name) {
+            return Err(RuleError(format!(
+                "the name of an alert must have 1 to {MAX_NAME_CHARS} printable characters"
+            )));
         }
-        let when = config.when.map(|when| match when {
-            When::Down => Condition::Down,
-            When::Up => Condition::Up,
-            When::Flapping => Condition::Flapping,
-            When::Version => Condition::Changed(Change::Version),
-            When::Map => Condition::Changed(Change::Map),
-            When::Motd => Condition::Changed(Change::Motd),
-            When::Address => Condition::Changed(Change::Address),
-            When::MonitorSilent => Condition::MonitorSilent,
-        });
-        let latency = |span: ConfigDuration| u32::try_from(span.0.as_micros()).unwrap_or(u32::MAX);
-        let conditions = [
-            when,
-            config.players_below.map(Condition::PlayersBelow),
-            config.players_above.map(Condition::PlayersAbove),
-            config
-                .latency_above
-                .map(|span| Condition::LatencyAbove(latency(span))),
-            config
-                .uptime_below
-                .map(|share| Condition::UptimeBelow(share.0)),
-        ];
-        let mut conditions = conditions.into_iter().flatten();
-        let (Some(condition), None) = (conditions.next(), conditions.next()) else {
-            let one =
-                "write one of when, players-below, players-above, latency-above and uptime-below";
-            return Err(wrong(one.into()));
+        let error = |problem: String| RuleError(format!("alert \"{}\": {problem}", config.name));
+        let Some(condition) = config.condition() else {
+            return Err(error(
+                "write exactly one of when, players-below, players-above, latency-above and \
+                 uptime-below"
+                    .into(),
+            ));
         };
+        if config.has_long_template() {
+            return Err(error(format!(
+                "a template must have at most {MAX_TEMPLATE_BYTES} bytes"
+            )));
+        }
         let filter = ServerFilter {
             servers: config.servers,
             groups: config.groups,
             labels: config.labels,
         };
         if condition == Condition::MonitorSilent && filter != ServerFilter::default() {
-            return Err(wrong(
-                "monitor-silent is about nobody in particular; leave servers, groups and labels out".into(),
+            return Err(error(
+                "monitor-silent is about the monitor itself; remove servers, groups and labels"
+                    .into(),
             ));
         }
         let is_change = matches!(condition, Condition::Changed(_));
         if is_change && (config.resolve == Some(true) || config.repeat.is_some()) {
-            return Err(wrong(
-                "a change is never over; leave resolve and repeat out".into(),
+            return Err(error(
+                "a change has no end; remove resolve and repeat".into(),
             ));
         }
         if config.to.is_empty() {
-            return Err(wrong(
-                "nobody would hear of it; write to = [\"NAME\"] with the name of a receiver".into(),
+            return Err(error(
+                "no receiver; write to = [\"NAME\"] with the name of a receiver".into(),
             ));
         }
         let repeat = config.repeat.map(|span| span.millis());
         if repeat.is_some_and(|repeat| repeat < 60_000) {
-            return Err(wrong(
-                "it would be repeated more than once a minute; write repeat = \"1m\" or longer"
-                    .into(),
+            return Err(error(
+                "repeat must be at least one minute; write repeat = \"1m\" or longer".into(),
             ));
-        }
-        let templates = [
-            &config.title,
-            &config.text,
-            &config.resolved_title,
-            &config.resolved_text,
-        ];
-        if templates
-            .into_iter()
-            .flatten()
-            .any(|template| template.source().len() > MAX_TEMPLATE_BYTES)
-        {
-            return Err(wrong(format!(
-                "a template has at most {MAX_TEMPLATE_BYTES} bytes"
-            )));
         }
         let zone = config.zone.unwrap_or_else(|| "local".into());
         let quiet = read_zone(&zone)
             .and_then(|zone| QuietHours::new(&config.quiet, zone))
-            .map_err(&wrong)?;
+            .map_err(&error)?;
+        let gather = config.gather.unwrap_or(ConfigDuration(DEFAULT_GATHER));
         Ok(Self {
             condition,
-            lasts: config.r#for.map_or(0, |span| span.millis()),
+            min_duration: config.r#for.map_or(0, |span| span.millis()),
             filter,
             to: config.to,
             resolve: config
                 .resolve
                 .unwrap_or(!is_change && condition != Condition::Up),
             repeat,
-            gather: config
-                .gather
-                .unwrap_or(ConfigDuration(DEFAULT_GATHER))
-                .millis(),
+            gather: gather.millis(),
             quiet,
             zone,
-            words: MessageConfig {
+            message: MessageConfig {
                 title: config.title,
                 text: config.text,
                 resolved_title: config.resolved_title,
                 resolved_text: config.resolved_text,
                 priority: config.priority,
             },
-            name,
+            name: config.name,
         })
     }
 }
@@ -479,38 +483,38 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_says_what_is_wrong_with_it() {
+    fn rejects_invalid_rules_with_the_fix() {
         let all = "name = 'a'\nwhen = 'down'\nfor = '5m'\nto = ['ops']\nrepeat = '1h'\nquiet = ['22:00-07:00']\nzone = '+02:00'
                    title = '{server} is gone'\npriority = 'high'\nservers = ['*']\ngroups = []\nlabels = { tier = 'gold' }";
         let good = rule(all).unwrap();
         assert_eq!(
-            (good.lasts, good.repeat, good.resolve),
+            (good.min_duration, good.repeat, good.resolve),
             (300_000, Some(3_600_000), true)
         );
-        for (more, says) in [
+        for (more, expected) in [
             ("when = 'gone'", "monitor-silent"),
-            ("players-below = 5\nwhen = 'down'", "write one of"),
-            ("", "write one of"),
-            ("when = 'motd'\nrepeat = '1h'", "never over"),
-            ("when = 'down'\nfor = '5 apples'", "no duration"),
-            ("uptime-below = '101%'", "no share"),
+            ("players-below = 5\nwhen = 'down'", "write exactly one of"),
+            ("", "write exactly one of"),
+            ("when = 'motd'\nrepeat = '1h'", "has no end"),
+            ("when = 'down'\nfor = '5 apples'", "not a duration"),
+            ("uptime-below = '101%'", "not a percentage"),
             ("when = 'down'\ntitle = '{servr}'", "{server}"),
             ("when = 'down'\nseverity = 'high'", "severity"),
             (
                 "when = 'monitor-silent'\ngroups = ['eu']",
-                "nobody in particular",
+                "the monitor itself",
             ),
             ("when = 'down'\nquiet = ['22-7']", "22:00-07:00"),
             ("when = 'down'\nzone = 'Mars'", "time zone"),
-            ("when = 'down'\nrepeat = '1s'", "once a minute"),
+            ("when = 'down'\nrepeat = '1s'", "at least one minute"),
         ] {
             let error = rule(&format!("name = 'a'\nto = ['ops']\n{more}")).unwrap_err();
-            assert!(error.contains(says), "{more}: {error}");
+            assert!(error.contains(expected), "{more}: {error}");
         }
         assert!(
             rule("name = 'a'\nwhen = 'down'\nto = []")
                 .unwrap_err()
-                .contains("nobody would hear")
+                .contains("no receiver")
         );
         assert_eq!(
             rule("name = 'a'\nlatency-above = '200ms'\nto = ['b']")
@@ -529,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_it_watches() {
+    fn filters_match_names_groups_and_labels() {
         let mut server = Server {
             id: ServerId(1),
             name: "lobby-eu-1".into(),

@@ -132,7 +132,7 @@ pub fn router(app: App) -> Router {
         .route("/alerts", get(page::alerts::show))
         .route(
             "/alerts/test",
-            post(page::alerts::test).layer(DefaultBodyLimit::max(page::alerts::LONGEST_FORM)),
+            post(page::alerts::test).layer(DefaultBodyLimit::max(page::alerts::MAX_FORM_BYTES)),
         )
         .route("/theme", get(page::theme))
         .route("/live/rows", get(live::rows))

@@ -1,6 +1,7 @@
-//! What is told to whom, what is so now, and a button to see whether it arrives.
+//! Alerts: open incidents, rules, recent messages, and a form that sends a test message.
 //!
-//! Everybody may look, so nothing stands here that a receiver's address or error would tell. Whoever sends a test knows the token.
+//! The page needs no token, so it shows neither addresses nor errors of receivers. Sending a test
+//! message does need the token.
 
 use crate::alert::{self, MessageState, NotificationKind};
 use crate::history::HistoryError;
@@ -17,21 +18,23 @@ use axum::response::Response;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// Messages shown, and names of servers in one line.
-const MESSAGES: u32 = 50;
-const OPEN: usize = 200;
-const NAMES: usize = 3;
-/// For the history.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest form that is read.
-pub(crate) const LONGEST_FORM: usize = 4_096;
+/// Maximum number of messages shown.
+const MAX_MESSAGES: u32 = 50;
+/// Maximum number of open incidents shown; the others are counted.
+const MAX_OPEN: usize = 200;
+/// Maximum number of server names in one line; the others are counted.
+const MAX_NAMES: usize = 3;
+/// Maximum time to read the history.
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of the submitted form, in bytes.
+pub(crate) const MAX_FORM_BYTES: usize = 4_096;
 
 /// `/alerts`
 pub(crate) async fn show(Of(app): Of<App>, asked: HeaderMap) -> Response {
     page(&app, &asked, StatusCode::OK, None).await
 }
 
-/// `POST /alerts/test`: a form with `to`, nobody for all, and `token`.
+/// `POST /alerts/test`: a form with `to` (empty: all receivers) and `token`.
 pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Response {
     let (mut to, mut token) = (None, None);
     for (key, value) in form_urlencoded::parse(&form) {
@@ -45,51 +48,52 @@ pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Res
         return page(&app, &asked, StatusCode::NOT_FOUND, None).await;
     };
     let token = token.unwrap_or_default();
-    let (status, came) = match api.try_alerts(&asked, token.trim().as_bytes(), to).await {
+    let (status, result) = match api.try_alerts(&asked, token.trim().as_bytes(), to).await {
         Ok(text) => (
             StatusCode::OK,
-            Came {
+            TestResult {
                 is_good: true,
                 text,
             },
         ),
         Err(problem) => (
             problem.status(),
-            Came {
+            TestResult {
                 is_good: false,
                 text: problem.detail().to_owned(),
             },
         ),
     };
-    page(&app, &asked, status, Some(came)).await
+    page(&app, &asked, status, Some(result)).await
 }
 
 #[derive(Template)]
 #[template(path = "alerts.html")]
 struct Alerts {
     frame: Frame,
-    came: Option<Came>,
+    result: Option<TestResult>,
     problem: Option<&'static str>,
-    /// What is so now, the newest first, and how much more.
+    /// Open incidents, the newest first.
     open: Vec<Open>,
+    /// Number of open incidents not shown.
     more: usize,
     rules: Vec<Rule>,
-    /// Names, and what each is.
+    /// Name and kind of each receiver.
     receivers: Vec<(String, &'static str)>,
     messages: Vec<Message>,
-    /// Whether anybody may send a test.
+    /// Whether a token is configured, which the test form needs.
     has_token: bool,
 }
 
 /// What came of a test.
-struct Came {
+struct TestResult {
     is_good: bool,
     text: String,
 }
 
 struct Open {
     rule: String,
-    /// `None`: the monitor itself, or a server that is watched no more.
+    /// `None`: the monitor itself, or a removed server.
     server: Option<String>,
     since: Time,
 }
@@ -111,19 +115,27 @@ struct Message {
     state: &'static str,
 }
 
-async fn page(app: &App, asked: &HeaderMap, status: StatusCode, came: Option<Came>) -> Response {
+async fn page(
+    app: &App,
+    asked: &HeaderMap,
+    status: StatusCode,
+    result: Option<TestResult>,
+) -> Response {
     let now = app.now();
     let past: Result<Result<_, HistoryError>, _> =
-        tokio::time::timeout(PATIENCE, alert::past(&app.history, MESSAGES)).await;
+        tokio::time::timeout(HISTORY_TIMEOUT, alert::stored(&app.history, MAX_MESSAGES)).await;
     let (past, problem) = match past {
         Ok(Ok(past)) => (past, None),
-        _ => (Default::default(), Some("The history cannot be read now.")),
+        _ => (
+            Default::default(),
+            Some("The history cannot be read at the moment."),
+        ),
     };
     let (mut open, messages) = past;
-    let more = open.len().saturating_sub(OPEN);
+    let more = open.len().saturating_sub(MAX_OPEN);
     open.sort_unstable_by_key(|open| Reverse(open.since));
-    open.truncate(OPEN);
-    let plan = app.api.as_ref().and_then(|api| api.alerts());
+    open.truncate(MAX_OPEN);
+    let config = app.api.as_ref().and_then(|api| api.alerts());
     let open = open.into_iter().map(|open| Open {
         rule: open.rule,
         server: open
@@ -134,17 +146,18 @@ async fn page(app: &App, asked: &HeaderMap, status: StatusCode, came: Option<Cam
     });
     let page = Alerts {
         frame: Frame::new(app, asked, "/alerts".into()),
-        came,
+        result,
         problem,
         open: open.collect(),
         more,
-        rules: plan
-            .map(|plan| plan.rules().iter().map(Rule::of).collect())
+        rules: config
+            .map(|config| config.rules().iter().map(Rule::of).collect())
             .unwrap_or_default(),
-        receivers: plan
-            .map(|plan| {
-                plan.receivers()
-                    .map(|outlet| (outlet.name.clone(), outlet.word()))
+        receivers: config
+            .map(|config| {
+                config
+                    .receivers()
+                    .map(|receiver| (receiver.name.clone(), receiver.word()))
                     .collect()
             })
             .unwrap_or_default(),
@@ -160,8 +173,8 @@ async fn page(app: &App, asked: &HeaderMap, status: StatusCode, came: Option<Cam
 impl Rule {
     fn of(rule: &alert::Rule) -> Self {
         let mut when = rule.condition.to_string();
-        if rule.lasts > 0 {
-            when += &format!(" for {}", length(rule.lasts));
+        if rule.min_duration > 0 {
+            when += &format!(" for {}", length(rule.min_duration));
         }
         let alert::ServerFilter {
             servers,
@@ -197,8 +210,8 @@ impl Message {
             .iter()
             .map(|item| item.name.as_str())
             .collect();
-        let more = notification.more as usize + names.len().saturating_sub(NAMES);
-        names.truncate(NAMES);
+        let more = notification.more as usize + names.len().saturating_sub(MAX_NAMES);
+        names.truncate(MAX_NAMES);
         let mut about = names.join(", ");
         if more > 0 {
             about += &format!(" and {more} more");
@@ -207,21 +220,21 @@ impl Message {
             MessageState::Waiting => (
                 "unknown",
                 if message.is_held {
-                    "waits for the end of quiet hours"
+                    "held until quiet hours end,"
                 } else {
-                    "on its way"
+                    "being sent"
                 },
             ),
-            MessageState::Done => ("up", "arrived"),
-            MessageState::GivenUp => ("down", "given up"),
+            MessageState::Done => ("up", "delivered"),
+            MessageState::GivenUp => ("down", "discarded"),
         };
         Self {
             at: Time::of(message.made, now),
             rule: notification.rule.clone(),
             kind: match notification.kind {
-                NotificationKind::Firing => "is so",
-                NotificationKind::Repeated => "is still so",
-                NotificationKind::Resolved => "is over",
+                NotificationKind::Firing => "firing",
+                NotificationKind::Repeated => "still firing",
+                NotificationKind::Resolved => "resolved",
                 NotificationKind::Test => "test",
             },
             about: cut(&about, 120),
