@@ -275,7 +275,7 @@ async fn headers_and_errors() {
 async fn files_are_kept_and_known_again() {
     let site = Site::of(Arc::default()).await;
     let text = site.get("/").await.text;
-    assert!(text.contains("Nothing is watched yet"), "{text}");
+    assert!(text.contains("No servers yet"), "{text}");
     let style = text
         .split(r#"rel="stylesheet" href=""#)
         .nth(1)
@@ -364,7 +364,7 @@ async fn a_server_is_told_in_full() {
         let label = format!(r#"aria-label="Players of the last {length}: mean "#);
         assert!(text.contains(&label), "{text}");
         assert!(
-            text.matches("<title>").count() > 3 && text.contains(" players, at most "),
+            text.matches("<title>").count() > 3 && text.contains(" players, max. "),
             "hover values"
         );
     }
@@ -401,7 +401,7 @@ async fn a_server_is_told_in_full() {
         "{some}"
     );
     assert!(
-        some.contains("Nobody of that name.") && some.contains("Nothing like that."),
+        some.contains("No matching players.") && some.contains("No matching events."),
         "{some}"
     );
     assert!(
@@ -431,7 +431,7 @@ async fn a_server_is_told_in_full() {
     );
     let unknown = site.get("/server/newcomer").await.text;
     assert!(
-        unknown.contains("Nothing was written in this time yet."),
+        unknown.contains("No samples in this time range yet."),
         "{unknown}"
     );
     let down = site.get("/server/old-mill").await.text;
@@ -491,10 +491,10 @@ async fn events_of_all_servers_can_be_searched() {
         site.get("/events?kind=steady")
             .await
             .text
-            .contains("Nothing happened")
+            .contains("No events")
     );
     site.live.remove(ServerId(1));
-    assert!(site.get("/events").await.text.contains("no longer watched"));
+    assert!(site.get("/events").await.text.contains("removed server"));
 }
 
 #[tokio::test]
@@ -674,7 +674,10 @@ async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
     site.app.history.close().await;
     let page = site.get("/server/harbour").await;
     assert!(
-        page.status == 200 && page.text.contains("The history cannot be read now"),
+        page.status == 200
+            && page
+                .text
+                .contains("The history cannot be read at the moment"),
         "{}",
         page.text
     );

@@ -1,8 +1,9 @@
-//! Charts as SVG, drawn here: nothing in them but numbers and words of ours.
+//! Charts as SVG. They contain only numbers and texts of our own.
 //!
-//! A chart is two pictures in one. The outer has no `viewBox`, so its letters keep their size on every screen, and stands in
-//! percent of the width; the inner is stretched over it, one unit for each bucket of time, and holds the lines. The values are
-//! `<title>`s of invisible columns: a mouse shows them without any script, and the script takes them from there.
+//! A chart is two nested images. The outer one has no `viewBox`, so that its labels keep their size
+//! on every screen, and uses percentages of the width. The inner one is stretched over it, one unit
+//! per bucket, and contains the lines. The values are `<title>`s of invisible columns: browsers
+//! show them without a script, and the script reads them.
 
 use crate::sample::Millis;
 use crate::state::DAY_BUCKETS;
@@ -10,14 +11,14 @@ use crate::web::show;
 use askama::filters::HtmlSafe;
 use std::fmt::{self, Display, Write};
 
-/// Units of the inner picture from top to bottom.
+/// Height of the inner image, in units.
 const HEIGHT: f64 = 1_000.0;
-/// Pixels above and below the plot, and of it.
+/// Pixels above the plot, of the plot, and below it.
 const TOP: u32 = 10;
 const PLOT: u32 = 150;
 const FOOT: u32 = 22;
 
-/// A picture, ready to be put into a page.
+/// A complete image for a page.
 #[derive(Debug, Default)]
 pub(crate) struct Svg(String);
 
@@ -27,39 +28,39 @@ impl Display for Svg {
     }
 }
 
-// Only this file writes one: numbers, and words through `escaped`.
+// Only this file creates it, and escapes all texts.
 impl HtmlSafe for Svg {}
 
-/// A value over time, and optionally the highest of each bucket.
+/// A value over time, and optionally the maximum of each bucket.
 pub(crate) struct Chart<'a> {
-    /// What it shows, for those who hear it.
+    /// Description for screen readers.
     pub(crate) label: &'a str,
-    /// The start of the first bucket.
+    /// Start of the first bucket, in Unix milliseconds.
     pub(crate) from: Millis,
-    /// The length of a bucket.
+    /// Length of a bucket, in milliseconds.
     pub(crate) step: Millis,
-    /// The mean of each bucket; `None`: nothing is known.
+    /// Mean of each bucket; `None`: unknown.
     pub(crate) values: &'a [Option<f64>],
-    /// The highest of each bucket; empty: not drawn.
+    /// Maximum of each bucket; empty: not drawn.
     pub(crate) highest: &'a [Option<f64>],
-    /// What a bucket says when it is pointed at, without its time; empty: nothing.
+    /// Text of a bucket in the tooltip, without its time; empty: none.
     pub(crate) words: &'a dyn Fn(usize) -> String,
-    /// How values are written at the axis.
+    /// Formats values at the axis.
     pub(crate) axis: &'a dyn Fn(f64) -> String,
-    /// How it looks.
+    /// Style of the chart.
     pub(crate) look: Look,
-    /// The year that needs no mention is that of this time.
+    /// Current time: dates of the same year are shown without the year.
     pub(crate) now: Millis,
 }
 
-/// How a chart looks.
+/// Style of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// A line with the space below filled.
+    /// A line with the area below it filled.
     Area,
     /// A line.
     Line,
-    /// Shares of a whole: a column for each bucket, and what is missing above it.
+    /// Columns for shares of a whole; the missing part is drawn above.
     Share,
 }
 
@@ -74,7 +75,7 @@ impl Look {
 }
 
 impl Chart<'_> {
-    /// Draws it.
+    /// Draws the chart.
     pub(crate) fn draw(&self) -> Svg {
         let mut out = String::with_capacity(16 * 1024);
         // Writing to a string cannot fail.
@@ -99,11 +100,11 @@ impl Chart<'_> {
             write!(out, r#"<line x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#)?;
         }
         let (mut marks, width) = (self.marks(), self.step * buckets as Millis);
-        // A label at the very edge would be cut.
+        // A label at the edge would be cut off.
         marks.retain(|(at, _)| (3..=97).contains(&((at - self.from) * 100 / width.max(1))));
         for (number, (at, text)) in marks.iter().enumerate() {
             let x = (at - self.from) as f64 * 100.0 / width as f64;
-            // On a narrow screen every other one is left out.
+            // CSS hides every other label on narrow screens.
             let class = if number % 2 == 1 {
                 r#" class="odd""#
             } else {
@@ -185,10 +186,10 @@ impl Chart<'_> {
             let y = TOP + PLOT / 2;
             return write!(
                 out,
-                r#"<text class="none" x="50%" y="{y}" text-anchor="middle">no value in this time</text></svg>"#
+                r#"<text class="none" x="50%" y="{y}" text-anchor="middle">no data in this time range</text></svg>"#
             );
         }
-        // The values of the grid stand over the plot, so that it has all of the width.
+        // Labels of the grid are inside the plot, which then has the full width.
         out.write_str(r#"<g class="values">"#)?;
         for &tick in ticks.iter().skip(1) {
             let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top) + 11.0;
@@ -199,7 +200,7 @@ impl Chart<'_> {
         out.write_str("</g></svg>")
     }
 
-    /// Values of the lines of the grid, from 0 to the top.
+    /// Returns the values of the grid lines, from 0 to the top.
     fn ticks(&self) -> Vec<f64> {
         if self.look == Look::Share {
             return vec![0.0, 0.5, 1.0];
@@ -214,7 +215,7 @@ impl Chart<'_> {
         (0..=count).map(|number| f64::from(number) * step).collect()
     }
 
-    /// Times that have a label.
+    /// Returns the times that have a label.
     fn marks(&self) -> Vec<(Millis, String)> {
         const HOUR: Millis = 3_600_000;
         const DAY: Millis = 24 * HOUR;
@@ -244,7 +245,7 @@ impl Chart<'_> {
     }
 }
 
-/// The step of a grid that people count in: 1, 2 or 5 and noughts, and never less than 1.
+/// Rounds a grid step up to 1, 2 or 5 times a power of ten, at least 1.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1.0).log10().floor());
     let factor = [1.0, 2.0, 5.0, 10.0]
@@ -254,13 +255,14 @@ fn nice(step: f64) -> f64 {
     factor * power
 }
 
-/// A line through the middles of the buckets, with gaps where nothing is known; `is_closed`: down to the ground and back.
+/// Path through the centers of the buckets, with gaps at unknown values; `is_closed`: down to the
+/// ground and back.
 fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> String {
     let mut out = String::new();
     let mut start = None;
     let ends = values.iter().copied().chain([None]).enumerate();
     for (bucket, value) in ends {
-        // The middle of a bucket is at a half.
+        // Centers are at half units.
         match (value, start) {
             (Some(value), None) => {
                 start = Some(bucket);
@@ -270,7 +272,7 @@ fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> Stri
                 let _ = write!(out, "L{bucket}.5 {}", y(value));
             }
             (None, Some(first)) => {
-                // A single bucket between two gaps is a dash, or nobody would see it.
+                // A single bucket between two gaps is a dash, else it would be invisible.
                 if first + 1 == bucket {
                     out.push_str("h.4");
                 }
@@ -285,7 +287,7 @@ fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> Stri
     out
 }
 
-/// Values without a neighbour: no line leads to them.
+/// Draws values without neighbors as dots, since no line leads to them.
 fn dots(values: &[Option<f64>], y: impl Fn(f64) -> i64) -> String {
     let mut out = String::new();
     let is_known = |bucket: usize| values.get(bucket).is_some_and(Option::is_some);
@@ -299,7 +301,7 @@ fn dots(values: &[Option<f64>], y: impl Fn(f64) -> i64) -> String {
     out
 }
 
-/// Columns from `ground` to the value, neighbours of the same height in one.
+/// Draws columns from `ground` to the value; neighbors of the same height are merged.
 fn columns(
     values: &[Option<f64>],
     y: impl Fn(f64) -> i64,
@@ -322,7 +324,7 @@ fn columns(
     out
 }
 
-/// A day in a row of the overview: players as a hill, and a mark on the ground where answers were missing.
+/// Sparkline of the last 24 hours: players as an area, and marks where polls failed.
 pub(crate) fn sparkline(
     players: &[Option<f32>; DAY_BUCKETS],
     answered: Option<&[Option<f32>; DAY_BUCKETS]>,
@@ -337,17 +339,17 @@ pub(crate) fn sparkline(
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
         let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
-        out.push_str("The last day: ");
+        out.push_str("Last 24 hours: ");
         let _ = if least == most {
             write!(out, "{most} players")
         } else {
             write!(out, "{least} to {most} players")
         };
     } else {
-        out.push_str("Nothing is known of the last day");
+        out.push_str("No data for the last 24 hours");
     }
     let values = players.map(|players| players.map(f64::from));
-    // A little room, so that the line is not cut; and the ground is for marks.
+    // Leave room for the line width at the top, and for the marks at the bottom.
     let y = |value: f64| (86.0 - value / f64::from(most.max(1.0)) * 78.0).round() as i64;
     let hill = line(&values, y, true).replace("V1000", "V88");
     let _ = write!(
@@ -447,18 +449,14 @@ mod tests {
             empty
                 .draw()
                 .to_string()
-                .ends_with("no value in this time</text></svg>")
+                .ends_with("no data in this time range</text></svg>")
         );
     }
 
     #[test]
     fn sparklines_have_a_title() {
         let mut players = [None; DAY_BUCKETS];
-        assert!(
-            sparkline(&players, None)
-                .to_string()
-                .contains("Nothing is known")
-        );
+        assert!(sparkline(&players, None).to_string().contains("No data"));
         (players[3], players[4]) = (Some(2.0), Some(12.5));
         let mut answered = [None; DAY_BUCKETS];
         (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));

@@ -1,4 +1,4 @@
-//! The files that pages name: part of the program, told apart by a digest of what is in them.
+//! Static files, embedded in the program. Their URLs contain a digest of the content.
 
 use crate::web::{App, page};
 use axum::extract::{Path, RawQuery, State};
@@ -8,12 +8,12 @@ use hailer::proto::wire::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// A file, and how browsers know it again.
+/// A static file.
 struct File {
     name: &'static str,
     kind: &'static str,
     bytes: &'static [u8],
-    /// The first half of a digest, in hexadecimal.
+    /// First half of the digest, in hexadecimal.
     digest: LazyLock<String>,
 }
 
@@ -35,7 +35,7 @@ static FILES: [File; 3] = [
     file!("icon.svg", "image/svg+xml"),
 ];
 
-/// The address of a file, which is another one when the file is.
+/// Returns the URL of a file. It changes with the content.
 pub(crate) fn address(name: &str) -> String {
     match FILES.iter().find(|file| file.name == name) {
         Some(file) => format!("/static/{name}?v={}", *file.digest),
@@ -55,7 +55,7 @@ pub(super) async fn show(
             &app,
             &asked,
             StatusCode::NOT_FOUND,
-            "There is no such file.",
+            "There is no file at this address.",
         );
     };
     let digest = &*file.digest;
@@ -79,7 +79,8 @@ pub(super) async fn show(
     answer
 }
 
-/// Whether the asker has what this tag stands for. Compression makes strong tags weak: `W/` is no difference here.
+/// Whether the client has this tag. The prefix `W/` is ignored, since compression makes strong tags
+/// weak.
 pub(crate) fn is_known(asked: &HeaderMap, tag: &str) -> bool {
     let known = asked
         .get_all(header::IF_NONE_MATCH)

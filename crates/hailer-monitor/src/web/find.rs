@@ -1,6 +1,6 @@
-//! Which servers a list shows and by what it is ordered: the same for pages and for programs.
+//! Filters and orders of server lists, for pages and API.
 //!
-//! Texts of servers are searched in the [`index`](super::index).
+//! The search itself uses the [`index`](super::index).
 
 use crate::health::State;
 use crate::sample::Millis;
@@ -8,19 +8,19 @@ use crate::server::Server;
 use crate::state::ServerRow;
 use std::cmp::Ordering;
 
-/// Characters and words of a search.
+/// Maximum length of a search, in characters, and maximum number of its words.
 pub(crate) const MAX_SEARCH_CHARS: usize = 100;
 const WORDS: usize = 8;
 
-/// The servers that are meant.
+/// Filter by properties of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ServerMatch {
-    /// An empty one is that of all that have none.
+    /// Empty: servers without a group.
     pub(crate) group: Option<String>,
     /// Id of a protocol.
     pub(crate) protocol: Option<String>,
     pub(crate) state: Option<StateFilter>,
-    /// Keys, and values if they matter.
+    /// Label keys, with values if given.
     pub(crate) labels: Vec<(String, Option<String>)>,
 }
 
@@ -45,7 +45,7 @@ impl ServerMatch {
     }
 }
 
-/// A state to filter by.
+/// State to filter by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateFilter {
     Up,
@@ -72,7 +72,7 @@ impl StateFilter {
     }
 }
 
-/// Words that all stand somewhere in what people know of a server, in any case.
+/// Words that must all occur in the searched texts, ignoring case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SearchTerms(Vec<String>);
 
@@ -94,7 +94,7 @@ impl SearchTerms {
         &self.0
     }
 
-    /// The same, of some texts.
+    /// Whether each word occurs in one of the texts.
     pub(crate) fn are_in_one_of(&self, texts: &[&str]) -> bool {
         self.0
             .iter()
@@ -102,7 +102,7 @@ impl SearchTerms {
     }
 }
 
-/// Whether a word, in lower case, stands in a text in any case.
+/// Whether a text contains a word in lower case, ignoring case.
 fn contains(text: &str, word: &str) -> bool {
     if text.is_ascii() {
         return text
@@ -113,25 +113,25 @@ fn contains(text: &str, word: &str) -> bool {
     text.to_lowercase().contains(word)
 }
 
-/// What a list is ordered by.
+/// Order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// The most first, unless turned round.
-    #[default]
+    /// Most players first.
     Players,
     Name,
-    /// Those that are down first, of those whatever changed last.
+    /// Down first (latest change first), then unknown, then up with the most players first.
+    #[default]
     State,
-    /// The quickest first.
+    /// Lowest latency first.
     Latency,
-    /// The worst first.
+    /// Lowest uptime first.
     Uptime,
     Version,
     Group,
 }
 
 impl Sort {
-    /// All of them, by the word of the address and the name for people.
+    /// All orders: value, URL keyword and label.
     pub(crate) const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::State, "state", "State"),
         (Self::Name, "name", "Server"),
@@ -146,15 +146,16 @@ impl Sort {
         Self::ALL
             .iter()
             .find(|(sort, ..)| *sort == self)
-            .map_or("players", |(_, word, _)| word)
+            .map_or("state", |(_, word, _)| word)
     }
 
-    /// Whether its natural direction is from the most to the least.
+    /// Whether the default direction is descending.
     pub(crate) fn is_descending(self) -> bool {
         self == Self::Players
     }
 
-    /// Where a row stands, if that is told by a number; `None`: by a text, or it is not known and comes last.
+    /// Returns the sort key, if it is a number; `None`: the key is a text, or is unknown and comes
+    /// last.
     pub(crate) fn number(self, row: &ServerRow, now: Millis) -> Option<i64> {
         let last = row.last_sample.filter(|last| last.answered);
         match self {
@@ -164,16 +165,22 @@ impl Sort {
                 .day
                 .uptime(now)
                 .map(|share| (f64::from(share) * 1e6) as i64),
-            // The state first, then the time, backwards.
             Self::State => {
-                Some((row.state as i64) << 56 | (i64::MAX >> 8).saturating_sub(row.since.max(0)))
+                // The state in the upper bits; below it, the time of the change or the players, with
+                // larger values first.
+                let rank = if row.state == State::Up {
+                    last.and_then(|last| last.players).map_or(0, i64::from)
+                } else {
+                    row.since.max(0)
+                };
+                Some((row.state as i64) << 56 | ((i64::MAX >> 8) - rank.min(i64::MAX >> 8)))
             }
             Self::Name | Self::Version | Self::Group => None,
         }
     }
 }
 
-/// The order of two that may not be known: those come last in either direction.
+/// Compares two optional keys. Unknown ones come last in either direction.
 pub(crate) fn directed<T: ?Sized>(
     is_descending: bool,
     a: Option<&T>,
@@ -187,7 +194,7 @@ pub(crate) fn directed<T: ?Sized>(
     }
 }
 
-/// The id of a server's protocol, as its target has it.
+/// Returns the protocol id of a server's target.
 pub(crate) fn protocol(server: &Server) -> &str {
     server
         .target
@@ -195,7 +202,7 @@ pub(crate) fn protocol(server: &Server) -> &str {
         .map_or("", |(protocol, _)| protocol)
 }
 
-/// As people count: `node-9` before `node-10`; capitals and small letters alike, unless all else is the same.
+/// Compares names naturally: `node-9` before `node-10`, ignoring case unless all else is equal.
 pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
     while let (Some(&l), Some(&r)) = (left.first(), right.first()) {
@@ -216,7 +223,7 @@ pub(crate) fn natural(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// Takes the digits at the front, without the noughts before them.
+/// Takes the leading digits of a text, without leading zeros.
 fn number<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let end = text
         .iter()

@@ -1,4 +1,4 @@
-//! What stands before every page and every operation: by which name we are called, how often one address asks, how long it takes.
+//! Checks before every page and API operation: the host name, the request rate and the time limit.
 
 use crate::web::api::{self, Problem};
 use crate::web::{App, page};
@@ -8,44 +8,58 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
 
-/// Lets a request through, or says why not, in the way of whoever asked.
+/// Passes a request on, or rejects it: as JSON for API clients, as a page for browsers.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let is_for_programs = api::is_for_programs(request.uri().path());
-    let asked = request.headers().clone();
-    let refuse = |problem: Problem| {
-        if is_for_programs {
+    let is_api = api::is_api_path(request.uri().path());
+    let headers = request.headers().clone();
+    let reject = |problem: Problem| {
+        if is_api {
             problem.into_response()
         } else {
-            page::problem(&app, &asked, &problem)
+            page::problem(&app, &headers, &problem)
         }
     };
-    if let Some(hosts) = &app.hosts
-        && let Some(name) = called(&asked, request.uri()).filter(|name| !is_ours(name, hosts))
-    {
-        return refuse(Problem::misdirected(&name));
+    if let Err(problem) = check_host(request.uri(), &headers, app.hosts.as_deref()) {
+        return reject(problem);
     }
-    // Programs are counted where they are answered.
-    if let Some(api) = app.api.as_ref().filter(|_| !is_for_programs)
+    // API requests are counted by the router of the API.
+    if let Some(api) = app.api.as_ref().filter(|_| !is_api)
         && let Err(problem) = api.admit(&request)
     {
-        return refuse(problem);
+        return reject(problem);
     }
-    match tokio::time::timeout(app.patience, next.run(request)).await {
+    match tokio::time::timeout(app.timeout, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => refuse(Problem::slow(app.patience)),
+        Err(_) => reject(Problem::timed_out(app.timeout)),
     }
 }
 
-/// By which name we are called, without the port.
-fn called(asked: &HeaderMap, uri: &Uri) -> Option<String> {
-    let host = match asked.get(header::HOST) {
-        Some(host) => String::from_utf8_lossy(host.as_bytes()).into_owned(),
-        None => uri.authority()?.as_str().to_owned(),
+/// Checks the host names of a request: those of the `Host` header and of an absolute-form target
+/// (`GET http://HOST/ HTTP/1.1`). `allowed`: names besides addresses and `localhost`; `None`: any.
+fn check_host(uri: &Uri, headers: &HeaderMap, allowed: Option<&[String]>) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        // A proxy in front may have checked the other one.
+        return Err(Problem::several_hosts());
+    }
+    let Some(allowed) = allowed else {
+        return Ok(());
     };
-    Some(without_port(&host).to_owned())
+    let host = host.map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned());
+    let target = uri
+        .authority()
+        .map(|authority| authority.as_str().to_owned());
+    for name in [host, target].into_iter().flatten() {
+        let name = without_port(&name);
+        if !is_own_host(name, allowed) {
+            return Err(Problem::misdirected(name));
+        }
+    }
+    Ok(())
 }
 
-/// The name of `NAME:PORT`.
+/// Returns the name of `NAME:PORT`.
 pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -53,22 +67,25 @@ pub(super) fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether nobody else can have pointed this name at us: an address, this machine, or a name that we were told.
-pub(super) fn is_ours(name: &str, hosts: &[String]) -> bool {
+/// Whether a host name belongs to this monitor: an address, `localhost`, or one of `allowed`. Anybody
+/// can point another name at an address of ours, and then have browsers read our pages for them (DNS
+/// rebinding).
+pub(super) fn is_own_host(name: &str, allowed: &[String]) -> bool {
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     is_address
         || name.eq_ignore_ascii_case("localhost")
-        || hosts.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || allowed.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
 
     #[test]
-    fn names_that_somebody_pointed_at_us_are_not_ours() {
+    fn only_addresses_localhost_and_configured_names_are_own_hosts() {
         let hosts = ["Status.example.com".to_owned()];
-        let is_ours = |host: &str| is_ours(without_port(host), &hosts);
+        let is_own = |host: &str| is_own_host(without_port(host), &hosts);
         for good in [
             "127.0.0.1:8080",
             "[::1]:8080",
@@ -77,7 +94,7 @@ mod tests {
             "LOCALHOST:80",
             "status.example.com:443",
         ] {
-            assert!(is_ours(good), "{good}");
+            assert!(is_own(good), "{good}");
         }
         for bad in [
             "evil.example.com",
@@ -87,7 +104,32 @@ mod tests {
             "a:b",
             "127.0.0.1.example",
         ] {
-            assert!(!is_ours(bad), "{bad}");
+            assert!(!is_own(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn host_header_and_absolute_form_are_both_checked() {
+        let status = |uri: &'static str, hosts: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(header::HOST, host.parse().unwrap());
+            }
+            check_host(&Uri::from_static(uri), &headers, Some(&[]))
+                .map_err(|problem| problem.status())
+        };
+        let misdirected = Err(StatusCode::MISDIRECTED_REQUEST);
+        let bad = Err(StatusCode::BAD_REQUEST);
+        assert_eq!(status("/", &["localhost"]), Ok(()));
+        assert_eq!(status("http://localhost/", &["localhost"]), Ok(()));
+        assert_eq!(status("/", &["evil.example"]), misdirected);
+        assert_eq!(status("http://evil.example/", &["localhost"]), misdirected);
+        assert_eq!(status("http://localhost/", &["evil.example"]), misdirected);
+        assert_eq!(status("/", &["localhost", "localhost"]), bad);
+        assert_eq!(status("/", &["localhost", "evil.example"]), bad);
+        let mut twice = HeaderMap::new();
+        twice.append(header::HOST, "a".parse().unwrap());
+        twice.append(header::HOST, "b".parse().unwrap());
+        assert!(check_host(&Uri::from_static("/"), &twice, None).is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! All servers by name, and all that can be searched of them, side by side in memory. Rows lie far apart: of a hundred thousand even
-//! a short look at the texts of each takes a quarter of a second, and putting their names in order as long.
+//! Index of all servers: names in order, and searchable texts, in contiguous memory. Without it,
+//! reading the texts of 100,000 rows takes 250 ms, and sorting their names another 250 ms.
 //!
-//! Both are made when somebody asks for them, and again when they are not good enough any more: names when servers came or went,
-//! texts when they are as old as fifty times what making them took. Of few servers that is at once; of very many the old ones are
-//! used until new ones are made, some seconds at most.
+//! Both parts are built on demand. Names are rebuilt after servers were added or removed. Texts are
+//! rebuilt when they are 50 times older than the rebuild takes: at once for few servers, after at
+//! most some seconds for very many. Meanwhile the old ones are served.
 
 use super::find::{SearchTerms, ServerMatch, natural};
 use crate::server::{Server, ServerId};
@@ -13,31 +13,33 @@ use memchr::memmem::{self, Finder};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Texts are kept for so many times as long as it took to make them, so that they never cost more than a fiftieth of a core.
+/// Cached values stay valid for this multiple of the time that a rebuild takes, so that rebuilds
+/// use at most 1/50 of a core.
 const AGE_PER_COST: u32 = 50;
-/// Nobody waits for what took longer than this, unless what there is is older than that.
+/// Longest rebuild that a request waits for while a cached value is usable, and the maximum age of
+/// such a value.
 const SLOW_REBUILD: Duration = Duration::from_millis(3);
 const MAX_AGE: Duration = Duration::from_secs(60);
-/// Rows whose texts are read under one lock.
+/// Number of rows read per lock.
 const SERVERS_PER_LOCK: usize = 2_048;
 
-/// What is kept, with whom it is of.
+/// Cached names and texts.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     names: Cached<Names>,
     texts: Cached<Texts>,
 }
 
-/// All servers, by name as people count.
+/// All servers in the order of their names.
 #[derive(Debug)]
 struct Names {
     ids: Vec<ServerId>,
-    /// One after the other, and where each ends.
+    /// All names concatenated, and the end of each.
     names: String,
     ends: Vec<usize>,
 }
 
-/// All that can be searched, in lower case, in the order of names: a line for each text.
+/// Searchable texts in lower case, in the order of names, one line per text.
 #[derive(Debug)]
 struct Texts {
     names: Arc<Names>,
@@ -45,10 +47,10 @@ struct Texts {
     ends: Vec<usize>,
 }
 
-/// Servers in the order of their names: all, or those in which some words are found.
+/// Servers in the order of their names: all, or those that match a search.
 pub(crate) struct Candidates {
     names: Arc<Names>,
-    /// Places in that order; `None`: all.
+    /// Positions in that order; `None`: all.
     found: Option<Vec<usize>>,
 }
 
@@ -70,7 +72,7 @@ impl Candidates {
         }
     }
 
-    /// What `pick` makes of their rows, in their order. It gets their places among all servers, too.
+    /// Maps rows, in order, with their position among all servers; `None` skips a row.
     pub(crate) fn pick<T>(
         &self,
         live: &StateTable,
@@ -85,7 +87,7 @@ impl Candidates {
         }
     }
 
-    /// Those that match, with their places: without a look at any row if all do.
+    /// Returns positions and ids of the matching servers. Reads no row if all match.
     pub(crate) fn matching(
         &self,
         live: &StateTable,
@@ -105,12 +107,12 @@ impl Candidates {
         }
     }
 
-    /// The name at a place.
+    /// Returns the name at a position.
     pub(crate) fn name(&self, place: usize) -> &str {
         self.names.name(place)
     }
 
-    /// The place of a name; if there is no such server any more, between which it would be: that of the next, as an error.
+    /// Returns the position of a name, or as an error the position where it would be.
     pub(crate) fn place(&self, name: &str) -> Result<usize, usize> {
         let names = &*self.names;
         let (mut from, mut to) = (0, names.ids.len());
@@ -160,7 +162,7 @@ impl Texts {
         let names = names(live);
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
         for ids in names.ids.chunks(SERVERS_PER_LOCK) {
-            // Only pointers are copied under the lock.
+            // Copy only pointers under the lock.
             let rows = live.pick_of(ids, |nth, row| {
                 Some((nth, row.server.clone(), row.last_status.clone()))
             });
@@ -175,7 +177,7 @@ impl Texts {
         Self { names, text, ends }
     }
 
-    /// Places of those in which all words are found.
+    /// Returns the positions of the servers that contain all words.
     fn find(&self, words: &SearchTerms) -> Vec<usize> {
         let (text, mut found) = (self.text.as_bytes(), Vec::new());
         let Some((first, others)) = words.all().split_first() else {
@@ -201,7 +203,8 @@ impl Texts {
     }
 }
 
-/// What people know of a server. Words have no spaces, so none is found across two lines.
+/// Writes the searchable texts of a server. Words contain no whitespace, so no match spans two
+/// lines.
 fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
     let mut add = |part: &str| {
         if part.is_ascii() {
@@ -225,20 +228,20 @@ fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
     }
 }
 
-/// Something made of all rows, for all who ask.
+/// A value computed from all rows, shared by all requests.
 #[derive(Debug)]
 struct Cached<T>(Mutex<Option<CachedValue<T>>>);
 
 #[derive(Debug)]
 struct CachedValue<T> {
     made: Arc<T>,
-    /// Of which list.
+    /// Version of the server list that it was computed from.
     list: u64,
-    /// Until when it is good enough.
+    /// When it expires.
     until: Instant,
-    /// How long it took to make it.
+    /// How long the computation took.
     took: Duration,
-    /// Somebody makes another.
+    /// Whether a task is computing a new one.
     is_refreshing: bool,
 }
 
@@ -249,7 +252,8 @@ impl<T> Default for Cached<T> {
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    /// What is good enough. `is_ageing`: not only because servers come and go.
+    /// Returns a valid value. `is_ageing`: whether it also expires by time, not only when servers
+    /// are added or removed.
     fn get(
         &self,
         live: &Arc<StateTable>,
@@ -278,7 +282,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
                 return last.made.clone();
             }
         }
-        // Whoever comes meanwhile waits: making it twice would take as long.
+        // Other requests wait for the lock: computing twice would take as long.
         kept.insert(CachedValue::of(live, make)).made.clone()
     }
 

@@ -1,7 +1,8 @@
-//! Rows as they change, for pages that are open: server-sent events.
+//! Server-sent events: changes of rows for open pages.
 //!
-//! A page says which rows it shows. Of these it gets what changed, at most once a second, made by the same template as the page.
-//! Who is too slow misses what was in between and gets how it is then: nothing is queued for anybody.
+//! A page lists the rows that it shows. It receives those that changed, at most once per second,
+//! rendered by the same template as the page. Nothing is queued: slow clients receive the current
+//! state instead of each change.
 
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -31,21 +32,23 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Who watches, at the same time: fewer than there are connections. Of one address, behind which may be an office.
+/// Maximum number of event streams: in total (fewer than connections), and per address.
 const MAX_LISTENERS: usize = 512;
 const MAX_LISTENERS_PER_ADDRESS: usize = 128;
-/// Between two events of one page.
+/// Minimum time between two events of a stream.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks at whether the monitor itself is well.
+/// How often a stream checks the health of the monitor.
 const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// A question, its answer and the page with it take no longer to arrive, mostly.
+/// Time for a poll, its sample and the page to arrive, in milliseconds: changes of this time are
+/// sent again.
 const MAX_WRITE_DELAY_MS: Millis = 15_000;
-/// A sign of life for whatever is in between and ends connections that say nothing.
+/// Interval of comments that keep proxies from closing the connection.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// After this long a browser tries again.
+/// Delay before a browser reconnects.
 const RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
-/// `/live/rows?ids=1,2,3&since=MILLISECONDS`: events `rows`, with what changed, and `list`, if servers came or went.
+/// `/live/rows?ids=1,2,3&since=MILLISECONDS`: event `rows` with changed rows; event `list` when
+/// servers were added or removed.
 pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
     let ids = value(&asked, "ids").unwrap_or_default();
     let ids: HashSet<ServerId> = ids
@@ -54,7 +57,7 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
         .map(ServerId)
         .take(PAGE)
         .collect();
-    // What comes from now on is heard, and then what came while the page was on its way.
+    // Subscribe first, then look for changes since the page was rendered.
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = |id: &&ServerId| {
@@ -65,8 +68,8 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
     watch(&app, &asked, updates, ids, changed, false, Form::Rows)
 }
 
-/// `/live/server/{name}?since=MILLISECONDS`: an event `changed` whenever the page would be another one than that with the last look
-/// of this time.
+/// `/live/server/{name}?since=MILLISECONDS`: event `changed` when there is a newer sample than that
+/// of `since`.
 pub(super) async fn server(
     State(app): State<App>,
     Path(name): Path<String>,
@@ -85,12 +88,12 @@ pub(super) async fn server(
             &app,
             &asked.headers,
             StatusCode::NOT_FOUND,
-            "There is no server of this name.",
+            "There is no server with this name.",
         ),
     }
 }
 
-/// `/live/events?since=MILLISECONDS`: an event `changed` whenever something happened to any server.
+/// `/live/events?since=MILLISECONDS`: event `changed` when a server has a new event.
 pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
     let updates = app.live.listen();
     let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
@@ -106,7 +109,7 @@ pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
     )
 }
 
-/// A parameter of the address.
+/// Returns a query parameter.
 fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
     let query = asked.uri.query().unwrap_or_default();
     form_urlencoded::parse(query.as_bytes())
@@ -114,7 +117,7 @@ fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
         .map(|(_, value)| value)
 }
 
-/// As of when the page is.
+/// Returns the time of the page, in Unix milliseconds.
 fn since(asked: &Parts) -> Option<Millis> {
     value(asked, "since")?.parse().ok()
 }
@@ -131,7 +134,7 @@ fn watch(
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
     let Some(place) = app.listeners.take(who) else {
-        let text = "Too many pages are open. This one is complete, but does not change by itself.";
+        let text = "Too many pages are open. This one does not update by itself; reload it.";
         let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
         answer
             .headers_mut()
@@ -171,19 +174,19 @@ fn watch(
     let mut answer = Sse::new(events)
         .keep_alive(KeepAlive::new().interval(KEEPALIVE_INTERVAL))
         .into_response();
-    // Proxies that collect an answer before they hand it on would collect for ever.
+    // Disables buffering in nginx, which would hold back events.
     answer
         .headers_mut()
         .insert("x-accel-buffering", HeaderValue::from_static("no"));
     answer
 }
 
-/// Places for those who watch, in all and for one address.
+/// Counts event streams, in total and per address.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerLimit(Mutex<HashMap<IpAddr, usize>>);
 
 impl ListenerLimit {
-    /// Takes one, unless there is none left.
+    /// Takes one slot; `None`: all are taken.
     fn take(self: &Arc<Self>, who: IpAddr) -> Option<ListenerPermit> {
         let who = network(who);
         let mut taken = self.lock();
@@ -199,7 +202,7 @@ impl ListenerLimit {
         })
     }
 
-    /// How many are taken.
+    /// Number of open streams.
     pub(crate) fn taken(&self) -> usize {
         self.lock().values().sum()
     }
@@ -209,7 +212,7 @@ impl ListenerLimit {
     }
 }
 
-/// One of them, until it is dropped.
+/// One slot, released on drop.
 struct ListenerPermit {
     places: Arc<ListenerLimit>,
     who: IpAddr,
@@ -226,27 +229,27 @@ impl Drop for ListenerPermit {
     }
 }
 
-/// What a page gets.
+/// Kind of a stream.
 enum Form {
-    /// The rows that changed, and the sums.
+    /// Changed rows and totals.
     Rows,
-    /// That it is another page, if one of the rows changed.
+    /// `changed` when one of the rows changed.
     Word,
-    /// That it is another page, if anything happened.
+    /// `changed` when there is any event.
     Events,
 }
 
-/// A page that is open.
+/// One open stream.
 struct Listener {
     app: App,
     updates: broadcast::Receiver<Arc<Update>>,
     closing: watch::Receiver<bool>,
     ids: HashSet<ServerId>,
     form: Form,
-    /// Of these rows, those that changed since the last event.
+    /// Rows of the page that changed since the last event.
     changed: HashSet<ServerId>,
     list_changed: bool,
-    /// What is told of all servers together may have changed.
+    /// Whether the totals may have changed.
     is_other_sum: bool,
     /// As last sent.
     totals: String,
@@ -256,13 +259,13 @@ struct Listener {
     _place: ListenerPermit,
 }
 
-/// The data of an event `rows`.
+/// Data of the event `rows`.
 #[derive(Serialize)]
 struct Rows {
     rows: Vec<Changed>,
-    /// The sums, in HTML, if they are not as they were.
+    /// Totals as HTML, if they changed.
     totals: Option<String>,
-    /// What is wrong with the monitor, in HTML, if it is not as it was.
+    /// Notice as HTML, if it changed.
     notice: Option<String>,
 }
 
@@ -273,7 +276,7 @@ struct Changed {
 }
 
 impl Listener {
-    /// The next event; `None`: it is over.
+    /// Returns the next event; `None`: the stream ends.
     async fn next(&mut self) -> Option<Event> {
         loop {
             let has_news = self.list_changed || self.is_other_sum || !self.changed.is_empty();
@@ -287,7 +290,7 @@ impl Listener {
                     }
                     Err(RecvError::Closed) => return None,
                 },
-                // A monitor that stands still has no other news.
+                // Sends the notice even if no samples arrive.
                 _ = self.look.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
                 _ = self.pace.tick(), if has_news => {
                     if let Some(event) = self.event() {
@@ -309,7 +312,7 @@ impl Listener {
         };
     }
 
-    /// What is new; `None`: nothing that is seen.
+    /// Returns what changed; `None`: nothing visible.
     fn event(&mut self) -> Option<Event> {
         let changed = std::mem::take(&mut self.changed);
         let is_other_sum = std::mem::take(&mut self.is_other_sum);

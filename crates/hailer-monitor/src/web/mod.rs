@@ -1,17 +1,18 @@
-//! The page: what is watched, how it stands, how it was.
+//! Web interface: pages, event streams, and the API for programs.
 //!
 //! ```text
-//!   serve ─► guard ─► page: overview, server, events, ─┐                        ┌─► whole pages: complete without a script
-//!   bounds   names,     alerts, from StateTable and History ─┴─► templates (askama) ──┤
-//!            rates   ─► live ───────────────────────────────────────────────────┴─► the same rows again, as they change
-//!                    ─► api: JSON, badges, widgets, metrics
+//! serve ─► guard ─► page: overview, server, events, alerts ─► templates ─► complete pages, usable without a script
+//! limits   host     live: changed rows as server-sent events
+//! rate     api: JSON, badges, widgets, metrics
 //! ```
 //!
-//! Everything that a server says is hostile. It reaches a page by one way only, through a template that escapes it, after
-//! [`printable`](hailer::proto::model::printable) took what steers the text around it; its colours become classes of a fixed
-//! list (`motd`). The policy of [`POLICY`] stands behind that: were there a hole, no script or style would come through it.
+//! Texts of servers are untrusted. They reach a page only through a template that escapes them,
+//! after [`printable`](hailer::proto::model::printable) removed control characters; their colors
+//! become classes of a fixed list (`motd`). As a second line of defense, [`POLICY`] forbids other
+//! scripts and styles.
 //!
-//! Nothing is loaded from elsewhere, and nothing is built: three files (`files`) are part of the program.
+//! Pages load nothing from other sites. The three static files (`files`) are embedded in the
+//! program.
 
 pub mod api;
 mod chart;
@@ -40,50 +41,50 @@ use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-/// What a browser may do with our pages: show them, and load from us what they name.
+/// Content security policy of the pages.
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// For an answer to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Lists that are made at the same time; others wait.
-const TURNS: usize = 4;
+/// Maximum time until a response begins.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of lists created at the same time.
+const MAX_CONCURRENT_LISTS: usize = 4;
 
-/// Tells what is wrong now, in a sentence; `None`: nothing.
+/// Returns a sentence about a current problem; `None`: no problem.
 pub type Notice = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What all pages are made from. A clone is the same app.
+/// State shared by all pages. Clones share it too.
 #[derive(Clone)]
 pub struct App {
-    /// How things stand.
+    /// Current state of all servers.
     pub live: Arc<StateTable>,
-    /// How they were.
+    /// Samples, events and sessions.
     pub history: History,
-    /// What the page is called.
+    /// Title of the site.
     pub title: Arc<str>,
-    /// Whether names of players are shown, and the bytes that hold them.
+    /// Whether names of players, and datagrams that contain them, are shown.
     pub shows_players: bool,
-    /// What programs ask; `None`: only people are answered.
+    /// API for programs; `None`: pages only.
     pub api: Option<api::Api>,
-    /// What is wrong with the monitor itself, for everybody who looks: a history that cannot be written, say. An API knows:
+    /// Returns the problem of the monitor that all pages show, see
     /// [`Api::notice`](api::Api::notice).
     pub notice: Notice,
-    /// Names by which it may be called, beside addresses and `localhost`; `None`: by any. Whoever points a name of theirs at an
-    /// address that only their visitors reach would have browsers read it for them.
+    /// Host names accepted besides addresses and `localhost`; `None`: any. Protects against DNS
+    /// rebinding.
     pub hosts: Option<Vec<String>>,
-    /// Sums over all servers, made now and then.
+    /// Cached totals of all servers.
     totals: Arc<page::totals::Kept>,
-    /// Turns to make a list.
+    /// Limits the number of lists created at the same time.
     turns: Arc<Semaphore>,
-    /// Places for those who watch rows change.
+    /// Limits the number of event streams.
     listeners: Arc<live::ListenerLimit>,
-    /// For an answer to begin.
-    patience: Duration,
-    /// Whether those are to leave.
+    /// Maximum time until a response begins.
+    timeout: Duration,
+    /// Tells event streams to end.
     closing: Arc<watch::Sender<bool>>,
 }
 
 impl App {
-    /// An app with the settings that most want.
+    /// Creates an app with default settings.
     pub fn new(live: Arc<StateTable>, history: History) -> Self {
         Self {
             live,
@@ -94,14 +95,14 @@ impl App {
             notice: Arc::new(|| None),
             hosts: None,
             totals: Arc::default(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            turns: Arc::new(Semaphore::new(MAX_CONCURRENT_LISTS)),
             listeners: Arc::default(),
-            patience: PATIENCE,
+            timeout: RESPONSE_TIMEOUT,
             closing: Arc::new(watch::Sender::new(false)),
         }
     }
 
-    /// Ends all that would go on for as long as a browser likes, so that the HTTP server can stop.
+    /// Ends event streams, so that the HTTP server can stop.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -114,7 +115,7 @@ impl App {
     }
 }
 
-/// All that is served.
+/// Returns all routes.
 pub fn router(app: App) -> Router {
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
@@ -147,7 +148,7 @@ pub fn router(app: App) -> Router {
         .layer(header(header::CONTENT_SECURITY_POLICY, POLICY))
         .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(header(header::X_FRAME_OPTIONS, "DENY"))
-        // To others nothing; to us a form says where it comes from.
+        // Send the referrer to our own forms only.
         .layer(header(header::REFERRER_POLICY, "same-origin"))
         .layer(header(
             HeaderName::from_static("cross-origin-opener-policy"),
@@ -161,6 +162,6 @@ pub fn router(app: App) -> Router {
             HeaderName::from_static("permissions-policy"),
             "camera=(), geolocation=(), microphone=()",
         ))
-        // Pages show what is now, and their look depends on a cookie; what may be kept says so itself.
+        // Pages show current data and depend on a cookie. Cacheable responses set their own header.
         .layer(header(header::CACHE_CONTROL, "no-store"))
 }

@@ -1,21 +1,21 @@
-//! Texts of servers in their colours, without a style that a server chooses: classes of a list that the style sheet knows.
+//! Formatted texts of servers as HTML pieces: styles become classes of our own style sheet.
 
 use hailer::Text;
 use hailer::proto::model::{Colour, Style, is_control};
 
-/// Pieces of one text beyond this are not shown: a rainbow has one for each letter.
+/// Maximum number of pieces per text: a rainbow has one per character.
 const PIECES: usize = 400;
 
-/// A piece of a text in one style.
+/// Part of a text in one style.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Piece {
-    /// Classes of the style sheet, separated by blanks; empty: none.
+    /// CSS classes separated by spaces; empty: none.
     pub(crate) class: String,
-    /// What to show, without controls; lines as they came.
+    /// Text without control characters; line breaks are kept.
     pub(crate) text: String,
 }
 
-/// The pieces of a text, up to so many characters in all.
+/// Splits a text into pieces, up to `most` characters in total.
 pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
     let mut left = most;
     let mut pieces: Vec<Piece> = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
         let class = class(style);
         match pieces.last_mut() {
             _ if shown.is_empty() => {}
-            // Servers say the same colour again, and colours that are told apart there are one here.
+            // Join neighbors whose styles have the same classes.
             Some(last) if last.class == class => last.text.push_str(&shown),
             _ => pieces.push(Piece { class, text: shown }),
         }
@@ -44,7 +44,8 @@ pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
     pieces
 }
 
-/// `c0` to `cf` are the sixteen colours, `q000` to `q333` all others, four steps to each channel.
+/// `c0` to `cf` are the 16 named colors, `q000` to `q333` the others, rounded to four steps per
+/// channel.
 fn class(style: Style) -> String {
     let mut class = match style.colour {
         None => String::new(),

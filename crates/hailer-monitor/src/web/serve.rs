@@ -1,12 +1,12 @@
-//! The listener: whoever comes is let in, and nobody keeps a place for nothing.
+//! HTTP listener with limits on connections, header time and idle time.
 //!
 //! ```text
-//!   accept ─► ConnectionLimiter ─► head within `Bounds::head` ─► router ─► answer, as long as somebody reads it
-//!             at most `Bounds::connections`: who came first makes room
+//! accept ─► ConnectionLimiter ─► head within `Bounds::head` ─► router ─► response, while the client reads it
+//! at most `Bounds::connections`: the oldest is closed
 //! ```
 //!
-//! HTTP/1.1 only: what stands in front and ends TLS speaks HTTP/2 to browsers. A browser that lost its place comes again by itself,
-//! also for rows that change, so a place is taken from whoever has had it for longest.
+//! HTTP/1.1 only; a proxy that terminates TLS can speak HTTP/2 to browsers. When the limit is
+//! reached, the oldest connection is closed: browsers reconnect automatically, also event streams.
 
 use crate::web::{App, router};
 use axum::Router;
@@ -27,25 +27,26 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::ServiceExt;
 
-/// Bytes of the head of a request.
+/// Maximum size of a request head, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// What visitors may take.
+/// Limits of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections at the same time. One more, and whoever has been there for longest goes.
+    /// Maximum number of connections. Beyond it, the oldest is closed.
     pub connections: usize,
-    /// For the head of a request, from the start of a connection or from the end of the answer before.
+    /// Time to send the head of a request, from the start of the connection or the end of the
+    /// previous response.
     pub head: Duration,
-    /// Somebody who reads nothing of an answer for so long is gone.
+    /// Time after which a client that does not read its response is disconnected.
     pub unread: Duration,
-    /// For answers that are under way when it ends.
+    /// Time for running responses to finish when the listener stops.
     pub last: Duration,
 }
 
 impl Default for Bounds {
-    /// 768 connections, so that with all else no more than the 1,024 files are open that most systems allow; 15 s for a head,
-    /// 60 s for a reader, 2 s at the end.
+    /// 768 connections, so that the process stays below the usual limit of 1,024 open files; 15 s
+    /// for a head, 60 s for a stalled reader, 2 s to finish.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -57,7 +58,8 @@ impl Default for Bounds {
     }
 }
 
-/// Answers all who come to a listener, until `until`; then ends what would go on, lets answers come to their end, and returns.
+/// Serves connections until `until` completes; then ends event streams, lets running responses
+/// finish, and returns.
 pub async fn serve(
     listener: TcpListener,
     app: App,
@@ -73,13 +75,13 @@ pub async fn serve(
         _ = visitors.receive(&listener, converse) => {}
         () = until => {}
     }
-    // Nobody else comes in.
+    // Accept no further connections.
     drop(listener);
     app.close();
     let _ = timeout(bounds.last, visitors.leave()).await;
 }
 
-/// One connection.
+/// Serves one connection.
 async fn converse(
     stream: TcpStream,
     peer: SocketAddr,
@@ -87,7 +89,7 @@ async fn converse(
     mut closing: watch::Receiver<bool>,
     bounds: Bounds,
 ) {
-    // Answers are written whole, and rows that change are small.
+    // Responses are written at once, and events are small.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -108,11 +110,11 @@ async fn converse(
     let _ = connection.await;
 }
 
-/// A stream that fails when what was written is not read for long.
+/// A stream that fails when the peer does not read for too long.
 struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Runs while something waits to be taken.
+    /// Runs while a write is blocked.
     clock: Pin<Box<Sleep>>,
     waits: bool,
 }

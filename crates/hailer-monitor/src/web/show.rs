@@ -1,4 +1,4 @@
-//! Numbers, times and texts as the page shows them.
+//! Formats numbers, times and texts for pages.
 
 use crate::sample::Millis;
 use hailer::proto::model::printable;
@@ -6,18 +6,18 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// Between groups of three digits: a narrow space that does not break.
+/// Narrow no-break space between groups of three digits.
 const THIN: char = '\u{202F}';
 
-/// What stands where nothing is known.
+/// Placeholder of unknown values.
 pub(crate) const NOTHING: &str = "–";
 
-/// A whole number in groups of three digits.
+/// Formats an integer in groups of three digits.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
     for (at, digit) in digits.chars().enumerate() {
-        // A four-digit number is read well without.
+        // Four digits are readable without a separator.
         if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
             out.push(THIN);
         }
@@ -26,7 +26,7 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A mean: a digit behind the point where it is small.
+/// Formats a mean: one decimal if it is small.
 pub(crate) fn mean(number: f64) -> String {
     match number {
         small if small < 9.95 && small.fract() != 0.0 => format!("{small:.1}"),
@@ -34,7 +34,7 @@ pub(crate) fn mean(number: f64) -> String {
     }
 }
 
-/// A latency, from microseconds.
+/// Formats a latency given in microseconds.
 pub(crate) fn latency(micros: u32) -> String {
     match micros {
         0..10_000 => format!("{:.1}{THIN}ms", f64::from(micros) / 1e3),
@@ -42,7 +42,7 @@ pub(crate) fn latency(micros: u32) -> String {
     }
 }
 
-/// A share: never 100 % if anything is missing, never 0 % if anything is there.
+/// Formats a share as percent: 100 % only if it is exact, 0 % only if it is zero.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => NOTHING.into(),
@@ -51,7 +51,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// The same, of a share that is worked out already.
+/// Formats a share from 0 to 1 in the same way.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         all if all >= 100.0 => format!("100{THIN}%"),
@@ -63,7 +63,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// A length of time: two units at most.
+/// Formats a duration with at most two units.
 pub(crate) fn length(time: Millis) -> String {
     let seconds = (time / 1_000).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
@@ -81,7 +81,7 @@ fn moment(at: Millis) -> DateTime {
     TimeZone::UTC.to_datetime(Timestamp::from_millisecond(at).unwrap_or_default())
 }
 
-/// For programs: RFC 3339, to the second.
+/// Formats a time as RFC 3339, to the second.
 pub(crate) fn rfc3339(at: Millis) -> String {
     let at = moment(at);
     let (year, month, day) = (at.year(), at.month(), at.day());
@@ -93,12 +93,12 @@ pub(crate) fn rfc3339(at: Millis) -> String {
     )
 }
 
-/// For people: day and time of day, UTC; the year only where it is another than that of `now`.
+/// Formats date and time, UTC; the year only if it differs from that of `now`.
 pub(crate) fn time(at: Millis, now: Millis) -> String {
     format!("{} {}", date(at, now), clock(at))
 }
 
-/// The time of day, and the day where it is another than that of `now`.
+/// Formats the time of day; with the date if it is not that of `now`.
 pub(crate) fn when(at: Millis, now: Millis) -> String {
     if moment(at).date() == moment(now).date() {
         clock(at)
@@ -107,7 +107,7 @@ pub(crate) fn when(at: Millis, now: Millis) -> String {
     }
 }
 
-/// The day; the year only where it is another than that of `now`.
+/// Formats a date; the year only if it differs from that of `now`.
 pub(crate) fn date(at: Millis, now: Millis) -> String {
     let (at, now) = (moment(at), moment(now));
     let day = format!("{} {}", at.day(), month(at.month()));
@@ -118,13 +118,13 @@ pub(crate) fn date(at: Millis, now: Millis) -> String {
     }
 }
 
-/// Hours and minutes, UTC.
+/// Formats hours and minutes, UTC.
 pub(crate) fn clock(at: Millis) -> String {
     let at = moment(at);
     format!("{:02}:{:02}", at.hour(), at.minute())
 }
 
-/// The day of the week and of the month.
+/// Formats weekday and day of the month.
 pub(crate) fn weekday(at: Millis) -> String {
     let at = moment(at);
     let days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -135,7 +135,7 @@ pub(crate) fn weekday(at: Millis) -> String {
     )
 }
 
-/// The month.
+/// Returns the name of the month.
 pub(crate) fn month_of(at: Millis) -> &'static str {
     month(moment(at).month())
 }
@@ -152,28 +152,28 @@ fn month(month: i8) -> &'static str {
     MONTHS[(month as usize - 1) % 12]
 }
 
-/// A hostile text for one line: cut, with all of it for the `title` where it was cut.
+/// An untrusted text for one line, shortened, with the full text for a `title` attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// What is shown.
+    /// Shortened text.
     pub(crate) text: String,
-    /// The whole, up to some thousand characters; `None`: nothing was cut.
+    /// Full text, up to 1,000 characters; `None`: it was not shortened.
     pub(crate) whole: Option<String>,
 }
 
 impl Cut {
-    /// All of it, for the `title` of what a narrow column may cut once more.
+    /// Full text, for the `title` attribute where CSS may shorten it further.
     pub(crate) fn whole(&self) -> &str {
         self.whole.as_deref().unwrap_or(&self.text)
     }
 }
 
-/// Characters of a whole text that a `title` shows.
+/// Maximum length of a `title` attribute, in characters.
 const WHOLE: usize = 1_000;
 
-/// Cuts a text to so many characters, without those that steer what is around it.
+/// Removes control characters and shortens a text to `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> Cut {
-    // What no line shows need not be gone through: twice as many bytes as can be shown are enough to tell.
+    // Bound the work for long texts.
     let text: String = printable(
         text.get(..text.floor_char_boundary(WHOLE * 8))
             .unwrap_or(text),

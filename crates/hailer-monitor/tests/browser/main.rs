@@ -201,7 +201,7 @@ fn search(browser: &mut Browser, site: &Site) {
         "ascending"
     );
     browser.eval("const s = document.querySelector('select[name=state]'); s.value = 'down'; s.dispatchEvent(new Event('input', {bubbles: true}))");
-    browser.wait("document.querySelector('.empty h2')?.textContent === 'Nothing matches'");
+    browser.wait("document.querySelector('.empty h2')?.textContent === 'No matching servers'");
 }
 
 fn detail(browser: &mut Browser, site: &Site) {
@@ -233,7 +233,7 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.eval("window.isSame = true");
     browser.keys(&["Escape", "/", "P", "l", "a", "y", "e", "r", "_", "7"]);
     browser.wait("document.querySelectorAll('#sessions tbody tr').length === 1");
-    browser.wait("document.querySelector('#who .quiet')?.textContent === 'Nobody of that name.'");
+    browser.wait("document.querySelector('#who .quiet')?.textContent === 'No matching players.'");
     assert_eq!(
         browser.eval("window.isSame && location.search === '?find=Player_7'"),
         true
@@ -372,9 +372,9 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
                 .collect::<Vec<_>>(),
         );
         browser.click("document.querySelector('.try button')");
-        browser.wait("document.querySelector('#came') && document.readyState === 'complete'");
+        browser.wait("document.querySelector('#result') && document.readyState === 'complete'");
         browser.picture(&format!("alerts-{to}"), false);
-        browser.text("document.querySelector('#came').className + ': ' + document.querySelector('#came').textContent")
+        browser.text("document.querySelector('#result').className + ': ' + document.querySelector('#result').textContent")
     };
     assert_eq!(send("ops", TOKEN), "came: sent to ops");
     assert!(send("deaf", TOKEN).starts_with("problem: "));

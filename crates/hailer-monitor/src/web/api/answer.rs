@@ -1,4 +1,4 @@
-//! What is handed out: with a tag, so that nobody loads twice what has not changed.
+//! Responses with an entity tag, so that clients do not download unchanged data again.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,32 +6,32 @@ use hailer::proto::wire::hexadecimal;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Always asked again, and then mostly 304.
+/// Clients must revalidate each time, which mostly yields 304.
 const ASK_AGAIN: &str = "no-cache";
 
-/// A value as JSON.
+/// Returns a value as JSON.
 pub(super) fn json(asked: &HeaderMap, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(mut bytes) => {
             bytes.push(b'\n');
             tagged(asked, "application/json", ASK_AGAIN, bytes)
         }
-        // Our own types: a key of a map that is no text, or an error that one of them made up.
+        // Cannot fail for our own types: keys are strings, and no serializer returns an error.
         Err(error) => {
-            super::Problem::unavailable(format!("this cannot be written as JSON: {error}"))
+            super::Problem::unavailable(format!("cannot serialize the response: {error}"))
                 .into_response()
         }
     }
 }
 
-/// Bytes of this kind, or 304 if the asker has them.
+/// Returns `body`, or 304 if the client has it already.
 pub(super) fn tagged(
     asked: &HeaderMap,
     kind: &'static str,
     cache: &'static str,
     bytes: impl AsRef<[u8]> + IntoResponse,
 ) -> Response {
-    // Weak: compressed or not, it says the same.
+    // Weak, since a compressed body has the same tag.
     let tag = format!(
         "W/\"{}\"",
         hexadecimal(&Sha256::digest(bytes.as_ref())[..12])
@@ -54,7 +54,7 @@ pub(super) fn tagged(
     response
 }
 
-/// Whether one of the tags that the asker has is this one, compared weakly.
+/// Whether the client sent this tag in `If-None-Match`. Weak comparison.
 fn is_known(asked: &HeaderMap, tag: &str) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let tag = bare(tag);

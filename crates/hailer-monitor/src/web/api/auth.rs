@@ -1,4 +1,4 @@
-//! Who may write: whoever knows the token, and no page of another site in their browser.
+//! Authorization of write requests: the token, and protection against other web sites.
 
 use super::{Api, Problem};
 use crate::web::guard;
@@ -10,32 +10,32 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use subtle::ConstantTimeEq;
 
-/// Shorter ones can be guessed.
-const SHORTEST: usize = 16;
-const LONGEST: usize = 256;
+/// Minimum length of a token, in characters: shorter ones can be guessed.
+const MIN_TOKEN_CHARS: usize = 16;
+const MAX_TOKEN_CHARS: usize = 256;
 
-/// What opens the API for writing. Only its digest is kept.
+/// Token that allows writing. Only its SHA-256 digest is stored.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
 impl Token {
-    /// A token of 16 to 256 visible ASCII characters; what is wrong with it otherwise.
+    /// Creates a token from 16 to 256 visible ASCII characters.
     pub fn new(text: &str) -> Result<Self, String> {
-        if !(SHORTEST..=LONGEST).contains(&text.len()) {
+        if !(MIN_TOKEN_CHARS..=MAX_TOKEN_CHARS).contains(&text.len()) {
             return Err(format!(
-                "a token has {SHORTEST} to {LONGEST} characters; `openssl rand -hex 32` makes a good one"
+                "a token must have {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} characters; create one with `openssl rand -hex 32`"
             ));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("a token has only visible ASCII characters; `openssl rand -hex 32` makes a good one".into());
+            return Err("a token must consist of visible ASCII characters; create one with `openssl rand -hex 32`".into());
         }
         Ok(Self(Sha256::digest(text).into()))
     }
 
-    /// Compares digests, in constant time.
-    fn is(&self, said: &[u8]) -> bool {
-        let said: [u8; 32] = Sha256::digest(said).into();
-        self.0.ct_eq(&said).into()
+    /// Compares digests in constant time.
+    fn is(&self, presented: &[u8]) -> bool {
+        let digest: [u8; 32] = Sha256::digest(presented).into();
+        self.0.ct_eq(&digest).into()
     }
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Somebody who may write. A handler that changes something asks for it first.
+/// Proof of authorization. Handlers that change something take it as an argument.
 pub(super) struct Writer;
 
 impl FromRequestParts<Api> for Writer {
@@ -58,37 +58,37 @@ impl FromRequestParts<Api> for Writer {
 }
 
 impl Api {
-    /// Whether anybody may write.
+    /// Whether a token is configured.
     pub(in crate::web) fn has_token(&self) -> bool {
         self.settings().token.is_some()
     }
 
-    /// Lets those write who know the token; `None`: they said none.
+    /// Checks origin and token; `None`: the request has no token.
     pub(super) fn authorize(
         &self,
         headers: &HeaderMap,
-        said: Option<&[u8]>,
+        presented: Option<&[u8]>,
     ) -> Result<(), Problem> {
         let settings = self.settings();
-        if !is_ours(headers, &settings.hosts) {
-            let hint = "a page of another site may not write";
+        if !is_same_site(headers, &settings.hosts) {
+            let hint = "requests from pages of other sites may not change anything";
             return Err(Problem::forbidden("origin", hint));
         }
         let Some(token) = &settings.token else {
-            let hint = "this monitor has no token, so nobody may write; give it one: token-file = \"FILE\" in its plan";
+            let hint = "this monitor has no token, so writing is disabled; add token-file = \"FILE\" to its configuration";
             return Err(Problem::forbidden("no-token", hint));
         };
-        let problem = match said {
-            Some(said) if token.is(said) => return Ok(()),
-            Some(_) => "this is not the token of this monitor",
-            None => "say Authorization: Bearer TOKEN, with the token of this monitor",
+        let problem = match presented {
+            Some(presented) if token.is(presented) => return Ok(()),
+            Some(_) => "wrong token",
+            None => "token required; send the header Authorization: Bearer TOKEN",
         };
-        self.0.refused.token.fetch_add(1, Ordering::Relaxed);
+        self.0.rejected.token.fetch_add(1, Ordering::Relaxed);
         Err(Problem::unauthorized(problem))
     }
 }
 
-/// What the asker presents; two headers are none.
+/// Returns the bearer token. Several `Authorization` headers count as none.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let (value, None) = (all.next()?.as_bytes(), all.next()) else {
@@ -100,9 +100,10 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// Whether this comes from no browser, or from one that shows a page of ours. Who may write has a header that no page of another
-/// site can send unasked; this stands behind that. A name that is not `hosts` may be one that somebody pointed at us.
-fn is_ours(headers: &HeaderMap, hosts: &[String]) -> bool {
+/// Whether the request comes from a page of this monitor, or from no browser. The token alone stops
+/// other sites, since their pages cannot read it; this is a second line of defense. `hosts`
+/// protects against DNS rebinding.
+fn is_same_site(headers: &HeaderMap, hosts: &[String]) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     if text("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site)) {
         return false;
@@ -119,7 +120,7 @@ fn is_ours(headers: &HeaderMap, hosts: &[String]) -> bool {
     if !origin.eq_ignore_ascii_case(host) {
         return false;
     }
-    guard::is_ours(guard::without_port(host), hosts)
+    guard::is_own_host(guard::without_port(host), hosts)
 }
 
 #[cfg(test)]
@@ -128,7 +129,7 @@ mod tests {
     use axum::http::HeaderName;
 
     #[test]
-    fn tokens_that_can_be_guessed_or_sent_by_no_client_are_none() {
+    fn rejects_short_long_and_unprintable_tokens() {
         assert!(Token::new("too short").unwrap_err().contains("16"));
         assert!(Token::new(&"x".repeat(257)).is_err());
         assert!(Token::new("sixteen letters, a blank").is_err());
@@ -138,38 +139,44 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_do_not_write() {
+    fn rejects_requests_from_pages_of_other_sites() {
         let hosts = ["watch.example.com".to_owned()];
-        let is_ours = |headers: &[(&'static str, &str)]| {
+        let is_same_site = |headers: &[(&'static str, &str)]| {
             let headers = headers
                 .iter()
                 .map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
-            is_ours(&headers.collect(), &hosts)
+            is_same_site(&headers.collect(), &hosts)
         };
-        assert!(is_ours(&[("host", "anything.example.com")]), "no browser");
-        assert!(is_ours(&[
+        assert!(
+            is_same_site(&[("host", "anything.example.com")]),
+            "no browser"
+        );
+        assert!(is_same_site(&[
             ("host", "127.0.0.1:8080"),
             ("origin", "http://127.0.0.1:8080")
         ]));
-        assert!(is_ours(&[
+        assert!(is_same_site(&[
             ("host", "[::1]:8080"),
             ("origin", "http://[::1]:8080"),
             ("sec-fetch-site", "same-origin")
         ]));
-        assert!(is_ours(&[
+        assert!(is_same_site(&[
             ("host", "watch.example.com"),
             ("origin", "https://Watch.Example.com")
         ]));
-        assert!(!is_ours(&[
+        assert!(!is_same_site(&[
             ("host", "rebound.example.com"),
             ("origin", "http://rebound.example.com")
         ]));
-        assert!(!is_ours(&[
+        assert!(!is_same_site(&[
             ("host", "127.0.0.1:8080"),
             ("origin", "https://evil.example.com")
         ]));
-        assert!(!is_ours(&[("host", "127.0.0.1:8080"), ("origin", "null")]));
-        assert!(!is_ours(&[
+        assert!(!is_same_site(&[
+            ("host", "127.0.0.1:8080"),
+            ("origin", "null")
+        ]));
+        assert!(!is_same_site(&[
             ("host", "127.0.0.1:8080"),
             ("sec-fetch-site", "cross-site")
         ]));

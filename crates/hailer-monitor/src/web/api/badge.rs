@@ -1,7 +1,7 @@
-//! `/badge/NAME.svg`: a small picture of how a server stands, for web sites.
+//! Badges: `/badge/NAME.svg`, a small image with the state of a server, for other web sites.
 //!
-//! It is ours alone: the label comes from the address, the rest from us, and nothing from the server but two numbers. Text is
-//! escaped by the template, and as wide as a table says, whatever font the browser has.
+//! The label comes from the URL, and the server contributes two numbers only. The template escapes
+//! all text. Text widths come from a table, since the font of the browser is unknown.
 
 use super::params::{Name, Params};
 use super::{Api, Problem, answer};
@@ -13,15 +13,16 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::is_control;
 
-/// Sites may keep it for a minute.
+/// Sites may cache a badge for one minute.
 const KEEP: &str = "public, max-age=60";
-/// A picture does nothing, even if somebody opens it alone.
+/// Forbids scripts and forms, in case the image is opened on its own.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const LONGEST_LABEL: usize = 64;
-/// Around each text, in pixels.
+/// Space around each text, in pixels.
 const PADDING: u32 = 6;
 
-/// Widths of the characters from space to tilde of a common sans-serif font at 11 pixels, in tenths of a pixel.
+/// Widths of the characters from space to tilde of a common sans-serif font at 11 pixels, in tenths
+/// of a pixel.
 #[rustfmt::skip]
 const WIDTHS: [u8; 95] = [
     35, 44, 51, 92, 70, 105, 86, 30, 43, 43, 55, 92, 35, 40, 35, 37, // space to /
@@ -62,7 +63,7 @@ pub(super) async fn show(
     let name = file.strip_suffix(".svg").filter(|_| api.settings().badges);
     let Some(name) = name else {
         return Err(Problem::not_found(
-            "a badge is at /badge/NAME.svg, unless they are off",
+            "badges are at /badge/NAME.svg, unless disabled",
         ));
     };
     let mut params = Params::read(&uri, &["label", "style"], &[]);
@@ -77,13 +78,13 @@ pub(super) async fn show(
         Some(row) => message(row),
         None => ("not found".into(), "#6a737d"),
     };
-    // Of a name that is none of ours, nothing is repeated.
+    // Do not repeat an unknown name.
     let label = label.unwrap_or_else(|| {
         row.as_ref()
             .map_or("server".into(), |row| row.server.name.clone())
     });
     let svg = draw(&printable(&label), &message, colour, radius);
-    // A browser shows the picture of a 404 all the same; of what is not there, nobody has an old one.
+    // Browsers show the image of a 404 too. It must not be cached.
     let mut response = match row {
         Some(_) => answer::tagged(&asked, "image/svg+xml", KEEP, svg),
         None => {
@@ -106,7 +107,7 @@ pub(super) async fn show(
     Ok(response)
 }
 
-/// How it stands, and in which colour. White text on each has a contrast of at least 4.5.
+/// Text and color of the state. White text has a contrast of at least 4.5 on each color.
 fn message(row: &ServerRow) -> (String, &'static str) {
     match row.state {
         Health::Down => ("down".into(), "#b3261e"),
@@ -144,25 +145,25 @@ fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String
         at,
         message_at,
     };
-    // A `String` takes everything.
+    // Writing to a `String` cannot fail.
     badge.render().unwrap_or_default()
 }
 
-/// In pixels.
+/// Width of a text, in pixels.
 fn width(text: &str) -> u32 {
     let tenths = |c: char| match (c as usize)
         .checked_sub(0x20)
         .and_then(|place| WIDTHS.get(place))
     {
         Some(width) => u32::from(*width),
-        // From the letters of Korean on, most are square.
+        // Most characters from the Korean block on are square.
         None if c as u32 >= 0x1100 => 110,
         None => 75,
     };
     text.chars().map(tenths).sum::<u32>().div_ceil(10)
 }
 
-/// Without what steers the text around it, and without what XML has no way to say.
+/// Removes control characters, and characters that XML does not allow.
 fn printable(text: &str) -> String {
     text.chars()
         .filter(|&c| !is_control(c) && !matches!(c, '\u{FFFE}' | '\u{FFFF}'))

@@ -1,4 +1,4 @@
-//! A server as programs read it. Every member is always there; what is not known is null.
+//! Servers as JSON. All members are always present; unknown values are null.
 
 use crate::sample::{EventKind, Millis, Sample};
 use crate::state::{LastStatus, ServerRow};
@@ -30,7 +30,7 @@ pub(super) struct Shown {
     said: Option<LastAnswer>,
 }
 
-/// A server alone.
+/// A server with details.
 #[derive(Serialize)]
 pub(super) struct ServerDetails {
     #[serde(flatten)]
@@ -40,7 +40,7 @@ pub(super) struct ServerDetails {
     answer: Option<Box<RawValue>>,
 }
 
-/// One look at it.
+/// The last sample.
 #[derive(Serialize)]
 pub(super) struct SampleJson {
     at: Millis,
@@ -69,7 +69,7 @@ struct LastAnswer {
     map: Option<String>,
 }
 
-/// The last day by half hours.
+/// Players in the last 24 hours, in half hours.
 #[derive(Serialize)]
 struct Day {
     from: Millis,
@@ -77,7 +77,7 @@ struct Day {
     players: Vec<Option<f64>>,
 }
 
-/// What happened.
+/// An event.
 #[derive(Serialize)]
 pub(super) struct EventJson {
     server_id: i64,
@@ -116,7 +116,7 @@ impl Shown {
 }
 
 impl ServerDetails {
-    /// `shows_players`: names of players are told.
+    /// `shows_players`: whether names of players are included.
     pub(super) fn new(row: &ServerRow, now: Millis, shows_players: bool) -> Self {
         let said = row.last_status.as_deref().filter(|_| shows_players);
         let first = now.div_euclid(state::DAY_BUCKET_MS) - (state::DAY_BUCKETS as Millis - 1);
@@ -139,20 +139,20 @@ impl ServerDetails {
     }
 }
 
-/// The last answer as it was written.
+/// Returns the last answer as JSON.
 pub(super) fn answer(said: &LastStatus) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(&said.answer).ok()?;
     RawValue::from_string(text.trim_end().to_owned()).ok()
 }
 
-/// Seconds that somebody wrote as a number.
+/// Converts a number of seconds.
 pub(super) fn interval(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .map(|time| Duration::from_millis(time.as_millis() as u64))
 }
 
-/// Microseconds as programs read them, like `round_trip_ms` of an answer.
+/// Converts microseconds to milliseconds, with up to three decimals.
 pub(super) fn milliseconds(micros: u32) -> f64 {
     f64::from(micros) / 1e3
 }

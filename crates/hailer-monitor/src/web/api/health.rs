@@ -1,4 +1,4 @@
-//! Whether the monitor itself does its work: 200 or 503, and why.
+//! Health of the monitor itself: `/healthz` and the notice on the pages.
 
 use super::Api;
 use crate::poll::unix_millis;
@@ -13,54 +13,54 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A question and its answer take no longer, and a sample comes after it.
+/// Time for a poll to finish and its sample to arrive, in milliseconds.
 const SAMPLE_GRACE_MS: Millis = 30_000;
-/// Missed samples of the last minutes, of a thousand: more is a monitor that does not keep up.
+/// Share of missed samples above which the monitor counts as overloaded, in thousandths.
 const MAX_MISSED_PER_MILLE: u64 = 10;
-/// The sentence for all pages is made no more often.
+/// How long the text of the notice is cached.
 const NOTICE_MAX_AGE: Duration = Duration::from_secs(1);
-/// How far back missed samples count, at least.
+/// Minimum length of the period in which missed samples are counted, in milliseconds.
 const MISSED_WINDOW_MS: Millis = 120_000;
 
-/// How the monitor itself is.
+/// Health of the monitor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorHealth {
-    /// When it started.
+    /// When it started, in Unix milliseconds.
     pub started: Millis,
-    /// Samples taken.
+    /// Number of samples since the start.
     pub samples: u64,
-    /// Samples that were not taken because their time had passed.
+    /// Number of samples skipped since the start because their time had passed.
     pub missed: u64,
-    /// Samples that never came to the history, for want of room on the way there or in its memory.
+    /// Number of samples that were not stored because a queue was full.
     pub dropped: u64,
-    /// When the last sample was taken.
+    /// Time of the last sample, in Unix milliseconds.
     pub last: Option<Millis>,
-    /// Its history.
+    /// Health of the history.
     pub history: HistoryHealth,
-    /// Alerts that wait to be delivered.
+    /// Number of alerts waiting for delivery.
     pub alerts_waiting: u64,
-    /// Alerts delivered.
+    /// Number of alerts delivered since the start.
     pub alerts_delivered: u64,
-    /// Tries to deliver an alert that failed.
+    /// Number of failed delivery attempts since the start.
     pub alerts_failed: u64,
 }
 
-/// How the history is.
+/// Health of the history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistoryHealth {
-    /// It cannot be written now.
+    /// Whether the last write failed.
     pub is_failing: bool,
-    /// Since when.
+    /// Since when, in Unix milliseconds.
     pub since: Option<Millis>,
-    /// Why.
+    /// Error of the last write.
     pub message: Option<String>,
-    /// Samples kept in memory until it can be.
+    /// Number of samples waiting in memory.
     pub kept: u64,
-    /// Of the samples dropped, those that its memory had no room for.
+    /// Number of samples dropped because the memory limit was reached.
     pub dropped: u64,
 }
 
-/// Counts of some minutes ago.
+/// Counts at two earlier times.
 #[derive(Default)]
 pub(super) struct CountWindow(Mutex<[Option<Counts>; 2]>);
 
@@ -91,9 +91,10 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
         .0
         .marks
         .check(&vitals, api.live(), api.settings().interval, unix_millis());
-    let (code, status) = match checks.iter().all(|check| check.ok) {
-        true => (StatusCode::OK, "ok"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "failing"),
+    let (code, status) = if checks.iter().all(|check| check.ok) {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "failing")
     };
     let mut response = (code, Json(Report { status, checks })).into_response();
     response
@@ -102,13 +103,13 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
     response
 }
 
-/// A sentence for everybody who looks, and when it was made.
+/// Text of the notice, and when it was created.
 #[derive(Default)]
 pub(super) struct CachedNotice(Mutex<Option<(Instant, Option<String>)>>);
 
 impl Api {
-    /// Tells, to be shown on each page, what is wrong with the monitor: a history that cannot be written, servers that are asked
-    /// too late. What fails behind that is told to those who ask for `/healthz`.
+    /// Returns the notice for all pages: problems of the history or the polling, without details
+    /// such as paths, since pages are public. `/healthz` has the details.
     pub fn notice(&self) -> Notice {
         let api = self.clone();
         Arc::new(move || {
@@ -136,22 +137,35 @@ impl Api {
     }
 }
 
-/// What of it everybody should know.
+/// Returns the public description of failing checks.
 fn notice(history: &HistoryHealth, checks: &[Check; 3], now: Millis) -> Option<String> {
-    let wrong = checks.iter().filter(|check| !check.ok).map(|check| match check.name {
-        "history" => {
-            let since = history.since.map(|at| format!(" since {} UTC", show::time(at, now))).unwrap_or_default();
-            let lost = if history.dropped > 0 {
-                format!("; {} are lost", show::count(history.dropped))
-            } else {
-                String::new()
-            };
-            let kept = show::count(history.kept);
-            format!("The history cannot be written: samples are kept in memory{since}, {kept} by now{lost}.")
-        }
-        "samples" => "No server has been asked for some time: what is shown is as it was.".to_owned(),
-        _ => format!("The monitor is behind and leaves out some of its questions: {}.", check.message),
-    });
+    let wrong = checks
+        .iter()
+        .filter(|check| !check.ok)
+        .map(|check| match check.name {
+            "history" => {
+                let since = history
+                    .since
+                    .map(|at| format!(" since {} UTC", show::time(at, now)))
+                    .unwrap_or_default();
+                let lost = if history.dropped > 0 {
+                    format!("; {} samples were lost", show::count(history.dropped))
+                } else {
+                    String::new()
+                };
+                let kept = show::count(history.kept);
+                format!(
+                    "The history cannot be written{since}: {kept} samples are kept in memory{lost}."
+                )
+            }
+            "samples" => {
+                "No server has been polled for some time: the data shown is outdated.".to_owned()
+            }
+            _ => format!(
+                "The monitor is overloaded and skips polls: {}.",
+                check.message
+            ),
+        });
     let wrong: Vec<String> = wrong.collect();
     (!wrong.is_empty()).then(|| wrong.join(" "))
 }
@@ -167,9 +181,11 @@ impl CountWindow {
         let history = &vitals.history;
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
-            (true, Some(message)) => format!("{message}; {} samples wait in memory", history.kept),
+            (true, Some(message)) => {
+                format!("{message}; {} samples are kept in memory", history.kept)
+            }
             (true, None) => format!(
-                "it cannot be written; {} samples wait in memory",
+                "the history cannot be written; {} samples are kept in memory",
                 history.kept
             ),
         };
@@ -189,7 +205,7 @@ impl CountWindow {
             None => Check {
                 name: "samples",
                 ok: true,
-                message: "no server is watched".into(),
+                message: "there are no servers".into(),
             },
             Some(shortest) => {
                 let patience = 2 * Millis::try_from(shortest.as_millis())
@@ -197,8 +213,8 @@ impl CountWindow {
                     + SAMPLE_GRACE_MS;
                 let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
                 let message = match vitals.last {
-                    Some(_) => format!("the last was taken {} s ago", age / 1_000),
-                    None => format!("none since the start {} s ago", age / 1_000),
+                    Some(_) => format!("last sample {} s ago", age / 1_000),
+                    None => format!("no sample since the start {} s ago", age / 1_000),
                 };
                 Check {
                     name: "samples",
@@ -212,7 +228,8 @@ impl CountWindow {
         let missed = vitals.missed.saturating_sub(before.missed);
         let taken = vitals.samples.saturating_sub(before.samples);
         let minutes = (now - before.at) as f64 / 60_000.0;
-        let message = format!("{missed} missed and {taken} taken in the last {minutes:.1} minutes");
+        let message =
+            format!("{missed} samples missed and {taken} taken in the last {minutes:.1} minutes");
         let ok = missed * 1_000 <= (missed + taken) * MAX_MISSED_PER_MILLE;
         [
             history,
@@ -225,7 +242,7 @@ impl CountWindow {
         ]
     }
 
-    /// Counts of some minutes ago, as far as somebody asked then.
+    /// Returns the counts of some minutes ago, or of the start.
     fn before(&self, vitals: &MonitorHealth, now: Millis) -> Counts {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = Counts {
@@ -238,7 +255,7 @@ impl CountWindow {
             samples: 0,
             missed: 0,
         };
-        // Of the two, the older one is some minutes old and counts, the newer one takes its place in time.
+        // The older mark is used as the base; the newer one replaces it after two minutes.
         match marks[1] {
             Some(newer) if now - newer.at < MISSED_WINDOW_MS => {}
             newer => *marks = [newer, Some(mark)],
@@ -253,7 +270,7 @@ mod tests {
     use crate::server::{Origin, Server, ServerId};
 
     #[test]
-    fn what_is_wrong_is_said_and_passes() {
+    fn checks_fail_and_recover() {
         let (live, marks, minute) = (
             StateTable::default(),
             CountWindow::default(),
@@ -271,7 +288,7 @@ mod tests {
         assert_eq!(
             failing(&vitals, &live, 1_000),
             [""; 0],
-            "nobody is watched, and so nobody is asked"
+            "there are no servers"
         );
         let (name, target, group, labels) =
             ("a".into(), "ugp://[::1]".into(), String::new(), [].into());
@@ -284,7 +301,11 @@ mod tests {
             interval: None,
             origin: Origin::Plan,
         });
-        assert_eq!(failing(&vitals, &live, 100), [""; 0], "it has just begun");
+        assert_eq!(
+            failing(&vitals, &live, 100),
+            [""; 0],
+            "the monitor has just started"
+        );
         assert_eq!(failing(&vitals, &live, 200), ["samples"]);
         (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
         let message = Some("disk full: /secret/path".into());
@@ -303,10 +324,10 @@ mod tests {
         )
         .unwrap();
         assert!(
-            said.contains("in memory since 1 Jan 00:01 UTC, 50\u{202f}000 by now; 3 are lost."),
+            said.contains("since 1 Jan 00:01 UTC: 50\u{202f}000 samples are kept in memory; 3 samples were lost."),
             "{said}"
         );
-        assert!(!said.contains("secret"), "it is for everybody");
+        assert!(!said.contains("secret"), "pages are public");
         vitals.history.is_failing = false;
         (vitals.last, vitals.missed) = (Some(2_000_000), 1_000);
         assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
@@ -317,7 +338,7 @@ mod tests {
         )
         .unwrap();
         assert!(
-            said.starts_with("The monitor is behind") && said.contains("1000 missed"),
+            said.starts_with("The monitor is overloaded") && said.contains("1000 samples missed"),
             "{said}"
         );
         for at in [2_100, 2_130, 2_260, 2_400] {
@@ -327,7 +348,7 @@ mod tests {
         assert_eq!(
             failing(&vitals, &live, 2_400),
             [""; 0],
-            "what was missed long ago is over"
+            "samples missed long ago do not count"
         );
     }
 }

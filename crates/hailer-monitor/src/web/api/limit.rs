@@ -1,5 +1,5 @@
-//! How often one address may ask. Memory is bounded: addresses share places by a secret hash, so that some may be slowed down by
-//! others, and none is ever faster than it should be.
+//! Rate limit per client address. Memory is bounded: addresses share 4,096 slots by a keyed hash. A
+//! collision can slow a client down, but never exceeds the limit.
 
 use super::{Api, Problem};
 use axum::extract::{ConnectInfo, Request, State};
@@ -14,15 +14,15 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Places for addresses; each has some 60 bytes.
-const PLACES: usize = 4_096;
+/// Number of slots; each takes about 60 bytes.
+const SLOTS: usize = 4_096;
 
-/// Requests of one address.
+/// Rate limit of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// In the long run; 0 is 1.
+    /// Sustained rate, in requests per second; 0 counts as 1.
     pub per_second: u32,
-    /// At once, after a pause; 0 is 1.
+    /// Maximum burst, in requests; 0 counts as 1.
     pub burst: u32,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Limits {
 }
 
 struct Table {
-    places: Box<[DefaultDirectRateLimiter]>,
+    slots: Box<[DefaultDirectRateLimiter]>,
     clock: DefaultClock,
     hash: RandomState,
 }
@@ -50,24 +50,23 @@ impl Table {
     fn new(rate: Rate) -> Self {
         let number = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(number(rate.per_second)).allow_burst(number(rate.burst));
-        let places = (0..PLACES).map(|_| RateLimiter::direct(quota)).collect();
+        let slots = (0..SLOTS).map(|_| RateLimiter::direct(quota)).collect();
         Self {
-            places,
+            slots,
             clock: DefaultClock::default(),
             hash: RandomState::new(),
         }
     }
 
-    /// Lets one request through, or says after how long.
+    /// Counts a request; if it is over the limit, returns how long to wait.
     fn take(&self, address: IpAddr) -> Result<(), Duration> {
-        let place = &self.places[self.hash.hash_one(network(address)) as usize % PLACES];
-        place
-            .check()
+        let slot = &self.slots[self.hash.hash_one(network(address)) as usize % SLOTS];
+        slot.check()
             .map_err(|not_until| not_until.wait_time_from(self.clock.now()))
     }
 }
 
-/// Who has one IPv6 address has as many as a network of 64 bits holds.
+/// Returns the unit that is limited: an IPv4 address or an IPv6 /64 network.
 pub(in crate::web) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
@@ -75,7 +74,7 @@ pub(in crate::web) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Lets a request through, or not.
+/// Applies the rate limit.
 pub(super) async fn enforce(State(api): State<Api>, request: Request, next: Next) -> Response {
     match api.admit(&request) {
         Ok(()) => next.run(request).await,
@@ -84,7 +83,7 @@ pub(super) async fn enforce(State(api): State<Api>, request: Request, next: Next
 }
 
 impl Api {
-    /// Whether its address may ask this now.
+    /// Counts a request of a client, and rejects it if it is over the limit.
     pub(in crate::web) fn admit(&self, request: &Request) -> Result<(), Problem> {
         let limits = &self.0.limits;
         let is_read = matches!(
@@ -102,13 +101,14 @@ impl Api {
             self.settings().is_behind_proxy,
         );
         table.take(who).map_err(|wait| {
-            self.0.refused.rate.fetch_add(1, Ordering::Relaxed);
+            self.0.rejected.rate.fetch_add(1, Ordering::Relaxed);
             Problem::too_many(wait.as_secs() + 1)
         })
     }
 }
 
-/// Who asks; all are one where the listener does not tell.
+/// Returns the client address of a request. Without connection information, all clients are the
+/// same.
 pub(in crate::web) fn visitor(
     known: &Extensions,
     headers: &HeaderMap,
@@ -120,7 +120,8 @@ pub(in crate::web) fn visitor(
     client(peer, headers, is_behind_proxy)
 }
 
-/// Who asks: the peer, or whom our own proxy names last. What came before that, the client may have written itself.
+/// Returns the peer, or the last address that our own proxy added. The client may have forged the
+/// ones before.
 fn client(peer: Option<IpAddr>, headers: &HeaderMap, is_behind_proxy: bool) -> IpAddr {
     let peer = peer.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     if !is_behind_proxy || !peer.to_canonical().is_loopback() {
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_and_then_a_wait() {
+    fn allows_a_burst_then_limits_the_rate() {
         let table = Table::new(Rate {
             per_second: 1,
             burst: 3,
@@ -155,14 +156,14 @@ mod tests {
             wait > Duration::ZERO && wait <= Duration::from_secs(1),
             "{wait:?}"
         );
-        // One of them may share its place with those.
+        // The slot may be shared by other addresses of the test.
         let others =
             (1..=50).filter(|last| table.take(Ipv4Addr::new(192, 0, 2, *last).into()).is_ok());
         assert!(others.count() >= 49, "somebody else");
     }
 
     #[test]
-    fn nobody_chooses_the_address_that_counts() {
+    fn clients_cannot_choose_the_counted_address() {
         let [loopback, far]: [IpAddr; 2] =
             ["127.0.0.1", "192.0.2.9"].map(|text| text.parse().unwrap());
         let mut headers = HeaderMap::new();
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(
             client(Some(far), &headers, true),
             far,
-            "only our own proxy is believed"
+            "X-Forwarded-For counts only from loopback"
         );
         headers.append("x-forwarded-for", "rubbish".parse().unwrap());
         assert_eq!(client(Some(loopback), &headers, true), loopback);

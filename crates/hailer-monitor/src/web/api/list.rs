@@ -1,5 +1,5 @@
-//! Which servers a list shows, in which order, and from where on: a page begins after the last row of the one before, so that
-//! servers that come, go or change places meanwhile make no doubles.
+//! Lists of servers with filters and cursors. A page begins after the last row of the previous
+//! page, so that servers that are added, removed or reordered in between do not appear twice.
 
 use super::Problem;
 use super::params::Params;
@@ -15,13 +15,13 @@ use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Servers of one page, and unless asked for otherwise.
+/// Maximum number of servers per page.
 pub(super) const MOST: usize = 500;
 const PAGE: usize = 100;
-/// A cursor has a group and a name.
+/// Maximum length of a cursor: it contains a group and a name.
 const LONGEST_CURSOR: usize = 200;
 
-/// What a list shows.
+/// Parameters of a list request.
 pub(super) struct Wanted {
     matching: ServerMatch,
     words: SearchTerms,
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     after: Option<Place>,
 }
 
-/// A row's place in the order. What is not known comes last, in either direction.
+/// Position of a row in the order. Unknown values come last, in either direction.
 struct Place {
     number: Option<i64>,
     group: String,
@@ -40,19 +40,19 @@ struct Place {
 
 struct Entry {
     number: Option<i64>,
-    /// If it is ordered by that.
+    /// Empty unless sorted by group.
     group: CompactString,
-    /// Among all names.
+    /// Position among all names.
     place: usize,
     id: ServerId,
 }
 
-/// A page of a list.
+/// One page of a list.
 pub(super) struct Page {
-    /// How many there are on all pages.
+    /// Number of servers on all pages.
     pub(super) count: usize,
     pub(super) ids: Vec<ServerId>,
-    /// Where the next page begins.
+    /// Cursor of the next page.
     pub(super) next: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Wanted {
             .collect();
         let protocols: Vec<_> = protocols.iter().map(|id| (*id, *id)).collect();
         let by = params.word("sort", &orders).unwrap_or(Sort::Name);
-        // An empty group is one: of those that have none.
+        // An empty group selects servers without one.
         let group = params.take("group");
         let labels = params
             .all("label")
@@ -90,7 +90,10 @@ impl Wanted {
         let cursor = params.text("cursor", LONGEST_CURSOR);
         let after = cursor.and_then(|text| match Place::read(&text, by) {
             Some(place) => Some(place),
-            None => params.refuse("cursor", "`next` of the page before, with the same `sort`"),
+            None => params.refuse(
+                "cursor",
+                "must be `next` of the previous page, with the same `sort`",
+            ),
         });
         let wanted = Self {
             matching: ServerMatch {
@@ -104,7 +107,7 @@ impl Wanted {
                 .map(|text| SearchTerms::of(&text))
                 .unwrap_or_default(),
             by,
-            // The most players first, unless told otherwise.
+            // Players descend by default.
             is_descending: params
                 .word("order", &[("asc", false), ("desc", true)])
                 .unwrap_or(by.is_descending()),
@@ -146,7 +149,7 @@ impl Wanted {
         let order = |a: &Entry, b: &Entry| self.order(a, b.number, &b.group, a.place.cmp(&b.place));
         let has_more = entries.len() > self.limit;
         if has_more {
-            // Of a hundred thousand, only those that are shown are put in order.
+            // Sort only the rows of the page.
             entries.select_nth_unstable_by(self.limit, order);
             entries.truncate(self.limit);
         }
@@ -176,7 +179,7 @@ impl Wanted {
         }
     }
 
-    /// Of an entry and another, whose names stand in this order.
+    /// Compares two entries whose names are in this order.
     fn order(&self, entry: &Entry, number: Option<i64>, group: &str, names: Ordering) -> Ordering {
         let turned = |order: Ordering| {
             if self.is_descending {
@@ -185,7 +188,7 @@ impl Wanted {
                 order
             }
         };
-        // Those of one number stand by name, in either direction.
+        // Entries with the same number are sorted by name, always ascending.
         directed(
             self.is_descending,
             entry.number.as_ref(),
@@ -201,7 +204,7 @@ impl Wanted {
     }
 }
 
-/// `NUMBER~GROUP~NAME`, with what the order needs: names have no tilde.
+/// Format: `NUMBER~GROUP~NAME`, with the parts that the order needs. Names contain no tilde.
 fn cursor(entry: &Entry, name: &str) -> String {
     let number = entry
         .number
@@ -329,7 +332,7 @@ mod tests {
         assert_eq!(
             names(&live, "sort=players&order=asc")[24],
             "s24",
-            "what is not known comes last"
+            "unknown values come last"
         );
         assert_eq!(names(&live, "order=desc")[0], "s24");
     }

@@ -1,7 +1,8 @@
-//! `/metrics`: the monitor in Prometheus' text format, and its servers if wanted.
+//! `/metrics`: metrics of the monitor, and optionally of servers, in the Prometheus text format.
 //!
-//! No label has a value that a server chooses: what a server says would make new series each time that it says something else. A
-//! server's labels are what its owner or ours wrote: name, group, protocol. How many servers have series is a setting.
+//! Labels have only configured values (name, group, protocol). A value chosen by a server, such as
+//! its MOTD, would create a new series with each change. The number of servers with their own
+//! series is limited by the configuration.
 
 use super::totals::Totals;
 use super::{Api, MonitorHealth, answer};
@@ -27,17 +28,14 @@ pub(super) async fn show(
     asked: HeaderMap,
 ) -> Response {
     let mut page = Page::default();
-    let refused = &api.0.refused;
+    let refused = &api.0.rejected;
     let refused = [
         ("rate", refused.rate.load(Ordering::Relaxed)),
         ("token", refused.token.load(Ordering::Relaxed)),
     ];
     let totals = api.0.totals.now(api.live()).await;
     monitor(&mut page, &(api.0.parts.look)(), &totals, refused);
-    page.gauge(
-        "hailer_monitor_pages_live",
-        "Pages that are open and change by themselves.",
-    );
+    page.gauge("hailer_monitor_pages_live", "Open event streams of pages.");
     page.sample(&[], open.taken());
     servers(&mut page, api.live(), api.settings().server_metrics);
     answer::tagged(
@@ -48,7 +46,7 @@ pub(super) async fn show(
     )
 }
 
-/// The monitor itself.
+/// Writes the metrics of the monitor.
 fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(&str, u64); 2]) {
     page.gauge(
         "hailer_monitor_build_info",
@@ -57,13 +55,10 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.gauge(
         "hailer_monitor_start_time_seconds",
-        "When the monitor started, seconds since 1970.",
+        "Start time of the monitor, in Unix seconds.",
     );
     page.sample(&[], vitals.started as f64 / 1e3);
-    page.gauge(
-        "hailer_monitor_servers",
-        "Servers that are watched, by state.",
-    );
+    page.gauge("hailer_monitor_servers", "Number of servers by state.");
     for (state, count) in [
         ("up", totals.all.up),
         ("down", totals.all.down),
@@ -73,26 +68,26 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
     }
     page.gauge(
         "hailer_monitor_servers_flapping",
-        "Servers that go up and down all the time.",
+        "Number of servers that alternate between up and down.",
     );
     page.sample(&[], totals.all.flapping);
-    page.gauge("hailer_monitor_players", "Players on all servers together.");
+    page.gauge("hailer_monitor_players", "Players online on all servers.");
     page.sample(&[], totals.all.players);
     let history = &vitals.history;
     for (name, help, count) in [
         (
             "hailer_monitor_samples_total",
-            "Looks at servers.",
+            "Samples taken.",
             vitals.samples,
         ),
         (
             "hailer_monitor_samples_missed_total",
-            "Looks not taken because their time had passed.",
+            "Samples skipped because their time had passed.",
             vitals.missed,
         ),
         (
             "hailer_monitor_samples_dropped_total",
-            "Looks that never came to the history.",
+            "Samples that were not stored.",
             vitals.dropped,
         ),
         (
@@ -102,7 +97,7 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
         ),
         (
             "hailer_monitor_alerts_failed_total",
-            "Tries to deliver an alert that failed.",
+            "Failed attempts to deliver an alert.",
             vitals.alerts_failed,
         ),
     ] {
@@ -111,36 +106,36 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
     }
     page.gauge(
         "hailer_monitor_last_sample_time_seconds",
-        "When a server was last looked at, seconds since 1970.",
+        "Time of the last sample, in Unix seconds.",
     );
     if let Some(last) = vitals.last {
         page.sample(&[], last as f64 / 1e3);
     }
     page.gauge(
         "hailer_monitor_history_failing",
-        "1: the history cannot be written now.",
+        "Whether writing the history fails: 1 or 0.",
     );
     page.sample(&[], u8::from(history.is_failing));
     page.gauge(
         "hailer_monitor_history_waiting_samples",
-        "Looks that wait in memory for the history.",
+        "Samples waiting in memory to be stored.",
     );
     page.sample(&[], history.kept);
     page.gauge(
         "hailer_monitor_alerts_waiting",
-        "Alerts that wait to be delivered.",
+        "Alerts waiting for delivery.",
     );
     page.sample(&[], vitals.alerts_waiting);
     page.counter(
         "hailer_monitor_http_refused_total",
-        "Requests refused, by reason.",
+        "Rejected requests by reason.",
     );
     for (reason, count) in refused {
         page.sample(&[("reason", reason)], count);
     }
 }
 
-/// So many servers, those that were there first.
+/// Writes the metrics of at most `most` servers, those with the smallest ids.
 fn servers(page: &mut Page, live: &StateTable, most: usize) {
     if most == 0 {
         return;
@@ -150,7 +145,7 @@ fn servers(page: &mut Page, live: &StateTable, most: usize) {
         state: Health,
         last: Option<Sample>,
     }
-    // Those with the smallest ids, without a list of all.
+    // Find the smallest ids without sorting all of them.
     let mut first = BinaryHeap::new();
     live.pick(|row| -> Option<()> {
         first.push(row.server.id);
@@ -187,34 +182,32 @@ fn servers(page: &mut Page, live: &StateTable, most: usize) {
     };
     family(
         "hailer_server_up",
-        "1: it answers, 0: it does not; none: not known yet.",
+        "Whether the server is up: 1 or 0; absent while unknown.",
         &|one| match one.state {
             Health::Up => Some(1.0),
             Health::Down => Some(0.0),
             Health::Unknown => None,
         },
     );
-    family("hailer_server_players", "Players on.", &|one| {
+    family("hailer_server_players", "Players online.", &|one| {
         one.last?.players.map(f64::from)
     });
-    family(
-        "hailer_server_max_players",
-        "The most players that fit.",
-        &|one| one.last?.max.map(f64::from),
-    );
+    family("hailer_server_max_players", "Player limit.", &|one| {
+        one.last?.max.map(f64::from)
+    });
     family(
         "hailer_server_latency_seconds",
-        "The shortest time between a request and its reply.",
+        "Shortest time between a request and its reply, in seconds.",
         &|one| one.last?.latency.map(|micros| f64::from(micros) / 1e6),
     );
     page.gauge(
         "hailer_monitor_servers_without_series",
-        "Servers beyond those that have gauges of their own.",
+        "Servers without their own series.",
     );
     page.sample(&[], left_out);
 }
 
-/// What is written so far. A sample belongs to the family before it.
+/// Text so far. Samples belong to the family that was begun last.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -234,7 +227,7 @@ impl Page {
 
     fn begin(&mut self, name: &'static str, kind: &str, help: &str) {
         self.family = name;
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 

@@ -1,15 +1,18 @@
-//! For programs: the JSON API, badges, widgets, metrics, health.
+//! HTTP interface for programs: JSON API, badges, widgets, metrics and health.
 //!
 //! ```text
-//!   asked ─► limit ─┬─► read ──► StateTable, History ──► JSON with an ETag
-//!                   │                          └─► badge, widget, metrics, health
-//!                   └─► write ─► auth ─► Watchlist, TestAlert
+//! request ─► limit ─┬─► read ──► StateTable, History ──► JSON with an ETag
+//! │                                └─► badge, widget, metrics, health
+//! └─► write ─► auth ─► Watchlist, TestAlert
 //! ```
 //!
-//! All may read, so many times a second; whoever knows the token may write. `openapi.json` describes each operation,
-//! and the tests hold every answer against it. What goes wrong is said as RFC 9457 has it (`problem`), with the field at fault.
+//! Reading needs no token, writing does. `openapi.json` describes each operation, and the tests
+//! check every response against it. Errors follow RFC 9457 (`problem`) and name the invalid field.
 //!
-//! [`serve`](super::serve) tells who asks: without it all clients share one limit.
+//! Limits: 16 KiB for a request body, 500 entries for a page of a list, 12,000 points for a series,
+//! one list and two series at a time, request rates per address (default: 100 reads/s and 20
+//! writes/s). Addresses come from [`serve`](super::serve); without it, all clients share one rate
+//! limit.
 
 mod answer;
 mod auth;
@@ -51,38 +54,40 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-/// Bytes of a body: a server with all its labels takes a quarter.
+/// Maximum size of a request body, in bytes. The largest valid server takes a quarter of it.
 const MAX_BODY_BYTES: usize = 16 << 10;
 
-/// Series that are read at the same time. The history has some connections, and others want them as well.
+/// Maximum number of concurrent series queries, so that other requests find a free database
+/// connection.
 const MAX_SERIES_QUERIES: usize = 2;
 
-/// What may be set.
+/// Configuration of the API.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
-    /// Who knows it may write; `None`: nobody may.
+    /// Token that allows writing; `None`: writing is disabled.
     pub token: Option<Token>,
-    /// Host names under which the pages of a browser may write, beside addresses and `localhost`.
+    /// Host names from which browsers may write, besides addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Clients are told apart by the last address of `X-Forwarded-For`, if it comes from loopback: a proxy stands in front.
+    /// Whether a proxy on this machine sends the client address in `X-Forwarded-For`. Its last
+    /// address counts, if the connection comes from loopback.
     pub is_behind_proxy: bool,
-    /// Reads of one address.
+    /// Rate limit of read requests per address.
     pub reads: Rate,
-    /// Writes of one address, tries with a wrong token included.
+    /// Rate limit of write requests per address, including those with a wrong token.
     pub writes: Rate,
-    /// Whether there are badges.
+    /// Whether badges are served.
     pub badges: bool,
-    /// Whether other sites may show widgets.
+    /// Whether widgets are served.
     pub widgets: bool,
-    /// Whether names of players are told, and the answers that have them.
+    /// Whether names of players are shown, and answers that contain them.
     pub shows_players: bool,
-    /// So many servers have gauges of their own in `/metrics`; 0: none.
+    /// Number of servers that have their own series in `/metrics`; 0: none.
     pub server_metrics: usize,
-    /// The API adds none beyond so many.
+    /// The API adds no server beyond this number.
     pub max_servers: usize,
-    /// How often servers are asked that have no interval of their own.
+    /// Polling interval of servers without their own.
     pub interval: Duration,
-    /// How long the history is kept: which level a series is made of.
+    /// How long each level of the history is kept. Determines the level of a series.
     pub keep: Retention,
 }
 
@@ -111,24 +116,24 @@ impl Default for ApiConfig {
     }
 }
 
-/// What the API stands on.
+/// Components that the API reads and changes.
 pub struct ApiBackend {
-    /// How things stand.
+    /// Current state of all servers.
     pub live: Arc<StateTable>,
-    /// How they were.
+    /// Samples, events and sessions.
     pub history: History,
-    /// Where servers are added and removed; `None`: this process only shows.
+    /// Adds and removes servers; `None`: this process only reads.
     pub watchlist: Option<Arc<dyn Watchlist>>,
-    /// Who sends alerts to try them; `None`: no alerts are set up.
+    /// Sends test alerts; `None`: no alerts are configured.
     pub alerts: Option<Arc<dyn TestAlert>>,
-    /// How the monitor itself is.
+    /// Returns the health of the monitor.
     pub look: HealthFn,
 }
 
-/// How the monitor itself is, now.
+/// Returns the current health of the monitor.
 pub type HealthFn = Arc<dyn Fn() -> MonitorHealth + Send + Sync>;
 
-/// The API. A clone is the same one.
+/// The API. Clones share their state.
 #[derive(Clone)]
 pub struct Api(Arc<Inner>);
 
@@ -136,26 +141,26 @@ struct Inner {
     parts: ApiBackend,
     settings: ApiConfig,
     limits: limit::Limits,
-    /// Turns of those who go through all servers, and of those who ask the history for much.
+    /// Limit the number of concurrent scans over all servers, and of large queries of the history.
     lists: Semaphore,
     queries: Semaphore,
     totals: totals::Kept,
     marks: health::CountWindow,
     notice: health::CachedNotice,
-    refused: RejectedCounts,
+    rejected: RejectedCounts,
 }
 
-/// What was refused so far.
+/// Number of rejected requests since the start.
 #[derive(Default)]
 struct RejectedCounts {
-    /// Too many requests.
+    /// Rate limit exceeded.
     rate: AtomicU64,
-    /// No token, or a wrong one.
+    /// Missing or wrong token.
     token: AtomicU64,
 }
 
 impl Api {
-    /// An API.
+    /// Creates an API.
     pub fn new(parts: ApiBackend, settings: ApiConfig) -> Self {
         let limits = limit::Limits::new(settings.reads, settings.writes);
         Self(Arc::new(Inner {
@@ -167,7 +172,7 @@ impl Api {
             totals: totals::Kept::default(),
             marks: health::CountWindow::default(),
             notice: health::CachedNotice::default(),
-            refused: RejectedCounts::default(),
+            rejected: RejectedCounts::default(),
         }))
     }
 
@@ -179,12 +184,12 @@ impl Api {
         &self.0.parts.history
     }
 
-    /// Whether there are badges, and widgets.
+    /// Whether badges and widgets are served.
     pub(super) fn for_sites(&self) -> (bool, bool) {
         (self.settings().badges, self.settings().widgets)
     }
 
-    /// How often servers are asked that have no interval of their own.
+    /// Polling interval of servers without their own.
     pub(super) fn interval(&self) -> Duration {
         self.settings().interval
     }
@@ -198,14 +203,15 @@ impl Api {
     }
 }
 
-/// Whether an address is for programs, which are told in JSON what went wrong.
-pub(super) fn is_for_programs(path: &str) -> bool {
+/// Whether errors at this path are reported as JSON instead of a page.
+pub(super) fn is_api_path(path: &str) -> bool {
     let folders = ["/api/", "/badge/", "/widget/", "/schema/"];
     ["/api", "/metrics", "/healthz", "/openapi.json"].contains(&path)
-        || folders.iter().any(|it| path.starts_with(it))
+        || folders.iter().any(|folder| path.starts_with(folder))
 }
 
-/// All addresses that are for programs, to be merged into the router of the page. `open`: who watches rows change.
+/// Routes for programs, to be merged into the router of the pages. `open`: the limit of event
+/// streams, whose usage `/metrics` shows.
 pub(super) fn router<S: Clone + Send + Sync + 'static>(
     api: Api,
     open: Arc<ListenerLimit>,
@@ -226,9 +232,7 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>(
         .route("/health", get(health::show))
         .route("/alerts/test", post(watchlist::test_alert))
         .fallback(|| async {
-            Problem::not_found(
-                "there is nothing at this address; /openapi.json lists what there is",
-            )
+            Problem::not_found("unknown path; /openapi.json lists all operations")
         })
         .method_not_allowed_fallback(|| async { Problem::method() });
     Router::new()

@@ -1,12 +1,12 @@
-//! What there is to ask, for programs: written by hand, and held against every answer by `tests.rs`.
+//! OpenAPI document, written by hand; `tests.rs` checks every response against it.
 
 use super::answer;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-/// The document, OpenAPI 3.1.
+/// OpenAPI 3.1 document.
 pub(super) const DOCUMENT: &str = include_str!("openapi.json");
-/// What a server answered: the one schema of the tool and of the API.
+/// JSON schema of an answer, shared with the command-line tool.
 pub(super) const ANSWER: &str = include_str!("../../../../../schema/answer-v2.json");
 
 /// `GET /openapi.json`

@@ -1,4 +1,4 @@
-//! What an address says behind its question mark, read strictly: what is not understood is refused with its name.
+//! Query parameters. Parsing is strict: unknown or invalid parameters are errors that name them.
 
 use super::Problem;
 use crate::server::FieldError;
@@ -9,10 +9,10 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// More parameters are none of ours.
-const MOST: usize = 32;
+/// Maximum number of parameters.
+const MAX_PARAMS: usize = 32;
 
-/// The name in an address.
+/// Server name in the path.
 pub(super) struct Name(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Name {
@@ -21,61 +21,62 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let name = Path::<String>::from_request_parts(parts, state).await;
         name.map(|Path(name)| Self(name))
-            .map_err(|_| Problem::not_found("no name has such letters"))
+            .map_err(|_| Problem::not_found("the server name in the path is not valid UTF-8"))
     }
 }
 
 /// The parameters of one request.
 pub(super) struct Params {
     pairs: Vec<(String, String)>,
-    wrong: Vec<FieldError>,
+    errors: Vec<FieldError>,
 }
 
 impl Params {
-    /// Reads those that are `known`; only those of `often` may be there more than once.
-    pub(super) fn read(uri: &Uri, known: &[&str], often: &[&str]) -> Self {
-        let (mut pairs, mut wrong) = (Vec::<(String, String)>::new(), Vec::new());
+    /// Parses the parameters of a URL. `known` may occur once, `repeatable` several times.
+    pub(super) fn read(uri: &Uri, known: &[&str], repeatable: &[&str]) -> Self {
+        let mut pairs = Vec::<(String, String)>::new();
+        let mut errors = Vec::new();
         let all = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         for (number, (key, value)) in all.into_owned().enumerate() {
-            let is_often = often.contains(&&*key);
-            if number >= MOST {
-                wrong.push(FieldError::new(
+            let is_repeatable = repeatable.contains(&&*key);
+            if number >= MAX_PARAMS {
+                errors.push(FieldError::new(
                     &key,
-                    format!("there are {MOST} parameters at most"),
+                    format!("at most {MAX_PARAMS} parameters are allowed"),
                 ));
                 break;
             }
-            if !is_often && !known.contains(&&*key) {
-                let known: Vec<&str> = known.iter().chain(often).copied().collect();
+            if !is_repeatable && !known.contains(&&*key) {
+                let known: Vec<&str> = known.iter().chain(repeatable).copied().collect();
                 let known = if known.is_empty() {
                     "none".to_owned()
                 } else {
                     known.join(", ")
                 };
-                wrong.push(FieldError::new(
+                errors.push(FieldError::new(
                     &key,
-                    format!("there is no such parameter; there are: {known}"),
+                    format!("unknown parameter; allowed: {known}"),
                 ));
-            } else if !is_often && pairs.iter().any(|(other, _)| *other == key) {
-                wrong.push(FieldError::new(&key, "say it once"));
+            } else if !is_repeatable && pairs.iter().any(|(other, _)| *other == key) {
+                errors.push(FieldError::new(&key, "must occur only once"));
             } else {
                 pairs.push((key, value));
             }
         }
-        Self { pairs, wrong }
+        Self { pairs, errors }
     }
 
-    /// A text of so many characters at most; an empty one is none.
+    /// Takes a text of at most `most` characters; `None` if it is missing or empty.
     pub(super) fn text(&mut self, key: &str, most: usize) -> Option<String> {
         let text = self.take(key)?;
         match text.chars().count() {
             0 => None,
             count if count <= most => Some(text),
-            _ => self.refuse(key, format!("at most {most} characters")),
+            _ => self.refuse(key, format!("must have at most {most} characters")),
         }
     }
 
-    /// A number.
+    /// Takes an integer in `range`.
     pub(super) fn number<T>(&mut self, key: &str, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + Display,
@@ -85,24 +86,28 @@ impl Params {
             Ok(number) if range.contains(&number) => Some(number),
             _ => self.refuse(
                 key,
-                format!("a whole number from {} to {}", range.start(), range.end()),
+                format!(
+                    "must be an integer from {} to {}",
+                    range.start(),
+                    range.end()
+                ),
             ),
         }
     }
 
-    /// One of these words.
+    /// Takes one of the keywords, and returns its value.
     pub(super) fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.take(key)?;
         match words.iter().find(|(word, _)| *word == text) {
             Some((_, meaning)) => Some(*meaning),
             None => {
                 let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                self.refuse(key, format!("one of: {}", words.join(", ")))
+                self.refuse(key, format!("must be one of: {}", words.join(", ")))
             }
         }
     }
 
-    /// All values of a parameter that may be there more than once.
+    /// Takes all values of a repeatable parameter.
     pub(super) fn all(&mut self, key: &str) -> Vec<String> {
         let all = std::mem::take(&mut self.pairs);
         let (these, others): (Vec<_>, _) = all.into_iter().partition(|(other, _)| other == key);
@@ -110,21 +115,22 @@ impl Params {
         these.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// Notes that a parameter is wrong.
+    /// Records an error of a parameter, and returns `None`.
     pub(super) fn refuse<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
-        self.wrong.push(FieldError::new(key, message));
+        self.errors.push(FieldError::new(key, message));
         None
     }
 
-    /// Whether all was understood.
+    /// Returns the recorded errors, if any.
     pub(super) fn end(self) -> Result<(), Problem> {
-        match self.wrong.is_empty() {
-            true => Ok(()),
-            false => Err(Problem::invalid(StatusCode::BAD_REQUEST, self.wrong)),
+        if self.errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Problem::invalid(StatusCode::BAD_REQUEST, self.errors))
         }
     }
 
-    /// A parameter as it is, an empty one as well.
+    /// Takes a parameter; it may be empty.
     pub(super) fn take(&mut self, key: &str) -> Option<String> {
         let at = self.pairs.iter().position(|(other, _)| other == key)?;
         Some(self.pairs.swap_remove(at).1)

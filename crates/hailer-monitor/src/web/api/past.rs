@@ -1,4 +1,4 @@
-//! What was: series of one server and of all, events, sessions.
+//! History of one server or of all: series, events and sessions.
 
 use super::params::{Name, Params};
 use super::servers::find;
@@ -12,20 +12,21 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde::Serialize;
 
-/// Points of one series, and unless asked for otherwise.
+/// Maximum number of points of a series.
 const MOST_POINTS: i64 = 12_000;
 const POINTS: i64 = 1_000;
-/// Events or sessions of one page, and unless asked for otherwise.
+/// Maximum number of events or sessions per page.
 const MOST: u32 = 500;
 const PAGE: u32 = 100;
-/// The year 9999: no time is later.
+/// End of the year 9999, the latest accepted time, in Unix milliseconds.
 const LATEST: Millis = 253_402_300_799_999;
-/// Samples that a series reads through at most. They are a log: one server's are read with all others' of that time.
+/// Maximum number of samples read for one series. Samples are stored by time, so those of one
+/// server are read together with those of all others.
 const MOST_SAMPLES: i64 = 1_000_000;
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 
-/// The levels, the finest first, with their words.
+/// Levels of the history, the finest first.
 const LEVELS: [(&str, Level); 4] = [
     ("raw", Level::Raw),
     ("5m", Level::FiveMinutes),
@@ -33,12 +34,12 @@ const LEVELS: [(&str, Level); 4] = [
     ("1d", Level::Day),
 ];
 
-/// What a series is to show.
+/// Parameters of a series.
 struct Span {
     from: Millis,
     to: Millis,
     level: Level,
-    /// Between two points.
+    /// Time between two points, in milliseconds.
     step: Millis,
 }
 
@@ -111,7 +112,7 @@ pub(super) async fn totals(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    // Of all together, a point of the finest level is a minute.
+    // The finest level of all servers together has one point per minute.
     let span = Span::read(
         &uri,
         unix_millis(),
@@ -202,7 +203,7 @@ async fn all_events(
     ))
 }
 
-/// `before` and `limit`.
+/// Reads `before` and `limit`.
 fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
     let mut params = Params::read(uri, &["before", "limit"], &[]);
     let before = params.number("before", 0..=LATEST).unwrap_or(LATEST);
@@ -211,7 +212,8 @@ fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
 }
 
 impl Span {
-    /// `step`: between two points of the finest level, in milliseconds; `servers`: how many are watched.
+    /// `step`: time between two points of the finest level, in milliseconds; `servers`: number of
+    /// servers.
     fn read(
         uri: &Uri,
         now: Millis,
@@ -220,7 +222,7 @@ impl Span {
         settings: &ApiConfig,
     ) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
-        // To the end of this minute: a series that is the same in a second has the same tag.
+        // Default: end of this minute, so that repeated requests have the same tag.
         let this_minute = (now.div_euclid(MINUTE) + 1) * MINUTE;
         let to = params.number("to", 0..=LATEST).unwrap_or(this_minute);
         let from = params
@@ -247,10 +249,10 @@ impl Span {
         let level = match asked {
             Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => params.refuse(
                 "level",
-                "too much for so long a time; ask for a shorter one, or for a coarser level",
+                "too many points; choose a shorter time or a coarser level",
             ),
             Some(level) => Some(level),
-            // The finest that is not too much, and that still is kept from then on.
+            // The finest level that is kept long enough and has few enough points.
             None => {
                 let is_kept = |level| now - from <= kept(level, &settings.keep);
                 let mut levels = LEVELS.iter().map(|(_, level)| *level);
@@ -259,7 +261,7 @@ impl Span {
         };
         let level = level.unwrap_or(Level::Day);
         if points(level) > MOST_POINTS {
-            params.refuse::<()>("from", "too long ago");
+            params.refuse::<()>("from", "too early; choose a later time");
         }
         params.end().map(|()| Self {
             from,
@@ -282,7 +284,7 @@ impl Span {
             sent: point.sent,
             resent: point.resent,
         });
-        // An interval that was shorter once makes more points than this one does.
+        // Intervals may have been shorter in the past, which yields more points.
         let points = points.take(MOST_POINTS as usize).collect();
         let level = LEVELS
             .iter()

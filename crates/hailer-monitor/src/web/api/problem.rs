@@ -1,4 +1,5 @@
-//! What went wrong, as RFC 9457 has it: a word for programs, a sentence for people, the fields at fault.
+//! Errors of the API, in the format of RFC 9457: a keyword for programs, a sentence for people, and the
+//! invalid fields.
 
 use crate::history::HistoryError;
 use crate::server::FieldError;
@@ -7,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::time::Duration;
 
-/// What went wrong.
+/// An error response.
 #[derive(Debug)]
 pub(in crate::web) struct Problem {
     status: StatusCode,
@@ -15,7 +16,7 @@ pub(in crate::web) struct Problem {
     title: &'static str,
     detail: String,
     errors: Vec<FieldError>,
-    /// Seconds.
+    /// Delay before the next attempt, in seconds.
     retry_after: Option<u64>,
 }
 
@@ -30,17 +31,17 @@ struct Body<'a> {
 }
 
 impl Problem {
-    /// What became of it, as HTTP says it.
+    /// HTTP status code.
     pub(in crate::web) fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// A sentence for people.
+    /// The error as a sentence without capital and period.
     pub(in crate::web) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// After so many seconds it may go better.
+    /// Delay before the next attempt, in seconds.
     pub(in crate::web) fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }
@@ -61,34 +62,29 @@ impl Problem {
         }
     }
 
-    /// Parameters or members that cannot be understood: 400 of an address, 422 of a body.
+    /// Invalid parameters (400), or invalid members of a body (422).
     pub(super) fn invalid(status: StatusCode, errors: Vec<FieldError>) -> Self {
         let detail = match &errors[..] {
             [one] => format!("{}: {}", one.field, one.message),
-            all => format!("{} things are wrong; `errors` has them", all.len()),
+            all => format!("{} fields are invalid; see `errors`", all.len()),
         };
         Self {
             errors,
-            ..Self::new(status, "invalid", "Not understood", detail)
+            ..Self::new(status, "invalid", "Invalid request", detail)
         }
     }
 
-    /// A body that is no JSON object.
+    /// The body is not a JSON object.
     pub(super) fn body(detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "body",
-            "The body cannot be read",
-            detail,
-        )
+        Self::new(StatusCode::BAD_REQUEST, "body", "Invalid body", detail)
     }
 
     pub(super) fn too_large(limit: usize) -> Self {
-        let detail = format!("a body has {limit} bytes at most");
+        let detail = format!("a body must have at most {limit} bytes");
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too-large",
-            "The body is too large",
+            "Body too large",
             detail,
         )
     }
@@ -98,7 +94,7 @@ impl Problem {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "media-type",
-            "The body is no JSON",
+            "Body is not JSON",
             detail,
         )
     }
@@ -108,41 +104,36 @@ impl Problem {
     }
 
     pub(super) fn no_server(name: &str) -> Self {
-        // What was asked for may be anything, and long.
+        // Quote only the start of an untrusted name.
         let name: String = name.chars().take(64).collect();
-        Self::not_found(format!("no server is called {name:?}"))
+        Self::not_found(format!("there is no server {name:?}"))
     }
 
     pub(super) fn method() -> Self {
-        let detail = "this address has other methods; the header Allow names them";
+        let detail = "this method is not supported here; see the header Allow";
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method",
-            "Not this method",
+            "Method not allowed",
             detail,
         )
     }
 
     /// The token is missing or wrong.
     pub(super) fn unauthorized(detail: &str) -> Self {
-        Self::new(
-            StatusCode::UNAUTHORIZED,
-            "token",
-            "Only with the token",
-            detail,
-        )
+        Self::new(StatusCode::UNAUTHORIZED, "token", "Token required", detail)
     }
 
     pub(super) fn forbidden(word: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, word, "Not allowed", detail)
+        Self::new(StatusCode::FORBIDDEN, word, "Forbidden", detail)
     }
 
     pub(super) fn conflict(word: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, word, "Not as things stand", detail)
+        Self::new(StatusCode::CONFLICT, word, "Conflict", detail)
     }
 
     pub(super) fn too_many(seconds: u64) -> Self {
-        let detail = format!("too many requests from this address; come again in {seconds} s");
+        let detail = format!("too many requests from this address; retry in {seconds} s");
         let problem = Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             "rate",
@@ -155,51 +146,52 @@ impl Problem {
         }
     }
 
-    /// Somebody behind us failed.
-    pub(super) fn behind(detail: impl Into<String>) -> Self {
-        Self::new(
-            StatusCode::BAD_GATEWAY,
-            "delivery",
-            "It was not delivered",
-            detail,
-        )
+    /// A receiver did not accept a test alert.
+    pub(super) fn not_delivered(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "delivery", "Not delivered", detail)
     }
 
-    /// A name that is none of ours.
+    /// The request is for another host.
     pub(in crate::web) fn misdirected(name: &str) -> Self {
         let name: String = name.chars().take(64).collect();
         let detail = format!(
-            "this monitor is not known as {name:?}; if it should be: hosts = [{name:?}] in [monitor] of its plan"
+            "this monitor does not serve the host {name:?}; to allow it, add hosts = [{name:?}] to [monitor] in the configuration"
         );
         Self::new(
             StatusCode::MISDIRECTED_REQUEST,
             "host",
-            "Not this name",
+            "Unknown host",
             detail,
         )
     }
 
-    /// It took too long.
-    pub(in crate::web) fn slow(patience: Duration) -> Self {
-        let detail = format!("there was no answer within {} s", patience.as_secs());
-        let problem = Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "slow",
-            "Not in time",
+    /// There is more than one `Host` header.
+    pub(in crate::web) fn several_hosts() -> Self {
+        let detail = "a request must have only one Host header";
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "host",
+            "Invalid Host header",
             detail,
-        );
+        )
+    }
+
+    /// The response took too long.
+    pub(in crate::web) fn timed_out(timeout: Duration) -> Self {
+        let detail = format!("no response within {} s", timeout.as_secs());
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "slow", "Timed out", detail);
         Self {
             retry_after: Some(5),
             ..problem
         }
     }
 
-    /// The history cannot be read or written now.
+    /// The history cannot be read or written.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         let problem = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "history",
-            "Not now",
+            "Unavailable",
             detail,
         );
         Self {

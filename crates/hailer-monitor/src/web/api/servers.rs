@@ -1,4 +1,4 @@
-//! Servers: read by all, added, changed and removed by those who may.
+//! Operations on servers: list, read, add, change and remove.
 
 use super::auth::Writer;
 use super::list::Wanted;
@@ -32,11 +32,12 @@ pub(super) async fn list(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     let (now, wanted) = (unix_millis(), Wanted::read(&uri)?);
-    // One after the other, and on a thread of its own: whoever asks for lists all the time waits, and nobody else.
+    // One scan at a time, on its own thread, so that frequent list requests delay only each other.
     let _turn = api.0.lists.acquire().await;
     let scanned = api.clone();
     let page = tokio::task::spawn_blocking(move || wanted.find(scanned.live(), now)).await;
-    let page = page.map_err(|_| Problem::unavailable("the list was not made; ask again"))?;
+    let page =
+        page.map_err(|_| Problem::unavailable("the list could not be created; try again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
     let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
     Ok(answer::json(
@@ -75,7 +76,7 @@ pub(super) async fn answer(
     let row = find(&api, &name)?;
     if !api.settings().shows_players {
         return Err(Problem::not_found(
-            "this monitor does not tell who plays, and so no whole answers",
+            "this monitor does not publish names of players, and so no complete answers",
         ));
     }
     match row
@@ -90,7 +91,7 @@ pub(super) async fn answer(
             said.answer.to_vec(),
         )),
         None => Err(Problem::not_found(format!(
-            "{name} has not answered since the monitor started, or its answer is not kept"
+            "there is no stored answer of {name}: it has not answered since the monitor started, or memory was short"
         ))),
     }
 }
@@ -106,7 +107,7 @@ pub(super) async fn add(
     insert(&api, &asked, new).await
 }
 
-/// `PUT /api/v1/servers/{name}`: makes it so, whether or not there is one of this name.
+/// `PUT /api/v1/servers/{name}`: replaces the server of this name, or adds it.
 pub(super) async fn put(
     State(api): State<Api>,
     _: Writer,
@@ -117,8 +118,7 @@ pub(super) async fn put(
     let new = read(&object(&asked, body)?, Some(&name))?;
     let Some(row) = api.live().named(&name) else {
         if new.name != name {
-            let wrong =
-                FieldError::new("name", format!("there is no {name} that could be renamed"));
+            let wrong = FieldError::new("name", format!("there is no server {name} to rename"));
             return Err(Problem::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![wrong],
@@ -161,14 +161,14 @@ pub(super) async fn remove(
     }
 }
 
-/// The row of this name.
+/// Returns the row of a server.
 pub(super) fn find(api: &Api, name: &str) -> Result<ServerRow, Problem> {
     api.live()
         .named(name)
         .ok_or_else(|| Problem::no_server(name))
 }
 
-/// A body that is a JSON object.
+/// Parses a body as a JSON object.
 pub(super) fn object(
     asked: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -177,7 +177,7 @@ pub(super) fn object(
         StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(MAX_BODY_BYTES),
         _ => Problem::body(rejection.body_text()),
     })?;
-    // A form of another site can send no such type unasked.
+    // An HTML form of another site cannot send this type.
     let kind = asked
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
@@ -194,11 +194,11 @@ pub(super) fn object(
     match serde_json::from_slice(&body) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Problem::body("send a JSON object")),
-        Err(error) => Err(Problem::body(format!("this is no JSON: {error}"))),
+        Err(error) => Err(Problem::body(format!("invalid JSON: {error}"))),
     }
 }
 
-/// Reads a description, by hand, so that whatever is wrong is named by its member. `called`: the name in the address.
+/// Parses a server by hand, so that errors name the member. `called`: name in the URL.
 fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, Problem> {
     let mut wrong = Vec::new();
     let mut new = NewServer {
@@ -215,10 +215,10 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
         (object.contains_key("target"), "target"),
     ] {
         if !is_there {
-            wrong.push(FieldError::new(key, "must be there"));
+            wrong.push(FieldError::new(key, "is required"));
         }
     }
-    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or("must be a text");
+    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or("must be a string");
     for (key, value) in object {
         let read = match &**key {
             "name" => text(value).map(|text| new.name = text),
@@ -230,15 +230,15 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
                 let interval = value.as_f64().and_then(describe::interval);
                 interval
                     .map(|interval| new.interval = Some(interval))
-                    .ok_or("must be a number of seconds, or null")
+                    .ok_or("must be a number of seconds or null")
             }
-            _ => Err("there is no such member; there are: name, target, group, labels, interval_s"),
+            _ => Err("unknown member; expected name, target, group, labels or interval_s"),
         };
         if let Err(message) = read {
             wrong.push(FieldError::new(key, message));
         }
     }
-    // What was not understood is not checked on top.
+    // Report syntax errors first.
     let checked = check(&new)
         .into_iter()
         .map(|checked| match &*checked.field {
@@ -256,7 +256,7 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
 }
 
 fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
-    let wrong = "must be an object whose members are texts";
+    let wrong = "must be an object whose values are strings";
     let object = value.as_object().ok_or(wrong)?;
     let labels = object
         .iter()
@@ -268,7 +268,7 @@ async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response
     let most = api.settings().max_servers;
     if api.live().len() >= most {
         let detail = format!(
-            "{most} servers are watched, and more are not added here; remove some, or name them in the plan"
+            "the limit of {most} servers is reached; remove some, or add servers to the configuration"
         );
         return Err(Problem::conflict("full", detail));
     }
@@ -276,9 +276,9 @@ async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response
     Ok(written(api, asked, &server.name, StatusCode::CREATED))
 }
 
-/// What was written, as it is now.
+/// Responds with the current state of the server.
 fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Response {
-    // Somebody else may have removed it meanwhile.
+    // It may have been removed concurrently.
     let Ok(row) = find(api, name) else {
         return Problem::no_server(name).into_response();
     };
@@ -295,22 +295,22 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     response
 }
 
-/// A server that the API may change.
+/// Returns the server if the API may change it.
 fn ours(row: &ServerRow) -> Result<&Server, Problem> {
     match row.server.origin {
         Origin::Api => Ok(&row.server),
         Origin::Plan => {
             let detail = format!(
-                "{} is a server of the plan; change it there",
+                "{} is defined in the configuration; change it there",
                 row.server.name
             );
-            Err(Problem::conflict("plan", detail))
+            Err(Problem::conflict("configured", detail))
         }
     }
 }
 
 fn watchlist(api: &Api) -> Result<&dyn Watchlist, Problem> {
-    let hint = "this process only shows what others watch; write to one that watches";
+    let hint = "this node cannot change servers; use a node with the role poll";
     api.0
         .parts
         .watchlist
@@ -322,11 +322,9 @@ impl From<WatchlistError> for Problem {
     fn from(error: WatchlistError) -> Self {
         match error {
             WatchlistError::Taken(name) => {
-                Self::conflict("taken", format!("another server is called {name}"))
+                Self::conflict("taken", format!("another server has the name {name}"))
             }
-            WatchlistError::Gone => {
-                Self::not_found("somebody else has removed this server meanwhile")
-            }
+            WatchlistError::Gone => Self::not_found("the server was removed by another request"),
             WatchlistError::Invalid(message) => Self::invalid(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![FieldError::new("target", message)],

@@ -471,7 +471,7 @@ async fn every_operation_answers_as_the_document_says() {
     for path in ["/", "/server/lobby", "/events"] {
         let page = ask(&router, get(path)).await;
         assert!(
-            page.text().contains("samples are kept in memory, 7 by now"),
+            page.text().contains("7 samples are kept in memory"),
             "{path}: {}",
             page.text()
         );
@@ -1081,7 +1081,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
 
     // Whatever takes too long is said as everything else.
     let mut app = monitor.app(|_, _| {});
-    app.patience = Duration::ZERO;
+    app.timeout = Duration::ZERO;
     // Others have all the turns there are.
     let (api, turns) = (app.api.clone().unwrap(), app.turns.clone());
     let _lists = (
@@ -1403,14 +1403,9 @@ async fn the_page_sends_tests_for_whoever_knows_the_token() {
         heard.text()
     );
     for (body, origin, status, says) in [
-        (
-            "to=&token=a-guess-of-a-token",
-            own,
-            401,
-            "this is not the token",
-        ),
-        ("to=", own, 401, "this is not the token"),
-        (&*good, "http://evil.example", 403, "another site"),
+        ("to=&token=a-guess-of-a-token", own, 401, "wrong token"),
+        ("to=", own, 401, "wrong token"),
+        (&*good, "http://evil.example", 403, "other sites"),
         (
             &format!("to=broken&token={TOKEN}"),
             own,
@@ -1444,7 +1439,7 @@ async fn the_page_sends_tests_for_whoever_knows_the_token() {
     )
     .await;
     assert!(
-        page.status == 200 && page.text().contains("No alerts are set up"),
+        page.status == 200 && page.text().contains("No alerts are configured"),
         "{}",
         page.text()
     );

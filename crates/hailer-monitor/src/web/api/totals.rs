@@ -1,4 +1,4 @@
-//! All servers together, now.
+//! Totals of all servers.
 
 use super::params::Params;
 use super::{Api, Problem, answer};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// Groups that are told one by one, by name; what is beyond is in the sum alone.
+/// Maximum number of groups listed; the others count only in the sum.
 const GROUPS: usize = 1_000;
-/// They are made no more often.
+/// How long totals are cached.
 const KEEP: Duration = Duration::from_secs(1);
 
-/// All servers together.
+/// Totals of all servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Totals {
     #[serde(flatten)]
@@ -28,7 +28,7 @@ pub(super) struct Totals {
     protocols: BTreeMap<String, Sum>,
 }
 
-/// Some servers together.
+/// Totals of some servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sum {
     pub(super) servers: u64,
@@ -39,12 +39,12 @@ pub(super) struct Sum {
     pub(super) players: u64,
 }
 
-/// Totals that were made not long ago.
+/// Cached totals.
 #[derive(Default)]
 pub(super) struct Kept(Mutex<Option<(Instant, Arc<Totals>)>>);
 
 impl Kept {
-    /// Those of now, or almost.
+    /// Returns totals that are at most one second old.
     pub(super) async fn now(&self, live: &StateTable) -> Arc<Totals> {
         let mut kept = self.0.lock().await;
         match &*kept {

@@ -1,4 +1,4 @@
-//! What the API may do to the monitor, and no more: it owns neither the poller nor the alerts.
+//! Operations of the API that change the monitor: the watchlist, and test alerts.
 
 use super::auth::Writer;
 use super::servers::object;
@@ -19,34 +19,34 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Where servers are added, changed and removed.
+/// Adds, changes and removes servers.
 pub trait Watchlist: Send + Sync + 'static {
-    /// Watches one more from now on.
+    /// Adds a server.
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>>;
-    /// Watches many more, all of them or none: those of a plan. An error names the server that it is about, if it knows.
+    /// Adds servers, all or none. An error names the server, if it concerns one.
     fn add_all(
         &self,
         new: Vec<NewServer>,
     ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>>;
-    /// Goes on with another description of one that is watched.
+    /// Replaces the configuration of a server.
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>>;
-    /// Watches one no more; `false`: it was not watched.
+    /// Removes a server; `false`: there was none.
     fn remove(&self, id: ServerId) -> BoxFuture<'_, Result<bool, WatchlistError>>;
 }
 
-/// Why the watchlist is as it was.
+/// Reason why a change of the watchlist failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchlistError {
     /// Another server has this name.
-    #[error("another server is called {0}")]
+    #[error("another server has the name {0}")]
     Taken(String),
-    /// It is not watched any more.
-    #[error("it is not watched any more")]
+    /// The server was removed.
+    #[error("the server was removed")]
     Gone,
-    /// It cannot be asked: why.
+    /// The server cannot be polled.
     #[error("{0}")]
     Invalid(String),
-    /// The history cannot be written: why.
+    /// The history cannot be written.
     #[error("{0}")]
     Failed(String),
 }
@@ -60,8 +60,8 @@ impl From<HistoryError> for WatchlistError {
     }
 }
 
-/// The watchlist of this process: the history first, then the poller, one change after the other. What was begun is ended, even if
-/// whoever asked for it has gone meanwhile.
+/// Watchlist of a monitor without a cluster. Changes are made one at a time, in the history first and
+/// then in the poller. A change completes even if its request is cancelled.
 pub struct LocalWatchlist(Arc<Both>);
 
 struct Both {
@@ -72,7 +72,7 @@ struct Both {
 }
 
 impl LocalWatchlist {
-    /// The watchlist of this poller.
+    /// Creates the watchlist of a poller.
     pub fn new(history: History, poll: Arc<Poller>, live: Arc<StateTable>) -> Self {
         Self(Arc::new(Both {
             history,
@@ -93,7 +93,7 @@ impl Watchlist for LocalWatchlist {
         let lost = || {
             (
                 None,
-                WatchlistError::Failed("it was not done; try again".into()),
+                WatchlistError::Failed("the change was interrupted; try again".into()),
             )
         };
         Box::pin(async move { work.await.unwrap_or_else(|_| Err(lost())) })
@@ -129,7 +129,7 @@ impl Both {
     async fn add_all(&self, new: Vec<NewServer>) -> Result<(), (Option<String>, WatchlistError)> {
         let _turn = self.turn.lock().await;
         let added = store_all(&self.history, &new).await?;
-        // Each was checked.
+        // The targets were checked by `store_all`.
         self.poll
             .watch_all(added.into_iter().map(|server| (server, None)));
         Ok(())
@@ -155,7 +155,7 @@ impl Both {
     }
 }
 
-/// Checks all, and has the history store them.
+/// Checks servers and stores them in the history.
 pub(crate) async fn store_all(
     history: &History,
     new: &[NewServer],
@@ -178,28 +178,30 @@ pub(crate) async fn store_all(
 async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, WatchlistError>> + Send + 'static,
 ) -> Result<T, WatchlistError> {
-    tokio::spawn(work)
-        .await
-        .unwrap_or_else(|_| Err(WatchlistError::Failed("it was not done; try again".into())))
+    tokio::spawn(work).await.unwrap_or_else(|_| {
+        Err(WatchlistError::Failed(
+            "the change was interrupted; try again".into(),
+        ))
+    })
 }
 
-/// Who sends an alert to see whether it arrives.
+/// Sends test alerts.
 pub trait TestAlert: Send + Sync + 'static {
-    /// Which alerts there are, and who is told.
+    /// Configured rules and receivers.
     fn plan(&self) -> &CheckedConfig;
 
-    /// Sends one to the target of this name, or to all; returns what came of it, in a sentence. Within some seconds: whoever asked
-    /// is told after ten that it took too long.
+    /// Sends a test alert to the receiver `to`, or to all receivers; returns the result as a sentence.
+    /// Should take less than 10 s, the time limit of requests.
     fn send(&self, to: Option<String>) -> BoxFuture<'_, Result<String, TestAlertError>>;
 }
 
-/// Why no alert arrived.
+/// Reason why a test alert failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TestAlertError {
-    /// There is no such target: which there are.
+    /// Unknown receiver.
     #[error("{0}")]
     Unknown(String),
-    /// The target did not take it: why.
+    /// The receiver did not accept it.
     #[error("{0}")]
     Failed(String),
 }
@@ -220,13 +222,13 @@ pub(super) async fn test_alert(
             ("to", _) => {
                 return Err(invalid(vec![FieldError::new(
                     "to",
-                    "must be the name of a target of alerts, or null",
+                    "must be the name of a receiver or null",
                 )]));
             }
             _ => {
                 return Err(invalid(vec![FieldError::new(
                     &key,
-                    "there is no such member; there is: to",
+                    "unknown member; expected to",
                 )]));
             }
         }
@@ -236,12 +238,12 @@ pub(super) async fn test_alert(
 }
 
 impl Api {
-    /// What the plan says of alerts.
+    /// Returns the configured rules and receivers.
     pub(in crate::web) fn alerts(&self) -> Option<&CheckedConfig> {
         self.0.parts.alerts.as_deref().map(TestAlert::plan)
     }
 
-    /// Sends a test for whoever knows the token.
+    /// Sends a test alert if the token is right.
     pub(in crate::web) async fn try_alerts(
         &self,
         asked: &HeaderMap,
@@ -254,7 +256,7 @@ impl Api {
 
     async fn test_alert(&self, to: Option<String>) -> Result<String, Problem> {
         let Some(alerts) = &self.0.parts.alerts else {
-            let hint = "no alerts are set up; the plan has a place for them, `[[alert]]`";
+            let hint = "no alerts are configured; add [[alert]] and [[receiver]] blocks to the configuration";
             return Err(Problem::conflict("no-alerts", hint));
         };
         alerts.send(to).await.map_err(|problem| match problem {
@@ -262,7 +264,7 @@ impl Api {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 vec![FieldError::new("to", message)],
             ),
-            TestAlertError::Failed(message) => Problem::behind(message),
+            TestAlertError::Failed(message) => Problem::not_delivered(message),
         })
     }
 }

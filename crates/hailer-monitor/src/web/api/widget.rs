@@ -1,4 +1,5 @@
-//! `/widget/NAME`: a small card of a server for frames of other sites. No script, no form, nothing to click that would do something.
+//! Widgets: `/widget/NAME`, a small page with the state of a server, for frames of other web sites.
+//! It has no scripts and no forms.
 
 use super::params::{Name, Params};
 use super::{Api, Problem, answer};
@@ -12,10 +13,10 @@ use hailer::proto::model::printable;
 
 const KEEP: &str = "public, max-age=30";
 const LONGEST_LABEL: usize = 64;
-/// Of a text of the server's.
+/// Maximum length of a text of the server, in characters.
 const LONGEST: usize = 120;
 
-/// The card's style, the only one that its policy lets through: by its digest.
+/// Style of the widget. The policy allows it by its digest.
 const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a;--up:#1a7f37;--down:#cf222e}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1;--up:#3fb950;--down:#ff7b72}}\
 :root[data-style=light]{color-scheme:light;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a;--up:#1a7f37;--down:#cf222e}\
@@ -60,7 +61,7 @@ pub(super) async fn show(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     if !api.settings().widgets {
-        return Err(Problem::not_found("widgets are off"));
+        return Err(Problem::not_found("widgets are disabled"));
     }
     let mut params = Params::read(&uri, &["label", "style"], &[]);
     let label = params.text("label", LONGEST_LABEL);
@@ -92,7 +93,8 @@ pub(super) async fn show(
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(POLICY),
     );
-    // The policy says who may frame it; of the old header there is no value that lets everybody, so that it must say nothing known.
+    // The policy allows framing. The older `X-Frame-Options` has no such value; an invalid value
+    // makes browsers ignore it.
     headers.insert(
         header::X_FRAME_OPTIONS,
         HeaderValue::from_static("ALLOWALL"),
@@ -133,7 +135,7 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
         title,
         version,
     };
-    // A `String` takes everything.
+    // Writing to a `String` cannot fail.
     card.render().unwrap_or_default()
 }
 

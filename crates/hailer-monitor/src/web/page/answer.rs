@@ -1,4 +1,5 @@
-//! The last answer of a server: what it says beyond a row, and its bytes, field by field, by the parser that runs.
+//! The last answer of a server: fields beyond those of a row, and its datagrams explained field by
+//! field by the regular parser.
 
 use crate::state::LastStatus;
 use crate::web::find::{SearchTerms, natural};
@@ -10,41 +11,41 @@ use hailer::registry;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Of all datagrams together, fields shown before the rest is only counted.
+/// Maximum number of fields shown, over all datagrams; the others are counted.
 const FIELDS: usize = 800;
-/// Datagrams shown.
+/// Maximum number of datagrams shown.
 const DATAGRAMS: usize = 32;
-/// Bytes of one field shown, and in one row of hexadecimal.
+/// Maximum number of bytes shown per field, and bytes per line.
 const BYTES: usize = 64;
 const ROW: usize = 16;
-/// Rules, extras and players shown, and characters of one value.
+/// Maximum number of rules, extras and players shown, and maximum length of a value in characters.
 const ENTRIES: usize = 500;
 const VALUE: usize = 600;
 
-/// What a server says beyond a row.
+/// Details of a status beyond those of a row.
 #[derive(Default)]
 pub(crate) struct Details {
-    /// Settings that the owner publishes.
+    /// Rules of the server.
     pub(crate) rules: Vec<Entry>,
-    /// What only this protocol says.
+    /// Fields of this protocol only.
     pub(crate) extras: Vec<Entry>,
-    /// Deviations from the protocol: name and what it means.
+    /// Deviations from the protocol: name and meaning.
     pub(crate) deviations: Vec<Entry>,
     /// Game mode.
     pub(crate) mode: Option<Cut>,
-    /// The address that it believes to have.
+    /// Address that the server reports for itself.
     pub(crate) own_address: Option<String>,
-    /// What the list of players is, if it is not whole.
+    /// Why the list of players is incomplete, if it is.
     pub(crate) roster: Option<&'static str>,
     pub(crate) players: Vec<Entry>,
-    /// Players that are not shown.
+    /// Number of players not shown.
     pub(crate) more_players: usize,
-    /// Whether there are some of each that were not looked for.
+    /// Whether the server has rules and extras, even if the search hides all of them.
     pub(crate) has_rules: bool,
     pub(crate) has_extras: bool,
 }
 
-/// A name, what it means, a value.
+/// Name, explanation and value.
 pub(crate) struct Entry {
     pub(crate) key: Cut,
     pub(crate) help: &'static str,
@@ -98,13 +99,17 @@ impl Details {
             mode: status["mode"].as_str().map(|mode| show::cut(mode, 60)),
             own_address,
             roster: match status["players"]["roster"].as_str() {
-                Some("partial") => Some("The list is not as long as the server's own count."),
-                Some("refused") => Some("The server wants an auth token before it lists players."),
+                Some("partial") => {
+                    Some("The list has fewer players than the count that the server reports.")
+                }
+                Some("refused") => {
+                    Some("The server requires an authentication token to list players.")
+                }
                 _ => None,
             },
             ..Self::default()
         };
-        // Whose names may be shown is decided where they are kept; the answer only adds to them.
+        // The stored names decide what may be shown (privacy); the answer only adds details.
         let listed = list(&status["players"]["list"]);
         let player = |(name, listed): (&CompactString, Option<&Value>)| {
             let listed =
@@ -132,7 +137,7 @@ impl Details {
 }
 
 impl Details {
-    /// Leaves out what was not looked for.
+    /// Hides entries that do not match the search.
     pub(crate) fn keep(&mut self, words: &SearchTerms) {
         (self.has_rules, self.has_extras) = (!self.rules.is_empty(), !self.extras.is_empty());
         if words.is_empty() {
@@ -145,7 +150,7 @@ impl Details {
         self.more_players = 0;
     }
 
-    /// Those who are on, by name.
+    /// Sorts players by name.
     pub(crate) fn sort_players(&mut self) {
         self.players
             .sort_by(|a, b| natural(&a.key.text, &b.key.text));
@@ -162,7 +167,7 @@ impl Entry {
     }
 }
 
-/// A value as a person would write it; more than is shown is not made.
+/// Formats a JSON value for readers, up to the maximum length.
 fn text(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);
@@ -186,7 +191,7 @@ fn write(out: &mut String, value: &Value) {
                 write(out, value);
             }
         }
-        // A name and a version need no words before them.
+        // Name and version are clear without their keys.
         Value::Object(entries)
             if entries.len() == 2
                 && entries.contains_key("name")
@@ -205,18 +210,18 @@ fn write(out: &mut String, value: &Value) {
     }
 }
 
-/// A datagram, explained.
+/// An explained datagram.
 pub(crate) struct Datagram {
     pub(crate) message: String,
     pub(crate) length: String,
     pub(crate) fields: Vec<Line>,
-    /// Fields that are not shown.
+    /// Number of fields not shown.
     pub(crate) more: usize,
     pub(crate) deviations: Vec<String>,
     pub(crate) error: Option<String>,
 }
 
-/// A field, or bytes that no field explains.
+/// A field, or bytes that belong to no field.
 pub(crate) struct Line {
     pub(crate) offset: usize,
     pub(crate) bytes: String,
@@ -224,7 +229,7 @@ pub(crate) struct Line {
     pub(crate) value: Cut,
 }
 
-/// The datagrams of an answer.
+/// Explains the datagrams of the last answer.
 pub(crate) fn explain(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
     let mut left = FIELDS;
     let replies = said.replies.iter().take(DATAGRAMS);
@@ -235,7 +240,7 @@ pub(crate) fn explain(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec
 
 fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> Datagram {
     let mut notes = Notes::explaining();
-    // Asked in all protocols, a server answers in one that only its bytes tell.
+    // Without a configured protocol, the bytes decide.
     let found = match protocol {
         Some(protocol) => protocol.explain(bytes, DatagramContext::Reply, &mut notes),
         None => registry::explain(bytes, DatagramContext::Reply).map(|(_, found, seen)| {
@@ -272,11 +277,7 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
         fields.push(Line::bare(
             shown,
             digits(shown..bytes.len()),
-            if error.is_some() {
-                "not understood"
-            } else {
-                ""
-            },
+            if error.is_some() { "unparsed" } else { "" },
         ));
     }
     let deviation = |(deviation, at): &(&'static Deviation, usize)| {
@@ -303,16 +304,12 @@ impl Line {
     }
 }
 
-/// The value of a field, for everybody to see.
+/// Returns the value of a field; secrets are hidden.
 fn value(field: &Field) -> &str {
-    if field.secret {
-        "not shown"
-    } else {
-        &field.value
-    }
+    if field.secret { "hidden" } else { &field.value }
 }
 
-/// Pairs of digits, a line for each so many; bytes of a secret are dots.
+/// Formats bytes as hexadecimal lines; bytes of secrets are dots.
 fn hexadecimal(bytes: &[u8], hidden: &[bool], range: std::ops::Range<usize>) -> String {
     let mut out = String::new();
     for (place, at) in range.clone().take(BYTES).enumerate() {
@@ -368,7 +365,7 @@ mod tests {
         assert_eq!(
             texts(&details.players),
             ["Ada=id\u{A0}3", "Cy="],
-            "of others than are kept, nothing is told"
+            "details of other players are ignored"
         );
         assert_eq!(
             (details.deviations[0].help, details.deviations[1].help),

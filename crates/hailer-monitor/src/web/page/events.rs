@@ -1,4 +1,4 @@
-//! What happened to all servers.
+//! Events of all servers.
 
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
@@ -13,26 +13,28 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::time::Duration;
 
-/// Events of one page.
+/// Number of events per page.
 const PAGE: usize = 100;
-/// Events read at once, and for one page at the most: who looks for something rare gets a page that goes on further back.
-const READ: u32 = 500;
-const LOOKED_THROUGH: usize = 5_000;
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Number of events read per query, and maximum per page. A search for rare events continues on the
+/// next page.
+const EVENTS_PER_QUERY: u32 = 500;
+const MAX_SEARCHED: usize = 5_000;
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Orders: by time through all events, by anything else through the newest [`LOOKED_THROUGH`].
+/// Orders. By time: all events; else: the newest [`MAX_SEARCHED`].
 const SORTS: [(&str, &str); 4] = [
     ("", "newest first"),
     ("time", "oldest first"),
     ("server", "by server"),
     ("kind", "by kind"),
 ];
-/// Words of kinds of events.
+/// Keywords of event kinds.
 const KINDS: [&str; 8] = [
     "up", "down", "flapping", "steady", "version", "map", "motd", "address",
 ];
 
-/// `/events?q=TEXT&kind=WORD&sort=WORD`, and where the page begins: `before=MILLISECONDS`, `after=MILLISECONDS` or `page=NUMBER`.
+/// `/events?q=TEXT&kind=WORD&sort=WORD`. Start of the page: `before=MILLISECONDS`,
+/// `after=MILLISECONDS` or `page=NUMBER`.
 pub(crate) async fn show(
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -40,10 +42,13 @@ pub(crate) async fn show(
 ) -> Response {
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
     let now = app.now();
-    let read = tokio::time::timeout(PATIENCE, wanted.find(&app, now)).await;
+    let read = tokio::time::timeout(HISTORY_TIMEOUT, wanted.find(&app, now)).await;
     let (found, problem) = match read {
         Ok(Ok(found)) => (found, None),
-        _ => (Found::default(), Some("The history cannot be read now.")),
+        _ => (
+            Found::default(),
+            Some("The history cannot be read at the moment."),
+        ),
     };
     let kinds = KINDS
         .iter()
@@ -72,7 +77,7 @@ pub(crate) async fn show(
             .collect(),
         events: found.events,
         is_cut: found.is_cut,
-        looked_through: LOOKED_THROUGH,
+        max_searched: MAX_SEARCHED,
         problem,
         first: wanted.place.map(|_| {
             (
@@ -97,38 +102,38 @@ pub(crate) async fn show(
 struct Events {
     frame: Frame,
     at: Millis,
-    /// Whether what happens next belongs on the page.
+    /// Whether new events belong on the page.
     is_live: bool,
     search: String,
     kinds: Vec<Choice>,
     sorts: Vec<Choice>,
-    /// Of a server that is watched no more, no name is known.
+    /// Events with the name of their server; `None`: it was removed.
     events: Vec<(Option<String>, EventView)>,
-    /// Older events are not among those that were put in order.
+    /// Whether older events were not sorted.
     is_cut: bool,
-    looked_through: usize,
+    max_searched: usize,
     problem: Option<&'static str>,
-    /// Addresses of other pages, and what they are called.
+    /// URLs and labels of other pages.
     first: Option<(String, &'static str)>,
     next: Option<(String, &'static str)>,
 }
 
-/// What is looked for.
+/// Parameters of the page.
 #[derive(Clone)]
 struct Wanted {
     search: String,
-    /// Empty: all.
+    /// Empty: all kinds.
     kind: &'static str,
-    /// What events are ordered by; empty: the newest first.
+    /// Order; empty: the newest first.
     sort: &'static str,
-    /// Where the page begins, as [`Wanted::cursor`] has it.
+    /// Start of the page, see [`Wanted::cursor`].
     place: Option<i64>,
 }
 
 #[derive(Default)]
 struct Found {
     events: Vec<(Option<String>, EventView)>,
-    /// Where it goes on.
+    /// Start of the next page.
     next: Option<i64>,
     is_cut: bool,
 }
@@ -167,7 +172,7 @@ impl Wanted {
         wanted
     }
 
-    /// What tells where a page begins.
+    /// Name of the parameter that contains the start of the page.
     fn cursor(&self) -> &'static str {
         match self.sort {
             "" => "before",
@@ -213,11 +218,11 @@ impl Wanted {
         let mut seen = 0;
         loop {
             let events: Vec<Event> = match is_ascending {
-                true => app.history.events_after(place, READ).await?,
-                false => app.history.events(None, place, READ).await?,
+                true => app.history.events_after(place, EVENTS_PER_QUERY).await?,
+                false => app.history.events(None, place, EVENTS_PER_QUERY).await?,
             };
             for event in &events {
-                // Those of the same time belong to one page, or the next would leave some out.
+                // Keep events of the same time on one page, else the next page would miss some.
                 if found.events.len() >= PAGE && event.at != place {
                     found.next = Some(place);
                     return Ok(found);
@@ -226,22 +231,22 @@ impl Wanted {
                 found.events.extend(self.fits(&words, app, event, now));
             }
             seen += events.len();
-            if events.len() < READ as usize {
+            if events.len() < EVENTS_PER_QUERY as usize {
                 return Ok(found);
             }
-            if seen >= LOOKED_THROUGH {
+            if seen >= MAX_SEARCHED {
                 found.next = Some(place);
                 return Ok(found);
             }
         }
     }
 
-    /// The newest by something else than time.
+    /// Sorts the newest events by server or kind.
     async fn in_order(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
         let words = SearchTerms::of(&self.search);
         let events = app
             .history
-            .events(None, Millis::MAX, LOOKED_THROUGH as u32)
+            .events(None, Millis::MAX, MAX_SEARCHED as u32)
             .await?;
         let mut fitting: Vec<_> = events
             .iter()
@@ -262,11 +267,11 @@ impl Wanted {
         Ok(Found {
             events: shown,
             next,
-            is_cut: events.len() >= LOOKED_THROUGH,
+            is_cut: events.len() >= MAX_SEARCHED,
         })
     }
 
-    /// An event with the name of its server, if it is looked for.
+    /// Returns an event with the name of its server, if it matches.
     fn fits(
         &self,
         words: &SearchTerms,

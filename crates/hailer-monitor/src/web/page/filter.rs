@@ -1,4 +1,4 @@
-//! Which servers a list shows, in which order: what the address of the page says, and the other way round.
+//! Filter and order of the server list, and their representation in the URL.
 
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -11,38 +11,38 @@ use std::sync::Arc;
 
 pub(crate) use crate::web::find::{Sort, StateFilter, protocol};
 
-/// Rows of one page.
+/// Number of rows per page.
 pub(crate) const PAGE: usize = 100;
 
-/// What a list shows.
+/// Parameters of the list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter {
-    /// Words that all must be found somewhere; as typed.
+    /// Search as typed; all words must match.
     pub(crate) search: String,
     /// Empty: all.
     pub(crate) group: String,
-    /// Id of a protocol; empty: all.
+    /// Protocol id; empty: all.
     pub(crate) protocol: String,
     pub(crate) state: Option<StateFilter>,
     pub(crate) sort: Sort,
-    /// Against the natural direction of the order.
+    /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
-    /// From 0.
+    /// Counted from 0.
     pub(crate) page: usize,
 }
 
-/// What a list comes to.
+/// Result of a list.
 pub(crate) struct Found {
-    /// How many there are on all pages.
+    /// Number of servers on all pages.
     pub(crate) count: usize,
     /// Copies of the rows of this page.
     pub(crate) rows: Vec<ServerRow>,
-    /// The page that they are of: the last one there is if a later one was asked for.
+    /// Number of this page: the last one, if a later one was requested.
     pub(crate) page: usize,
 }
 
 impl Filter {
-    /// Reads an address. What it does not know, it leaves out: an old link should still show something.
+    /// Parses a URL query. Unknown parts are ignored, so that old links work.
     pub(crate) fn read(query: &str) -> Self {
         let mut filter = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -72,7 +72,7 @@ impl Filter {
         filter
     }
 
-    /// The address of the list. What is as usual is not in it.
+    /// Returns the URL of the list, without default values.
     pub(crate) fn address(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let usual = Self::default();
@@ -102,7 +102,7 @@ impl Filter {
         }
     }
 
-    /// Whether it shows less than there is.
+    /// Whether it hides some servers.
     pub(crate) fn is_narrow(&self) -> bool {
         let Self {
             search,
@@ -132,7 +132,7 @@ impl Filter {
         )
     }
 
-    /// The rows of the page that is asked for.
+    /// Returns the rows of the page.
     pub(crate) fn find(&self, live: &Arc<StateTable>, now: Millis) -> Found {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
@@ -192,7 +192,7 @@ impl Filter {
         }
     }
 
-    /// The page that there is, and its entries in order. What is before and behind them is in no order.
+    /// Sorts only the entries of the page, and returns its number and entries.
     fn page_of<'a, T>(
         &self,
         entries: &'a mut [T],
@@ -212,7 +212,7 @@ impl Filter {
         (page, shown)
     }
 
-    /// What a row is ordered by, if that is a text other than its name: a copy, so that comparing need not go far.
+    /// Returns the sort key if it is a text. Copied, so that comparisons stay in the cache.
     fn text(&self, row: &ServerRow) -> Option<CompactString> {
         match self.sort {
             Sort::Group => Some(&row.server.group)
@@ -258,6 +258,6 @@ mod tests {
         let odd = Filter::read(
             "q=%ff&q=x&page=-1&page=99999999999999999999999&sort=--&state=sideways&=&&%",
         );
-        assert_eq!((odd.page, odd.sort, odd.state), (0, Sort::Players, None));
+        assert_eq!((odd.page, odd.sort, odd.state), (0, Sort::default(), None));
     }
 }

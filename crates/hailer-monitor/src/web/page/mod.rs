@@ -1,4 +1,4 @@
-//! Whole pages, and what they have in common.
+//! HTML pages, and their common frame.
 
 pub(crate) mod alerts;
 mod answer;
@@ -18,31 +18,31 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use std::sync::Arc;
 
-/// How long a browser remembers whether somebody likes it dark, in seconds: a year.
-const REMEMBERED: u32 = 365 * 86_400;
-/// The longest address to go back to.
-const LONGEST_BACK: usize = 1_024;
+/// Lifetime of the theme cookie, in seconds: one year.
+const THEME_COOKIE_SECONDS: u32 = 365 * 86_400;
+/// Maximum length of the URL to return to, in bytes.
+const MAX_BACK_BYTES: usize = 1_024;
 
-/// What is around the content of every page.
+/// Common parts of all pages.
 pub(crate) struct Frame {
-    /// What the monitor is called.
+    /// Title of the site.
     site: Arc<str>,
     theme: Theme,
-    /// This page, to come back to.
+    /// URL of this page, to return to after changing the theme.
     here: String,
     style: String,
     script: String,
     icon: String,
-    /// What is wrong with the monitor itself, in HTML.
+    /// Problem of the monitor, as HTML.
     notice: String,
-    /// Whether programs are answered too.
+    /// Whether the API is available.
     has_api: bool,
 }
 
-/// Light or dark.
+/// Color theme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
-    /// As the system has it.
+    /// Theme of the system.
     Auto,
     Light,
     Dark,
@@ -50,7 +50,7 @@ enum Theme {
 
 impl Theme {
     const ALL: [(Self, &'static str, &'static str); 3] = [
-        (Self::Auto, "auto", "As the system"),
+        (Self::Auto, "auto", "System theme"),
         (Self::Light, "light", "Light"),
         (Self::Dark, "dark", "Dark"),
     ];
@@ -94,13 +94,13 @@ impl Frame {
         }
     }
 
-    /// The choices of the switch: word, what it means, whether it is chosen.
+    /// Returns keyword, label and whether it is chosen, for each theme.
     fn themes(&self) -> [(&'static str, &'static str, bool); 3] {
         Theme::ALL.map(|(theme, word, meaning)| (word, meaning, theme == self.theme))
     }
 }
 
-/// A page, ready to be sent.
+/// Renders a page.
 pub(crate) fn html(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(text) => {
@@ -110,7 +110,7 @@ pub(crate) fn html(status: StatusCode, page: &impl Template) -> Response {
                 .insert(header::VARY, HeaderValue::from_static("cookie"));
             answer
         }
-        // Templates fail only where a value of ours does.
+        // Fails only on an error in a template.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -123,7 +123,7 @@ struct Failed<'a> {
     text: &'a str,
 }
 
-/// A page that says what went wrong.
+/// Returns an error page.
 pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str) -> Response {
     html(
         status,
@@ -135,7 +135,7 @@ pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str
     )
 }
 
-/// The same, of what programs are told in JSON.
+/// Returns an error page with the text of an API error.
 pub(crate) fn problem(app: &App, asked: &HeaderMap, problem: &Problem) -> Response {
     let mut text = problem.detail().to_owned();
     if let Some(first) = text.get_mut(..1) {
@@ -157,7 +157,7 @@ struct NoticeView {
     notice: Option<String>,
 }
 
-/// What is wrong with the monitor itself, or the place where it would stand.
+/// Returns the notice as HTML: a problem of the monitor, or an empty element.
 pub(crate) fn notice(app: &App) -> String {
     NoticeView {
         notice: (app.notice)(),
@@ -166,27 +166,27 @@ pub(crate) fn notice(app: &App) -> String {
     .unwrap_or_default()
 }
 
-/// Whatever else was asked for.
+/// Fallback for unknown URLs.
 pub(super) async fn not_found(State(app): State<App>, asked: HeaderMap) -> Response {
     error(
         &app,
         &asked,
         StatusCode::NOT_FOUND,
-        "There is no such page.",
+        "There is no page at this address.",
     )
 }
 
-/// A page that cannot be written to.
+/// Fallback for other methods than GET.
 pub(super) async fn not_allowed(State(app): State<App>, asked: HeaderMap) -> Response {
     error(
         &app,
         &asked,
         StatusCode::METHOD_NOT_ALLOWED,
-        "This page can only be looked at.",
+        "This page accepts only GET requests.",
     )
 }
 
-/// `/theme?to=WORD&back=PATH`: the switch of those without scripts.
+/// `/theme?to=WORD&back=PATH`: sets the theme without a script.
 pub(super) async fn theme(
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -201,25 +201,25 @@ pub(super) async fn theme(
             &app,
             &asked,
             StatusCode::BAD_REQUEST,
-            "Choose auto, light or dark.",
+            "The theme must be auto, light or dark.",
         );
     };
     let back = value("back")
         .map(|(_, back)| back.into_owned())
-        .filter(|back| is_ours(back));
+        .filter(|back| is_local_path(back));
     let mut answer = Redirect::to(back.as_deref().unwrap_or("/")).into_response();
-    let cookie = format!("theme={word}; Path=/; Max-Age={REMEMBERED}; SameSite=Lax");
+    let cookie = format!("theme={word}; Path=/; Max-Age={THEME_COOKIE_SECONDS}; SameSite=Lax");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     answer
 }
 
-/// Whether an address leads to a page of ours, and not to where somebody else would like.
-fn is_ours(address: &str) -> bool {
+/// Whether a URL is a path on this site, to prevent open redirects.
+fn is_local_path(address: &str) -> bool {
     let is_path = address.starts_with('/') && !address.starts_with("//") && !address.contains('\\');
     is_path
-        && address.len() <= LONGEST_BACK
+        && address.len() <= MAX_BACK_BYTES
         && address.bytes().all(|byte| byte.is_ascii_graphic())
         && {
             address

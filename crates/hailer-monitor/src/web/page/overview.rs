@@ -1,4 +1,4 @@
-//! All servers: sums, what to look for, a hundred rows.
+//! Overview: totals, filters and a page of the server list.
 
 use crate::sample::Millis;
 use crate::web::App;
@@ -20,8 +20,7 @@ pub(crate) async fn show(
     asked: HeaderMap,
 ) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
-    // A hundred thousand rows are looked through for some milliseconds: not where connections are served, and not by all
-    // at the same time.
+    // Scanning 100,000 rows takes some milliseconds. Do it on a blocking thread, and few at a time.
     let Ok(_turn) = app.turns.clone().acquire_owned().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
@@ -44,16 +43,16 @@ struct Overview {
     sorts: Vec<Choice>,
     columns: Vec<Column>,
     rows: Vec<RowView>,
-    /// How many rows there are on all pages, and which of them are here.
+    /// Number of rows on all pages, and the range on this page.
     found: String,
     span: Option<(String, String)>,
     pages: Vec<Step>,
     is_empty: bool,
-    /// As of when it is.
+    /// Time of the data, in Unix milliseconds.
     at: Millis,
 }
 
-/// One of several.
+/// An option of a select element.
 pub(crate) struct Choice {
     pub(crate) value: String,
     pub(crate) text: String,
@@ -70,17 +69,17 @@ impl Choice {
     }
 }
 
-/// A column and the way to order by it.
+/// A column header.
 struct Column {
     class: &'static str,
     text: &'static str,
-    /// `None`: there is no order by it.
+    /// URL that sorts by this column; `None`: not sortable.
     address: Option<String>,
     /// `ascending`, `descending` or `none`.
     order: &'static str,
 }
 
-/// A way to another page; `None`: there is none.
+/// A link to another page; without a URL, it is disabled.
 struct Step {
     text: &'static str,
     rel: &'static str,
@@ -123,7 +122,8 @@ impl Overview {
     }
 }
 
-/// What can be chosen, "all" first. What is chosen is among them even if there is no such server any more.
+/// Returns the options of a filter, "all" first. The chosen value is included even if no server has
+/// it.
 fn choices(
     all: &str,
     counts: &[(String, usize)],

@@ -1,4 +1,4 @@
-//! How a server was: charts, events, sessions.
+//! History of one server: charts, events and sessions.
 
 use crate::history::{HistoryError, Level, PlayerSession, Point};
 use crate::sample::{Difference, Event, EventKind, Millis};
@@ -12,21 +12,21 @@ use compact_str::CompactString;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Events and sessions of one page.
+/// Maximum number of events and of sessions shown.
 const EVENTS: u32 = 50;
 const SESSIONS: u32 = 100;
-/// So many are looked through where only some are wanted, or the first in another order than that of time.
+/// Maximum number read when they are searched or sorted differently.
 const LOOKED_THROUGH: u32 = 5_000;
-/// Samples of all servers that are read for one of them.
+/// Maximum number of samples, of all servers together, read for a chart.
 const FEW: Millis = 300_000;
 const MINUTE: Millis = 60_000;
-/// For the history to answer: the page is of use without it.
+/// Time limit of the history queries. The page is useful without them.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Characters of what an event tells, and of the name of a player.
+/// Maximum length of an event's text, and of a player name, in characters.
 const TEXT: usize = 120;
 const NAME: usize = 40;
 
-/// How far back charts look.
+/// Time range of the charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Range {
     Hour,
@@ -50,12 +50,13 @@ impl Range {
         }
     }
 
-    /// Where the buckets come from, how long one of the chart is, in milliseconds, and how many the chart has.
-    /// `interval`: between two looks, in milliseconds.
+    /// Returns the level to read, the length of a bucket in milliseconds, and the number of
+    /// buckets. `interval`: polling interval, in milliseconds.
     fn buckets(self, interval: Millis) -> (Level, Millis, usize) {
         let of = |level: Level, each: Millis, count| (level, level.length() * each, count);
         match self {
-            // Two looks for each, since they are not even: a line that has gaps says what is not so.
+            // At least two samples per bucket, since polls are not evenly spaced: gaps would
+            // suggest failures.
             Self::Hour => {
                 let steps = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30];
                 let step = steps
@@ -71,7 +72,8 @@ impl Range {
         }
     }
 
-    /// Whether it is offered: samples are a log, so those of an hour are read with those of all others.
+    /// Whether the range is offered. Samples are stored by time, so an hour of one server is read
+    /// together with that of all others.
     pub(crate) fn is_cheap(self, app: &App) -> bool {
         let looks = 60 * MINUTE / interval_of(app).max(1_000);
         self != Self::Hour || looks.saturating_mul(app.live.len() as Millis) <= FEW
@@ -88,15 +90,15 @@ impl Range {
     }
 }
 
-/// What sessions are ordered by.
+/// Order of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Who came last first.
+    /// Latest first.
     #[default]
     From,
-    /// By name.
+    /// By player name.
     Player,
-    /// Who played longest first.
+    /// Longest first.
     Played,
 }
 
@@ -112,20 +114,20 @@ impl Order {
     }
 }
 
-/// What of the page is asked for.
+/// Parameters of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// `None`: a day, or what there is of it.
+    /// `None`: 24 hours, or less for a new server.
     pub(crate) range: Option<Range>,
     pub(crate) order: Order,
-    /// Whether those who are on stand by name, and not as the server names them.
+    /// Whether players are sorted by name instead of the order of the server.
     pub(crate) is_who_by_name: bool,
-    /// Words that all must be in an entry of a list; as typed.
+    /// Search as typed; all words must match.
     pub(crate) find: String,
 }
 
 impl Wanted {
-    /// What the address says; what it does not know is as usual.
+    /// Parses a URL query. Unknown parts are ignored.
     pub(crate) fn read(query: &str) -> Self {
         let mut wanted = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -147,7 +149,7 @@ impl Wanted {
         wanted
     }
 
-    /// What the address says, with its question mark if anything.
+    /// Returns the URL query with `?`, or an empty text for default values.
     pub(crate) fn query(&self) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, word, is_usual) in [
@@ -177,31 +179,31 @@ impl Wanted {
     }
 }
 
-/// How a server was.
+/// History of one server.
 #[derive(Default)]
 pub(crate) struct Past {
-    /// How far back the charts look.
+    /// Time range of the charts.
     pub(crate) range: Range,
-    /// Why there is nothing to show.
+    /// Why nothing can be shown.
     pub(crate) problem: Option<String>,
-    /// Since when something is written, if that is later than where the charts begin.
+    /// Start of the recording, if it is later than the start of the charts.
     pub(crate) begins: Option<String>,
     pub(crate) charts: Vec<ChartView>,
     pub(crate) events: Vec<EventView>,
     pub(crate) sessions: Vec<SessionView>,
-    /// Whether there are some that were not looked for.
+    /// Whether there are events and sessions, even if the search hides all of them.
     pub(crate) has_events: bool,
     pub(crate) has_sessions: bool,
 }
 
-/// A chart and what it comes to.
+/// A chart with its summary.
 pub(crate) struct ChartView {
     pub(crate) title: &'static str,
     pub(crate) summary: String,
     pub(crate) svg: Svg,
 }
 
-/// Something that changed.
+/// An event.
 pub(crate) struct EventView {
     pub(crate) word: &'static str,
     pub(crate) at: Time,
@@ -209,7 +211,7 @@ pub(crate) struct EventView {
     pub(crate) text: Cut,
 }
 
-/// A player who was on.
+/// A session.
 pub(crate) struct SessionView {
     pub(crate) player: Cut,
     pub(crate) from: String,
@@ -218,8 +220,8 @@ pub(crate) struct SessionView {
 }
 
 impl Past {
-    /// Reads it. Where the history fails, the page says so and shows the rest.
-    /// `on`: who is on now.
+    /// Reads the history. On an error, the page shows a message and the rest. `on`: players online
+    /// now.
     pub(crate) async fn of(
         app: &App,
         server: ServerId,
@@ -256,10 +258,11 @@ impl Past {
             )
         };
         let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
-        // What fails there is for the log of the monitor, not for whoever looks at the page.
+        // The log of the monitor has the error; pages are public.
         let Ok(Ok((seen, events, mut sessions))) = read else {
             let problem =
-                "The history cannot be read now. What is shown is what is known without it.".into();
+                "The history cannot be read at the moment. The page shows the current state only."
+                    .into();
             return Self {
                 range,
                 problem: Some(problem),
@@ -267,7 +270,7 @@ impl Past {
             };
         };
         let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
-        // The newest session of somebody who is on lasts: what is written of it is some moments old.
+        // The newest session of a player who is online continues; its stored end is outdated.
         let on: HashSet<&str> = on.iter().map(CompactString::as_str).collect();
         let mut newest = HashSet::new();
         let lasts: HashSet<(Millis, String)> = sessions
@@ -289,7 +292,7 @@ impl Past {
             Order::Played => sessions.sort_by_key(|session| session.first - session.last),
         }
         sessions.truncate(SESSIONS as usize);
-        // A server that is watched for less time than the charts show says so.
+        // Show since when the server is recorded, if that is later than the start of the charts.
         let Seen {
             range,
             from,
@@ -333,14 +336,14 @@ impl Past {
     }
 }
 
-/// Between two looks at a server that has no interval of its own, in milliseconds.
+/// Default polling interval, in milliseconds.
 fn interval_of(app: &App) -> Millis {
     app.api.as_ref().map_or(MINUTE, |api| {
         Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE)
     })
 }
 
-/// What charts are made of.
+/// Data of the charts.
 struct Seen {
     range: Range,
     from: Millis,
@@ -350,7 +353,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// `may_be_less`: of what has just begun to be watched, the last hour.
+    /// `may_be_less`: show the last hour for a server that was added recently.
     async fn read(
         app: &App,
         server: ServerId,
@@ -386,19 +389,19 @@ impl Seen {
     }
 }
 
-/// Points, each at its place.
+/// Points at their bucket.
 struct Buckets {
     from: Millis,
     step: Millis,
     sums: Vec<Sum>,
 }
 
-/// What points of one place come to.
+/// Sum of the points of a bucket.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     asked: u64,
     answered: u64,
-    /// Means, each times the answers that it is of.
+    /// Sums of means, weighted by the number of answers.
     players: f64,
     told: u64,
     players_max: Option<u32>,
@@ -411,7 +414,8 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, point: &Point) {
-        // A point says of how many samples it is, not how many of them told each number; nearly always all that answered.
+        // A point has the number of answers, but not how many of them contained each value; nearly
+        // all did.
         let weight = u64::from(point.answered.max(1));
         self.asked += u64::from(point.asked);
         self.answered += u64::from(point.answered);
@@ -433,7 +437,7 @@ impl Sum {
         (self.told > 0).then(|| self.players / self.told as f64)
     }
 
-    /// In milliseconds.
+    /// Length of a bucket, in milliseconds.
     fn latency(&self) -> Option<f64> {
         (self.timed > 0).then(|| self.latency / self.timed as f64 / 1e3)
     }
@@ -455,7 +459,7 @@ impl Buckets {
         Self { from, step, sums }
     }
 
-    /// All of it in one.
+    /// Sum over all buckets.
     fn whole(&self) -> Sum {
         let mut whole = Sum::default();
         for sum in &self.sums {
@@ -484,7 +488,7 @@ impl Buckets {
                     highest: Vec<_>,
                     words: &dyn Fn(&Sum) -> String,
                     axis: &dyn Fn(f64) -> String| {
-            let label = format!("{title} of the last {}: {summary}", range.text());
+            let label = format!("{title}, last {}: {summary}", range.text());
             let words = |bucket: usize| {
                 self.sums
                     .get(bucket)
@@ -513,7 +517,7 @@ impl Buckets {
         let players = draw(
             "Players",
             format!(
-                "mean {} · at most {}",
+                "mean {} · max. {}",
                 or_nothing(whole.players().map(show::mean)),
                 or_nothing(whole.players_max.map(|most| show::count(most.into()))),
             ),
@@ -523,21 +527,21 @@ impl Buckets {
             &|sum| match (sum.players(), sum.players_max) {
                 (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
                     format!(
-                        "{} players, at most {}",
+                        "{} players, max. {}",
                         show::mean(mean),
                         show::count(most.into())
                     )
                 }
                 (Some(mean), _) => format!("{} players", show::mean(mean)),
                 (None, _) if sum.answered == 0 => "no answer".into(),
-                (None, _) => "not told".into(),
+                (None, _) => "unknown".into(),
             },
             &show::mean,
         );
         let latency = draw(
             "Latency",
             format!(
-                "mean {} · at most {}",
+                "mean {} · max. {}",
                 or_nothing(whole.latency().map(micros)),
                 or_nothing(whole.latency_max.map(show::latency)),
             ),
@@ -546,7 +550,7 @@ impl Buckets {
             sums(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
             &|sum| match (sum.latency(), sum.latency_max) {
                 (Some(mean), Some(most)) => {
-                    format!("{}, at most {}", micros(mean), show::latency(most))
+                    format!("{}, max. {}", micros(mean), show::latency(most))
                 }
                 (Some(mean), None) => micros(mean),
                 (None, _) => "no answer".into(),
@@ -554,7 +558,7 @@ impl Buckets {
             &|millis| format!("{}\u{202F}ms", show::mean(millis)),
         );
         let lost = format!(
-            "{} of the datagrams sent again",
+            "{} of datagrams resent",
             show::share(whole.resent, whole.sent)
         );
         let uptime = draw(
@@ -604,11 +608,11 @@ impl EventView {
             EventKind::Flapping => (
                 "Flapping",
                 show::cut(
-                    "up and down all the time, from here on not told one by one",
+                    "alternates between up and down; single changes are not listed",
                     TEXT,
                 ),
             ),
-            EventKind::Steady => ("Steady again", Cut::default()),
+            EventKind::Steady => ("Stable again", Cut::default()),
             EventKind::Version(what) => ("Version", difference(what)),
             EventKind::Map(what) => ("Map", difference(what)),
             EventKind::Motd(what) => ("MOTD", difference(what)),

@@ -1,4 +1,4 @@
-//! One server in the list, made in one place for the page and for what is sent when it changes.
+//! A row of the server list, for the page and for event streams.
 
 use crate::health::State;
 use crate::sample::Millis;
@@ -10,12 +10,12 @@ use crate::web::show::{self, Cut};
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-/// Characters of a MOTD, a version, a group in a row.
+/// Maximum length of MOTD, version and group in a row, in characters.
 const MOTD: usize = 160;
 const VERSION: usize = 28;
 const GROUP: usize = 24;
 
-/// One server in the list.
+/// A row of the server list.
 #[derive(Template)]
 #[template(path = "row.html")]
 pub(crate) struct RowView {
@@ -34,25 +34,25 @@ pub(crate) struct RowView {
     group: Option<(Cut, String)>,
 }
 
-// A template escapes what it is given.
+// The template escapes its values.
 impl HtmlSafe for RowView {}
 
-/// Whether a server is up, as a word, a shape and a time.
+/// State of a server: keyword, time and reason.
 pub(crate) struct StateView {
-    /// `up`, `down`, `unknown` or `flapping`: the class, too.
+    /// `up`, `down`, `unknown` or `flapping`; also the CSS class.
     pub(crate) word: &'static str,
     pub(crate) since: Option<Time>,
-    /// Why there is no answer.
+    /// Why the last poll failed.
     pub(crate) reason: Option<Cut>,
 }
 
-/// A time, for people and programs.
+/// A time in several formats.
 pub(crate) struct Time {
     /// RFC 3339.
     pub(crate) exact: String,
-    /// How long ago.
+    /// Age.
     pub(crate) ago: String,
-    /// Day and time of day, UTC.
+    /// Date and time, UTC.
     pub(crate) day: String,
 }
 
@@ -89,9 +89,9 @@ impl RowView {
         let said = row.last_status.as_deref();
         let last = row.last_sample.filter(|last| last.answered);
         let motd = said.and_then(|said| said.motd.as_ref());
-        // A narrow column cuts sooner than that.
+        // CSS may shorten the MOTD further.
         let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());
-        // A name that the MOTD says again is said once.
+        // Hide a title that the MOTD repeats.
         let title = said.and_then(|said| said.title.as_deref()).filter(|title| {
             !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
         });
@@ -130,7 +130,7 @@ impl RowView {
     }
 }
 
-/// How good an uptime is: a class.
+/// CSS class of an uptime.
 fn grade(share: f32) -> &'static str {
     match share {
         0.99.. => "good",

@@ -1,4 +1,4 @@
-//! One server: how it stands, how it was, what it last said.
+//! Page of one server: state, history and last answer.
 
 use crate::sample::Millis;
 use crate::state::ServerRow;
@@ -19,7 +19,7 @@ use axum::response::Response;
 use hailer::proto::Protocol;
 use hailer::registry;
 
-/// Characters of the MOTD.
+/// Maximum length of the MOTD, in characters.
 const MOTD: usize = 1_000;
 
 /// `/server/{name}?range=24h`
@@ -34,7 +34,7 @@ pub(crate) async fn show(
             &app,
             &asked,
             StatusCode::NOT_FOUND,
-            "There is no server of this name.",
+            "There is no server with this name.",
         );
     };
     let wanted = Wanted::read(query.as_deref().unwrap_or_default());
@@ -55,7 +55,7 @@ pub(crate) async fn show(
 #[template(path = "server.html")]
 struct ServerPage {
     frame: Frame,
-    /// The last look at it.
+    /// Time of the last sample, in Unix milliseconds.
     at: Millis,
     name: String,
     state: StateView,
@@ -66,23 +66,23 @@ struct ServerPage {
     labels: Vec<(Cut, Cut)>,
     figures: Vec<Figure>,
     ranges: Vec<(&'static str, String, bool)>,
-    /// Orders of sessions: by player, by when they came, by how long they played.
+    /// Orders of sessions: player, start, duration.
     orders: [(String, bool); 3],
     past: Past,
     shows_players: bool,
     details: Details,
-    /// What is looked for in the lists, and hidden with it.
+    /// Parameters of the page.
     wanted: Wanted,
-    /// Who is on, in the other order.
+    /// URL that changes the order of players.
     who: String,
     badge: Option<String>,
     widget: Option<String>,
-    /// When it said what it last said.
+    /// Time of the last answer.
     said: Option<Time>,
     datagrams: Vec<Datagram>,
 }
 
-/// A name and a value.
+/// A label and a value.
 struct Figure {
     name: &'static str,
     value: Cut,
@@ -215,7 +215,7 @@ fn figures(
     );
     let resent = last
         .filter(|last| last.resent > 0)
-        .map(|last| format!("{} of {} sent again", last.resent, last.sent));
+        .map(|last| format!("{} of {} datagrams resent", last.resent, last.sent));
     add(
         "Latency",
         last.and_then(|last| last.latency).map(show::latency),
@@ -224,7 +224,7 @@ fn figures(
     add(
         "Uptime",
         row.day.uptime(now).map(|share| show::percent(share.into())),
-        "last day".into(),
+        "last 24 hours".into(),
     );
     add(
         "Version",
@@ -252,7 +252,7 @@ fn figures(
         String::new(),
     );
     add(
-        "Asked every",
+        "Interval",
         row.server
             .interval
             .map(|every| show::length(every.as_millis() as Millis)),
@@ -261,7 +261,7 @@ fn figures(
     let calls_itself = details
         .own_address
         .as_ref()
-        .map(|address| format!("calls itself {address}"));
+        .map(|address| format!("reported: {address}"));
     add(
         "Address",
         said.and_then(|said| said.address)

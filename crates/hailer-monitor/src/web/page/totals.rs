@@ -1,4 +1,4 @@
-//! Sums over all servers.
+//! Totals of all servers.
 
 use crate::health::State;
 use crate::sample::Millis;
@@ -11,15 +11,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Groups to choose from; a list of more is for nobody.
+/// Maximum number of groups in the filter.
 const GROUPS: usize = 500;
-/// Sums are kept for so many times as long as it took to make them, so that they never cost more than a fiftieth of a core.
+/// Cached totals stay valid for this multiple of the time that computing them takes, so that it
+/// uses at most 1/50 of a core.
 const KEPT: u32 = 50;
-/// Nobody waits for sums that took longer than this, unless there are none that are younger than that.
+/// Longest computation that a request waits for while cached totals are usable, and their maximum
+/// age.
 const LONG: Duration = Duration::from_millis(3);
 const OLD: Duration = Duration::from_secs(10);
 
-/// Sums over all servers.
+/// Totals of all servers.
 #[derive(Debug)]
 pub(crate) struct Totals {
     pub(crate) servers: usize,
@@ -28,12 +30,12 @@ pub(crate) struct Totals {
     pub(crate) unknown: usize,
     pub(crate) flapping: usize,
     pub(crate) players: u64,
-    /// Places on servers that are up.
+    /// Sum of the player limits of servers that answered.
     pub(crate) max: u64,
-    /// Groups and protocols, with how many servers are of them.
+    /// Groups and protocols with their number of servers.
     pub(crate) groups: Vec<(String, usize)>,
     pub(crate) protocols: Vec<(String, usize)>,
-    /// Players of the last day.
+    /// Players in the last 24 hours.
     day: [Option<f32>; DAY_BUCKETS],
 }
 
@@ -66,7 +68,8 @@ impl Totals {
                 sums.max += u64::from(last.max.unwrap_or(0));
             }
             let mut day = row.day.players(now);
-            // At the start of a half hour most have not been asked in it: that is no dip.
+            // At the start of a half hour, most servers have no sample in it yet: use the previous
+            // value.
             if let [.., before, last] = &mut day
                 && row.state == State::Up
             {
@@ -92,7 +95,7 @@ impl Totals {
     }
 }
 
-/// Names are copied only the first time.
+/// Allocates only for new names.
 fn add(counts: &mut BTreeMap<String, usize>, name: &str) {
     match counts.get_mut(name) {
         Some(count) => *count += 1,
@@ -102,23 +105,24 @@ fn add(counts: &mut BTreeMap<String, usize>, name: &str) {
     }
 }
 
-/// The last sums, for all who ask.
+/// Cached totals.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<Option<Last>>);
 
 #[derive(Debug)]
 struct Last {
     totals: Arc<Totals>,
-    /// Until when they are good enough.
+    /// When they expire.
     until: Instant,
-    /// How long it took to make them.
+    /// How long the computation took.
     took: Duration,
-    /// Somebody makes new ones.
+    /// Whether a task is computing new ones.
     is_made: bool,
 }
 
 impl Kept {
-    /// Sums that are not much older than now. Those that take long to make are made while the old ones are shown.
+    /// Returns current totals. If computing them is slow, returns the cached ones and computes new
+    /// ones in the background.
     pub(crate) fn totals(self: &Arc<Self>, live: &Arc<StateTable>, now: Millis) -> Arc<Totals> {
         let start = Instant::now();
         let mut kept = self.lock();
@@ -137,7 +141,7 @@ impl Kept {
                 return last.totals.clone();
             }
         }
-        // Whoever comes meanwhile waits: making them twice would take as long.
+        // Other requests wait for the lock: computing twice would take as long.
         kept.insert(Last::of(live, now)).totals.clone()
     }
 
@@ -161,7 +165,7 @@ impl Last {
     }
 }
 
-/// The sums as the page shows them.
+/// Totals as shown on the page.
 #[derive(Template)]
 #[template(path = "totals.html")]
 pub(crate) struct TotalsView {

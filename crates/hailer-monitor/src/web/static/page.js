@@ -113,7 +113,7 @@
   };
   const address = () => {
     const query = new URLSearchParams(new FormData(form));
-    for (const [key, value] of [...query]) if (!value || (key === "sort" && value === "players")) query.delete(key);
+    for (const [key, value] of [...query]) if (!value || (key === "sort" && value === "state")) query.delete(key);
     const text = query.toString();
     return text ? `${form.getAttribute("action")}?${text}` : form.getAttribute("action");
   };
