@@ -361,7 +361,7 @@ async fn a_server_is_told_in_full() {
         ("?range=1y", "1 year"),
     ] {
         let text = site.get(&format!("/server/harbour{path}")).await.text;
-        let label = format!(r#"aria-label="Players of the last {length}: mean "#);
+        let label = format!(r#"aria-label="Players, last {length}: mean "#);
         assert!(text.contains(&label), "{text}");
         assert!(
             text.matches("<title>").count() > 3 && text.contains(" players, max. "),

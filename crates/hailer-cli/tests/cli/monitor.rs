@@ -454,7 +454,7 @@ fn a_killed_monitor_loses_an_interval_at_most() {
     let mut last = BTreeMap::new();
     for round in 1..=3 {
         let monitor = Monitor::start(&path);
-        monitor.list(|list| is_up(list, "a") && list["a"]["last"]["answered"] == true);
+        monitor.list(|list| is_up(list, "a") && list["a"]["last_sample"]["is_answered"] == true);
         std::thread::sleep(Duration::from_millis(1_700 + 300 * round));
         let killed = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -47,7 +47,7 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
     let servers = loop {
         let list = json("/api/v1/servers?limit=500");
         let servers = list["servers"].as_array().unwrap().clone();
-        let is_asked = |server: &Value| server["last"].is_object();
+        let is_asked = |server: &Value| server["last_sample"].is_object();
         if servers.len() > 30 && servers.iter().all(is_asked) {
             break servers;
         }
@@ -65,7 +65,7 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
     );
     for protocol in registry::PROTOCOLS {
         let is_of = |server: &Value| {
-            server["protocol"] == protocol.info().id && server["last"]["answered"] == true
+            server["protocol"] == protocol.info().id && server["last_sample"]["is_answered"] == true
         };
         assert!(
             servers.iter().any(is_of),
@@ -85,7 +85,7 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
     let now = json("/api/v1/totals")["at"].as_i64();
     for (level, days, at_least) in [("5m", 1, 286), ("1h", 30, 718), ("1d", 365, 364)] {
         let now = now.unwrap_or_else(|| {
-            json("/api/v1/servers/harbour")["last"]["at"]
+            json("/api/v1/servers/harbour")["last_sample"]["at_ms"]
                 .as_i64()
                 .unwrap()
         });
@@ -96,7 +96,7 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
         let points = series["points"].as_array().unwrap();
         let told = points
             .iter()
-            .filter(|point| point["players"].as_f64().is_some())
+            .filter(|point| point["players_mean"].as_f64().is_some())
             .count();
         assert!(told >= at_least * 95 / 100, "{told} of {level}");
     }

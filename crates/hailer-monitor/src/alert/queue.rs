@@ -147,7 +147,7 @@ impl MessageQueue {
     ) -> Result<(Self, Vec<OpenIncident>), HistoryError> {
         let mut inner = QueueState::default();
         let rows = sqlx::query(
-            "SELECT id, receiver, number, made, due, held, state, attempts, error, notification FROM alert_message
+            "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
              WHERE state = 0 ORDER BY number",
         )
         .fetch_all(&history.pool)
@@ -407,8 +407,8 @@ impl MessageQueue {
         for (message, is_new) in pending.messages.values() {
             let done = if *is_new {
                 sqlx::query(
-                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, notification)
-                     PLACEHOLDERS ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO ZERO_WIDTH_SPACE",
+                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, firing)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
                 )
                 .bind(message.id.as_str())
                 .bind(message.receiver.as_str())
@@ -550,7 +550,7 @@ pub(super) async fn log(
     before: i64,
     limit: u32,
 ) -> Result<Vec<QueuedMessage>, HistoryError> {
-    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, notification FROM alert_message
+    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
                 WHERE number < $1 ORDER BY number DESC LIMIT $2";
     let rows = sqlx::query(text)
         .bind(before)

@@ -461,7 +461,7 @@ mod tests {
         let mut answered = [None; DAY_BUCKETS];
         (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
         let svg = sparkline(&players, Some(&answered)).to_string();
-        assert!(svg.contains("The last day: 2 to 13 players"), "{svg}");
+        assert!(svg.contains("Last 24 hours: 2 to 13 players"), "{svg}");
         assert!(
             svg.contains(r#"<path class="missing" d="M4 96V89H6V96z"/>"#),
             "{svg}"

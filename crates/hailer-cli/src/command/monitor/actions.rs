@@ -99,8 +99,11 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
                     .map(|text| line(text, CELL))
                     .unwrap_or_default()
             };
-            let last = &server["last"];
-            let players = match (last["players"].as_u64(), last["max"].as_u64()) {
+            let last = &server["last_sample"];
+            let players = match (
+                last["players_online"].as_u64(),
+                last["players_max"].as_u64(),
+            ) {
                 (Some(on), Some(max)) => format!("{on}/{max}"),
                 (Some(on), None) => on.to_string(),
                 _ => String::new(),

@@ -12,7 +12,9 @@ use hailer_monitor::poll::unix_millis;
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::LastStatus;
-use serde::Deserialize;
+use hailer_monitor::web::api::types::{
+    self, Events, ProblemDetails, Series, ServerDetails, Servers,
+};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -216,8 +218,8 @@ impl Monitor {
             .get(number)
             .map(|page| page.etag.clone())
             .filter(|etag| !etag.is_empty());
-        let Heard { body, etag } = self.get::<Listed>(&path, known.as_deref())?;
-        let Some(Listed { servers, next }) = body else {
+        let Heard { body, etag } = self.get::<Servers>(&path, known.as_deref())?;
+        let Some(Servers { servers, next, .. }) = body else {
             return Ok(());
         };
         let ids = servers.iter().map(|server| ServerId(server.id)).collect();
@@ -234,7 +236,7 @@ impl Monitor {
             Some(place) => *place = page,
             None => self.pages.push(page),
         }
-        seen.extend(servers.into_iter().map(Shown::seen));
+        seen.extend(servers.into_iter().map(self::seen));
         Ok(())
     }
 
@@ -243,10 +245,10 @@ impl Monitor {
         let path = format!("/api/v1/servers/{}", escape(name));
         let of = |path: &str| format!("{path}: there is nothing");
         let whole = self
-            .get::<Whole>(&path, None)?
+            .get::<ServerDetails<serde_json::Value>>(&path, None)?
             .body
             .with_context(|| of(&path))?;
-        let id = ServerId(whole.shown.id);
+        let id = ServerId(whole.server.id);
         let series = self
             .get::<Series>(&format!("{path}/series"), None)?
             .body
@@ -255,29 +257,30 @@ impl Monitor {
             .get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?
             .body
             .with_context(|| of("events"))?;
-        let Whole {
-            shown,
+        let ServerDetails {
+            server,
             players,
-            answer,
+            last_answer,
+            ..
         } = whole;
-        let seen = shown.seen();
+        let seen = seen(server);
         let mut said = seen.said.as_deref().cloned().unwrap_or_default();
         said.is_whole = seen
             .last
             .and_then(|last| last.players)
             .is_some_and(|on| on as usize == players.len());
         said.players = players.into_iter().map(Into::into).collect();
-        said.answer = answer
+        said.answer = last_answer
             .map(|answer| answer.to_string().into_bytes().into())
             .unwrap_or_default();
         let events = events
             .events
             .into_iter()
-            .filter_map(|happened| happened.event(id))
+            .filter_map(|change| event(change, id))
             .collect();
         Ok(Past {
             server: id,
-            looks: series.looks(),
+            looks: samples(series),
             events,
             said: Some(Arc::new(said)),
         })
@@ -293,7 +296,7 @@ impl Monitor {
         Ok(self
             .get::<Series>(&path, None)?
             .body
-            .map(Series::looks)
+            .map(samples)
             .unwrap_or_default())
     }
 
@@ -327,9 +330,9 @@ impl Monitor {
         let body =
             body.map_err(|error| anyhow!("the monitor at {} broke off: {error}", self.url))?;
         if status != 200 {
-            let problem = serde_json::from_slice::<Problem>(&body)
+            let problem = serde_json::from_slice::<ProblemDetails>(&body)
                 .ok()
-                .and_then(|problem| problem.detail.or(problem.title));
+                .map(|problem| problem.detail);
             let words = problem
                 .map(|words| format!(": {words}"))
                 .unwrap_or_default();
@@ -361,189 +364,88 @@ pub(crate) fn escape(text: &str) -> String {
     pieces.collect()
 }
 
-#[derive(Deserialize)]
-struct Listed {
-    servers: Vec<Shown>,
-    next: Option<String>,
+fn samples(series: Series) -> Vec<Look> {
+    let look = |point: types::Point| Look {
+        at: point.at_ms,
+        players: point.players_mean.map(|players| players as f32),
+        latency: point.latency_mean_ms.map(|latency| latency as f32),
+    };
+    series.points.into_iter().map(look).collect()
 }
 
-#[derive(Deserialize)]
-struct Shown {
-    id: i64,
-    name: String,
-    target: String,
-    #[serde(default)]
-    group: String,
-    state: State,
-    #[serde(default)]
-    is_flapping: bool,
-    since: Option<Millis>,
-    uptime: Option<f32>,
-    last: Option<Looked>,
-    error: Option<Failed>,
-    said: Option<Told>,
-}
-
-#[derive(Deserialize)]
-struct Looked {
-    at: Millis,
-    answered: bool,
-    players: Option<u32>,
-    max: Option<u32>,
-    latency_ms: Option<f64>,
-    #[serde(default)]
-    sent: u16,
-    #[serde(default)]
-    resent: u16,
-}
-
-#[derive(Deserialize)]
-struct Failed {
-    kind: String,
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct Told {
-    at: Millis,
-    address: Option<SocketAddr>,
-    title: Option<String>,
-    motd: Option<String>,
-    game: Option<String>,
-    version: Option<String>,
-    map: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Whole {
-    #[serde(flatten)]
-    shown: Shown,
-    #[serde(default)]
-    players: Vec<String>,
-    answer: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Series {
-    points: Vec<Pointed>,
-}
-
-impl Series {
-    fn looks(self) -> Vec<Look> {
-        let looks = self.points.into_iter().map(|point| Look {
-            at: point.at,
-            players: point.players.map(|players| players as f32),
-            latency: point.latency_ms.map(|latency| latency as f32),
-        });
-        looks.collect()
-    }
-}
-
-#[derive(Deserialize)]
-struct Pointed {
-    at: Millis,
-    players: Option<f64>,
-    latency_ms: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Events {
-    events: Vec<Happened>,
-}
-
-#[derive(Deserialize)]
-struct Happened {
-    at: Millis,
-    kind: String,
-    reason: Option<String>,
-    from: Option<String>,
-    to: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Problem {
-    title: Option<String>,
-    detail: Option<String>,
-}
-
-impl Shown {
-    fn seen(self) -> Seen {
-        let id = ServerId(self.id);
-        let last = self.last.map(|last| Sample {
-            server: id,
-            at: last.at,
-            answered: last.answered,
-            players: last.players,
-            max: last.max,
-            latency: last.latency_ms.map(|latency| (latency * 1e3) as u32),
-            sent: last.sent,
-            resent: last.resent,
-        });
-        let server = Server {
+fn seen(server: types::Server) -> Seen {
+    let id = ServerId(server.id);
+    let last = server.last_sample.map(|last| Sample {
+        server: id,
+        at: last.at_ms,
+        answered: last.is_answered,
+        players: last.players_online,
+        max: last.players_max,
+        latency: last.latency_ms.map(|latency| (latency * 1e3) as u32),
+        sent: last.datagrams_sent,
+        resent: last.datagrams_resent,
+    });
+    Seen {
+        server: Arc::new(Server {
             id,
-            name: self.name,
-            target: self.target,
-            group: self.group,
-            labels: BTreeMap::new(),
+            name: server.name,
+            target: server.target,
+            group: server.group,
+            labels: server.labels,
             interval: None,
-            origin: Origin::Api,
-        };
-        Seen {
-            server: Arc::new(server),
-            state: self.state,
-            is_flapping: self.is_flapping,
-            since: self.since.unwrap_or(0),
-            last,
-            error: self
-                .error
-                .map(|error| Arc::new((error.kind, error.message))),
-            said: self.said.map(|said| Arc::new(said.said())),
-            uptime: self.uptime,
-        }
+            origin: server.origin,
+        }),
+        state: server.state,
+        is_flapping: server.is_flapping,
+        since: server.since_ms.unwrap_or(0),
+        last,
+        error: server
+            .error
+            .map(|error| Arc::new((error.kind, error.message))),
+        said: server
+            .last_status
+            .map(|status| Arc::new(last_status(status))),
+        uptime: server.uptime_share.map(|share| share as f32),
     }
 }
 
-impl Told {
-    fn said(self) -> LastStatus {
-        LastStatus {
-            at: self.at,
-            address: self.address,
-            title: self.title.map(Into::into),
-            motd: self.motd.map(Text::unformatted),
-            game: self.game.map(Into::into),
-            version: self.version.map(Into::into),
-            map: self.map.map(Into::into),
-            ..LastStatus::default()
-        }
+fn last_status(status: types::Status) -> LastStatus {
+    LastStatus {
+        at: status.at_ms,
+        address: status.address,
+        title: status.title.map(Into::into),
+        motd: status.motd.map(Text::unformatted),
+        game: status.game.map(Into::into),
+        version: status.version.map(Into::into),
+        map: status.map.map(Into::into),
+        ..LastStatus::default()
     }
 }
 
-impl Happened {
-    fn event(self, server: ServerId) -> Option<Event> {
-        let difference = Difference {
-            from: self.from,
-            to: self.to,
-        };
-        let kind = match &*self.kind {
-            "up" => EventKind::Up,
-            "down" => EventKind::Down {
-                reason: self.reason.unwrap_or_default(),
-            },
-            "flapping" => EventKind::Flapping,
-            "steady" => EventKind::Steady,
-            "version" => EventKind::Version(difference),
-            "map" => EventKind::Map(difference),
-            "motd" => EventKind::Motd(difference),
-            "address" => EventKind::Address(difference),
-            // A newer monitor has others.
-            _ => return None,
-        };
-        Some(Event {
-            server,
-            at: self.at,
-            kind,
-        })
-    }
+/// Converts an event; `None` if a newer monitor has a kind that is unknown here.
+fn event(event: types::Event, server: ServerId) -> Option<Event> {
+    let difference = Difference {
+        from: event.from,
+        to: event.to,
+    };
+    let kind = match &*event.kind {
+        "up" => EventKind::Up,
+        "down" => EventKind::Down {
+            reason: event.reason.unwrap_or_default(),
+        },
+        "flapping" => EventKind::Flapping,
+        "steady" => EventKind::Steady,
+        "version" => EventKind::Version(difference),
+        "map" => EventKind::Map(difference),
+        "motd" => EventKind::Motd(difference),
+        "address" => EventKind::Address(difference),
+        _ => return None,
+    };
+    Some(Event {
+        server,
+        at: event.at_ms,
+        kind,
+    })
 }
 
 #[cfg(test)]
@@ -555,9 +457,9 @@ mod tests {
     fn shown(id: i64, players: u32) -> String {
         format!(
             r#"{{"id":{id},"name":"server-{id}","target":"ugp://192.0.2.{id}","protocol":"ugp","group":"eu","labels":{{}},
-            "interval_s":null,"origin":"plan","state":"up","is_flapping":false,"since":5,"uptime":0.5,
-            "last":{{"at":7,"answered":true,"players":{players},"max":20,"latency_ms":12.5,"sent":2,"resent":0}},"error":null,
-            "said":{{"at":7,"address":"192.0.2.{id}:22000","title":"T","motd":"A MOTD","game":null,"version":"1.1","map":null}}}}"#
+            "interval_s":null,"origin":"plan","state":"up","is_flapping":false,"since_ms":5,"uptime_share":0.5,
+            "last_sample":{{"at_ms":7,"is_answered":true,"players_online":{players},"players_max":20,"latency_ms":12.5,"datagrams_sent":2,"datagrams_resent":0}},"error":null,
+            "last_status":{{"at_ms":7,"address":"192.0.2.{id}:22000","title":"T","motd":"A MOTD","game":null,"version":"1.1","map":null}}}}"#
         )
     }
 
@@ -632,7 +534,7 @@ mod tests {
                 path,
                 known,
                 503,
-                r#"{"title":"x","detail":"the history cannot be read"}"#.into(),
+                r#"{"type":"urn:hailer:problem:history","title":"x","status":503,"detail":"the history cannot be read"}"#.into(),
             ),
             (path, known, 200, "<html>".into()),
         ]);
@@ -664,12 +566,14 @@ mod tests {
     fn details_come_from_three_places() {
         let whole = shown(1, 4);
         let whole = format!(
-            r#"{},"players":["Alice"],"day":{{"from":0,"step":1,"players":[null]}},"answer":{{"ok":true}}}}"#,
+            r#"{},"players":["Alice"],"day":{{"from_ms":0,"step_ms":1,"players":[null]}},"last_answer":{{"ok":true}}}}"#,
             whole.strip_suffix('}').unwrap()
         );
-        let series = r#"{"from":0,"to":9,"level":"raw","step":5,"points":[{"at":5,"asked":1,"answered":1,"players":4.5,"latency_ms":12.5},{"at":6,"players":null,"latency_ms":null}]}"#;
-        let events = r#"{"events":[{"server_id":1,"server":"server-1","at":5,"kind":"down","reason":"silence","from":null,"to":null},
-            {"server_id":1,"at":4,"kind":"of-the-future"},{"server_id":1,"at":3,"kind":"version","from":"1","to":"2"}],"next":null}"#;
+        let series = r#"{"from_ms":0,"to_ms":9,"level":"raw","step_ms":5,"points":[
+            {"at_ms":5,"polls":1,"answered":1,"players_mean":4.5,"players_peak":5,"players_max":20,"latency_mean_ms":12.5,"latency_max_ms":12.5,"datagrams_sent":1,"datagrams_resent":0},
+            {"at_ms":6,"polls":1,"answered":0,"players_mean":null,"players_peak":null,"players_max":null,"latency_mean_ms":null,"latency_max_ms":null,"datagrams_sent":1,"datagrams_resent":0}]}"#;
+        let events = r#"{"events":[{"server_id":1,"server":"server-1","at_ms":5,"kind":"down","reason":"silence","from":null,"to":null},
+            {"server_id":1,"at_ms":4,"kind":"of-the-future"},{"server_id":1,"at_ms":3,"kind":"version","from":"1","to":"2"}],"next":null}"#;
         let (monitor, server) = pretend(vec![
             ("/api/v1/servers/server-1", "", 200, whole),
             ("/api/v1/servers/server-1/series", "", 200, series.into()),

@@ -1,147 +1,84 @@
-//! Servers as JSON. All members are always present; unknown values are null.
+//! Conversion of the monitor's state to the JSON types of the API.
 
-use crate::sample::{EventKind, Millis, Sample};
-use crate::state::{LastStatus, ServerRow};
+use super::types::{Day, Event, PollError, Sample, Server, ServerDetails, Status};
+use crate::sample::{EventKind, Millis};
+use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, LastStatus, ServerRow};
 use crate::web::find::protocol;
-use crate::{health, state};
-use serde::Serialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A server in a list.
-#[derive(Serialize)]
-pub(super) struct Shown {
-    id: i64,
-    name: String,
-    target: String,
-    protocol: String,
-    group: String,
-    labels: BTreeMap<String, String>,
-    interval_s: Option<f64>,
-    origin: crate::server::Origin,
-    state: health::State,
-    is_flapping: bool,
-    since: Option<Millis>,
-    uptime: Option<f64>,
-    last: Option<SampleJson>,
-    error: Option<ErrorJson>,
-    said: Option<LastAnswer>,
-}
-
-/// A server with details.
-#[derive(Serialize)]
-pub(super) struct ServerDetails {
-    #[serde(flatten)]
-    shown: Shown,
-    players: Vec<String>,
-    day: Day,
-    answer: Option<Box<RawValue>>,
-}
-
-/// The last sample.
-#[derive(Serialize)]
-pub(super) struct SampleJson {
-    at: Millis,
-    answered: bool,
-    players: Option<u32>,
-    max: Option<u32>,
-    latency_ms: Option<f64>,
-    sent: u16,
-    resent: u16,
-}
-
-#[derive(Serialize)]
-struct ErrorJson {
-    kind: String,
-    message: String,
-}
-
-#[derive(Serialize)]
-struct LastAnswer {
-    at: Millis,
-    address: Option<SocketAddr>,
-    title: Option<String>,
-    motd: Option<String>,
-    game: Option<String>,
-    version: Option<String>,
-    map: Option<String>,
-}
-
-/// Players in the last 24 hours, in half hours.
-#[derive(Serialize)]
-struct Day {
-    from: Millis,
-    step: Millis,
-    players: Vec<Option<f64>>,
-}
-
-/// An event.
-#[derive(Serialize)]
-pub(super) struct EventJson {
-    server_id: i64,
-    server: Option<String>,
-    at: Millis,
-    kind: &'static str,
-    reason: Option<String>,
-    from: Option<String>,
-    to: Option<String>,
-}
-
-impl Shown {
-    pub(super) fn new(row: &ServerRow, now: Millis) -> Self {
-        let server = &*row.server;
-        Self {
-            id: server.id.0,
-            name: server.name.clone(),
-            target: server.target.clone(),
-            protocol: protocol(server).to_owned(),
-            group: server.group.clone(),
-            labels: server.labels.clone(),
-            interval_s: server.interval.map(|interval| interval.as_secs_f64()),
-            origin: server.origin,
-            state: row.state,
-            is_flapping: row.is_flapping,
-            since: (row.since > 0).then_some(row.since),
-            uptime: row.day.uptime(now).map(|share| round(share, 1e4)),
-            last: row.last_sample.map(SampleJson::from),
-            error: row.error.as_deref().map(|(kind, message)| ErrorJson {
-                kind: kind.clone(),
-                message: message.clone(),
-            }),
-            said: row.last_status.as_deref().map(LastAnswer::from),
-        }
+/// Converts a row to an entry of a list.
+pub(super) fn server(row: &ServerRow, now: Millis) -> Server {
+    let server = &*row.server;
+    Server {
+        id: server.id.0,
+        name: server.name.clone(),
+        target: server.target.clone(),
+        protocol: protocol(server).to_owned(),
+        group: server.group.clone(),
+        labels: server.labels.clone(),
+        interval_s: server.interval.map(|interval| interval.as_secs_f64()),
+        origin: server.origin,
+        state: row.state,
+        is_flapping: row.is_flapping,
+        since_ms: (row.since > 0).then_some(row.since),
+        uptime_share: row.day.uptime(now).map(|share| round(share, 1e4)),
+        last_sample: row.last_sample.map(sample),
+        error: row.error.as_deref().map(|(kind, message)| PollError {
+            kind: kind.clone(),
+            message: message.clone(),
+        }),
+        last_status: row.last_status.as_deref().map(status),
     }
 }
 
-impl ServerDetails {
-    /// `shows_players`: whether names of players are included.
-    pub(super) fn new(row: &ServerRow, now: Millis, shows_players: bool) -> Self {
-        let said = row.last_status.as_deref().filter(|_| shows_players);
-        let first = now.div_euclid(state::DAY_BUCKET_MS) - (state::DAY_BUCKETS as Millis - 1);
-        Self {
-            shown: Shown::new(row, now),
-            players: said
-                .map(|said| said.players.iter().map(ToString::to_string).collect())
-                .unwrap_or_default(),
-            day: Day {
-                from: first * state::DAY_BUCKET_MS,
-                step: state::DAY_BUCKET_MS,
-                players: row
-                    .day
-                    .players(now)
-                    .map(|mean| mean.map(|mean| round(mean, 1e2)))
-                    .into(),
-            },
-            answer: said.and_then(answer),
-        }
+/// Converts a row with all details. `shows_players`: whether names of players are included.
+pub(super) fn details(row: &ServerRow, now: Millis, shows_players: bool) -> ServerDetails {
+    let status = row.last_status.as_deref().filter(|_| shows_players);
+    let first = now.div_euclid(DAY_BUCKET_MS) - (DAY_BUCKETS as Millis - 1);
+    let mean = |mean: Option<f32>| mean.map(|mean| round(mean, 1e2));
+    ServerDetails {
+        server: server(row, now),
+        players: status
+            .map(|status| status.players.iter().map(ToString::to_string).collect())
+            .unwrap_or_default(),
+        day: Day {
+            from_ms: first * DAY_BUCKET_MS,
+            step_ms: DAY_BUCKET_MS,
+            players: row.day.players(now).into_iter().map(mean).collect(),
+        },
+        last_answer: status.and_then(answer),
     }
+}
+
+/// Converts an event. `name`: name of its server, if it still exists.
+pub(super) fn event(event: crate::sample::Event, name: Option<String>) -> Event {
+    let mut json = Event {
+        server_id: event.server.0,
+        server: name,
+        at_ms: event.at,
+        kind: event.kind.word().into(),
+        reason: None,
+        from: None,
+        to: None,
+    };
+    match event.kind {
+        EventKind::Down { reason } => json.reason = Some(reason),
+        EventKind::Version(difference)
+        | EventKind::Map(difference)
+        | EventKind::Motd(difference)
+        | EventKind::Address(difference) => {
+            json.from = difference.from;
+            json.to = difference.to;
+        }
+        EventKind::Up | EventKind::Flapping | EventKind::Steady => {}
+    }
+    json
 }
 
 /// Returns the last answer as JSON.
-pub(super) fn answer(said: &LastStatus) -> Option<Box<RawValue>> {
-    let text = std::str::from_utf8(&said.answer).ok()?;
+fn answer(status: &LastStatus) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(&status.answer).ok()?;
     RawValue::from_string(text.trim_end().to_owned()).ok()
 }
 
@@ -161,64 +98,26 @@ fn round(number: f32, parts: f64) -> f64 {
     (f64::from(number) * parts).round() / parts
 }
 
-impl From<Sample> for SampleJson {
-    fn from(sample: Sample) -> Self {
-        let Sample {
-            server: _,
-            at,
-            answered,
-            players,
-            max,
-            latency,
-            sent,
-            resent,
-        } = sample;
-        Self {
-            at,
-            answered,
-            players,
-            max,
-            latency_ms: latency.map(milliseconds),
-            sent,
-            resent,
-        }
+fn sample(sample: crate::sample::Sample) -> Sample {
+    Sample {
+        at_ms: sample.at,
+        is_answered: sample.answered,
+        players_online: sample.players,
+        players_max: sample.max,
+        latency_ms: sample.latency.map(milliseconds),
+        datagrams_sent: sample.sent,
+        datagrams_resent: sample.resent,
     }
 }
 
-impl From<&LastStatus> for LastAnswer {
-    fn from(said: &LastStatus) -> Self {
-        Self {
-            at: said.at,
-            address: said.address,
-            title: said.title.clone().map(Into::into),
-            motd: said.motd.as_ref().map(|motd| motd.plain()),
-            game: said.game.clone().map(Into::into),
-            version: said.version.clone().map(Into::into),
-            map: said.map.clone().map(Into::into),
-        }
-    }
-}
-
-impl EventJson {
-    pub(super) fn new(event: crate::sample::Event, name: Option<String>) -> Self {
-        let kind = event.kind.word();
-        let (mut reason, mut from, mut to) = (None, None, None);
-        match event.kind {
-            EventKind::Down { reason: word } => reason = Some(word),
-            EventKind::Version(difference)
-            | EventKind::Map(difference)
-            | EventKind::Motd(difference)
-            | EventKind::Address(difference) => (from, to) = (difference.from, difference.to),
-            EventKind::Up | EventKind::Flapping | EventKind::Steady => {}
-        }
-        Self {
-            server_id: event.server.0,
-            server: name,
-            at: event.at,
-            kind,
-            reason,
-            from,
-            to,
-        }
+fn status(status: &LastStatus) -> Status {
+    Status {
+        at_ms: status.at,
+        address: status.address,
+        title: status.title.clone().map(Into::into),
+        motd: status.motd.as_ref().map(|motd| motd.plain()),
+        game: status.game.clone().map(Into::into),
+        version: status.version.clone().map(Into::into),
+        map: status.map.clone().map(Into::into),
     }
 }

@@ -30,6 +30,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 mod totals;
+pub mod types;
 mod watchlist;
 mod widget;
 

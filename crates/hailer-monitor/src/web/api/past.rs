@@ -2,6 +2,7 @@
 
 use super::params::{Name, Params};
 use super::servers::find;
+use super::types::{self, Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention};
 use crate::poll::unix_millis;
@@ -10,7 +11,6 @@ use crate::server::ServerId;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use serde::Serialize;
 
 /// Maximum number of points of a series.
 const MOST_POINTS: i64 = 12_000;
@@ -41,49 +41,6 @@ struct Span {
     level: Level,
     /// Time between two points, in milliseconds.
     step: Millis,
-}
-
-#[derive(Serialize)]
-struct Series {
-    from: Millis,
-    to: Millis,
-    level: &'static str,
-    step: Millis,
-    points: Vec<Pointed>,
-}
-
-#[derive(Serialize)]
-struct Pointed {
-    at: Millis,
-    asked: u32,
-    answered: u32,
-    players: Option<f64>,
-    players_max: Option<u32>,
-    max: Option<u32>,
-    latency_ms: Option<f64>,
-    latency_max_ms: Option<f64>,
-    sent: u32,
-    resent: u32,
-}
-
-#[derive(Serialize)]
-struct Events {
-    events: Vec<describe::EventJson>,
-    next: Option<Millis>,
-}
-
-#[derive(Serialize)]
-struct Sessions {
-    sessions: Vec<Stayed>,
-    next: Option<Millis>,
-}
-
-#[derive(Serialize)]
-struct Stayed {
-    player: String,
-    first: Millis,
-    last: Millis,
-    played_s: f64,
 }
 
 /// `GET /api/v1/servers/{name}/series`
@@ -160,12 +117,12 @@ pub(super) async fn sessions(
         .filter(|_| sessions.len() >= limit as usize)
         .map(|session| session.first);
     let sessions = sessions.into_iter().map(|session| {
-        let played_s = (session.last - session.first).max(0) as f64 / 1e3;
-        Stayed {
+        let duration_s = (session.last - session.first).max(0) as f64 / 1e3;
+        Session {
             player: session.player,
-            first: session.first,
-            last: session.last,
-            played_s,
+            first_seen_ms: session.first,
+            last_seen_ms: session.last,
+            duration_s,
         }
     });
     Ok(answer::json(
@@ -192,7 +149,7 @@ async fn all_events(
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
         let name = name(event.server);
-        describe::EventJson::new(event, name)
+        describe::event(event, name)
     });
     Ok(answer::json(
         asked,
@@ -272,17 +229,17 @@ impl Span {
     }
 
     fn show(&self, points: Vec<Point>) -> Series {
-        let points = points.into_iter().map(|point| Pointed {
-            at: point.at,
-            asked: point.asked,
+        let points = points.into_iter().map(|point| types::Point {
+            at_ms: point.at,
+            polls: point.asked,
             answered: point.answered,
-            players: point.players.map(|mean| (mean * 1e2).round() / 1e2),
-            players_max: point.players_max,
-            max: point.max,
-            latency_ms: point.latency.map(describe::milliseconds),
+            players_mean: point.players.map(|mean| (mean * 1e2).round() / 1e2),
+            players_peak: point.players_max,
+            players_max: point.max,
+            latency_mean_ms: point.latency.map(describe::milliseconds),
             latency_max_ms: point.latency_max.map(describe::milliseconds),
-            sent: point.sent,
-            resent: point.resent,
+            datagrams_sent: point.sent,
+            datagrams_resent: point.resent,
         });
         // Intervals may have been shorter in the past, which yields more points.
         let points = points.take(MOST_POINTS as usize).collect();
@@ -291,10 +248,10 @@ impl Span {
             .find(|(_, level)| *level == self.level)
             .map_or("raw", |(word, _)| word);
         Series {
-            from: self.from,
-            to: self.to,
-            level,
-            step: self.step,
+            from_ms: self.from,
+            to_ms: self.to,
+            level: level.into(),
+            step_ms: self.step,
             points,
         }
     }

@@ -3,6 +3,7 @@
 use super::auth::Writer;
 use super::list::Wanted;
 use super::params::{Name, Params};
+use super::types::Servers;
 use super::watchlist::{Watchlist, WatchlistError};
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
@@ -14,16 +15,8 @@ use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-#[derive(Serialize)]
-struct Listed {
-    servers: Vec<describe::Shown>,
-    count: usize,
-    next: Option<String>,
-}
 
 /// `GET /api/v1/servers`
 pub(super) async fn list(
@@ -39,10 +32,10 @@ pub(super) async fn list(
     let page =
         page.map_err(|_| Problem::unavailable("the list could not be created; try again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
-    let servers = rows.map(|row| describe::Shown::new(&row, now)).collect();
+    let servers = rows.map(|row| describe::server(&row, now)).collect();
     Ok(answer::json(
         &asked,
-        &Listed {
+        &Servers {
             servers,
             count: page.count,
             next: page.next,
@@ -61,7 +54,7 @@ pub(super) async fn show(
     let row = find(&api, &name)?;
     Ok(answer::json(
         &asked,
-        &describe::ServerDetails::new(&row, unix_millis(), api.settings().shows_players),
+        &describe::details(&row, unix_millis(), api.settings().shows_players),
     ))
 }
 
@@ -286,7 +279,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     asked.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
         &asked,
-        &describe::ServerDetails::new(&row, unix_millis(), api.settings().shows_players),
+        &describe::details(&row, unix_millis(), api.settings().shows_players),
     );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {

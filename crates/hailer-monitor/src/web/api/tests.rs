@@ -576,10 +576,10 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
 
     let lobby = contract.get(router, "/api/v1/servers/lobby").await.json();
     assert_eq!(
-        (&lobby["state"], &lobby["last"]["players"]),
+        (&lobby["state"], &lobby["last_sample"]["players_online"]),
         (&"up".into(), &1.into())
     );
-    assert_eq!(lobby["answer"]["status"]["players"]["online"], 1);
+    assert_eq!(lobby["last_answer"]["status"]["players"]["online"], 1);
     let said = contract.get(router, "/api/v1/servers/lobby/answer").await;
     let kept = monitor.live.named("lobby").unwrap().last_status.unwrap();
     assert_eq!(said.json()["schema"], "hailer/answer/2");
@@ -588,7 +588,7 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]
     );
     assert_eq!(
-        contract.get(router, "/api/v1/servers/quiet").await.json()["answer"],
+        contract.get(router, "/api/v1/servers/quiet").await.json()["last_answer"],
         Value::Null
     );
 
@@ -625,10 +625,10 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         .get(router, "/api/v1/servers/lobby/sessions")
         .await
         .json();
-    assert_eq!(sessions["sessions"][0]["played_s"], 90.0);
+    assert_eq!(sessions["sessions"][0]["duration_s"], 90.0);
     let totals = contract.get(router, "/api/v1/totals").await.json();
     assert_eq!(
-        (&totals["up"], &totals["down"], &totals["players"]),
+        (&totals["up"], &totals["down"], &totals["players_online"]),
         (&1.into(), &1.into(), &1.into())
     );
 
@@ -845,7 +845,7 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     ] {
         assert_eq!(
             send(method, "/api/v1/servers/lobby", body).await.word(),
-            "plan"
+            "configured"
         );
     }
     assert_eq!(
@@ -1147,7 +1147,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         .await
         .json();
     assert_eq!(
-        (&lobby["players"], &lobby["answer"]),
+        (&lobby["players"], &lobby["last_answer"]),
         (&json!([]), &Value::Null)
     );
     for uri in [

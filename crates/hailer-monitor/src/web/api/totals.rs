@@ -36,6 +36,7 @@ pub(super) struct Sum {
     pub(super) down: u64,
     pub(super) unknown: u64,
     pub(super) flapping: u64,
+    #[serde(rename = "players_online")]
     pub(super) players: u64,
 }
 
