@@ -7,17 +7,15 @@ use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
-use hailer_monitor::health::State;
 use hailer_monitor::poll::unix_millis;
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
-use hailer_monitor::server::{Origin, Server, ServerId};
+use hailer_monitor::server::{Server, ServerId};
 use hailer_monitor::state::LastStatus;
 use hailer_monitor::web::api::types::{
     self, Events, ProblemDetails, Series, ServerDetails, Servers,
 };
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
