@@ -23,9 +23,9 @@ fuzz inputs="5000000":
 bench:
     cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
-# Instructions of the hot paths against golden/instructions.txt, as CI does; needs valgrind. BLESS=1 writes them
+# Instructions of the hot paths next to golden/instructions.txt; needs valgrind. BLESS=1 writes them
 count:
-    HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions
+    cargo run --release -p hailer-bench -- count
 
 # The tests of the crate that has unsafe code, with valgrind looking on, as CI does
 memcheck:

@@ -1,221 +1,347 @@
-//! The responder under a flood from forged sources, and beside it a client that behaves. In two network namespaces with a link between
-//! them; on loopback where there can be none. What is sent to the forged sources is counted where it arrives.
+//! The responder and the relay under a flood from forged sources, next to honest clients.
+//!
+//! Runs in two network namespaces with a link between them, or on loopback where the system allows no namespaces. The
+//! replies to forged sources are counted where they arrive.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
-use crate::measure::{at_least, at_most, heading};
 use crate::namespace;
+use crate::report::{at_least, at_most, heading, median};
 use crate::respond::Server;
 use anyhow::{Context, ensure};
 use clap::Args;
 use hailer::Client;
-use hailer::respond::{Budget, FREE_RATIO};
+use hailer::respond::{Budget, is_free};
 use hailer_udp::{Inbox, Outbox, Socket, SocketConfig};
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// The link between the namespaces, with the responder on the near side.
 const LINK: u8 = 0;
-/// One datagram in eight pretends to come from here: whoever forges sources means somebody.
+/// The source of 1 datagram in 8: an attacker that forges sources has a victim.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const VICTIM_ON_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 51, 100, 7);
-/// The client asks again so soon after an answer.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Replies that are late are heard for so long.
+/// Protocols of the honest clients, one each.
+const PROTOCOLS: [&str; 3] = ["minecraft-query", "onequery", "ugp"];
+/// Delay between two queries of an honest client.
+const QUERY_DELAY: Duration = Duration::from_millis(20);
+/// Time to receive replies after the end of the flood.
 const LATE: Duration = Duration::from_millis(300);
-/// The budget flows back by the responder's clock, and is held against the clock of whoever counts.
-const CLOCKS: f64 = 0.05;
+/// Tolerance between the clocks of the responder, which refills the budget, and of the flooding process, which checks it.
+const CLOCK_TOLERANCE_S: f64 = 0.05;
+/// Players that join through the relay.
+const PLAYERS: u32 = 40;
+/// How long a player waits for a reply before the next try.
+const PLAYER_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a player tries to join.
+const JOIN_DEADLINE: Duration = Duration::from_secs(10);
+/// Bytes that the game server sends in reply to anything it does not know.
+const GAME_REPLY_BYTES: usize = 1_200;
+/// Bytes of the forged datagrams to the game server.
+const JUNK: &[u8; 20] = b"20 bytes of nothing.";
 
 /// What the flooding process does.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Plan {
-    /// For so many seconds.
+pub(crate) struct ForgeConfig {
+    /// Duration in seconds
     #[arg(long)]
     seconds: f64,
-    /// Across a link, through a raw socket. Else from addresses of loopback, which are this machine's own.
+    /// Send across a link through a raw socket; otherwise from addresses of loopback
     #[arg(long)]
     raw: bool,
+    /// Send to a game server behind a relay, and let players join
+    #[arg(long)]
+    relay: bool,
     #[command(flatten)]
-    pace: Pace,
+    rate: FloodRate,
 }
 
-/// How fast a flood is.
+/// Rate of a flood.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// The most datagrams in a second; without it, as fast as one core sends.
+pub(crate) struct FloodRate {
+    /// Datagrams per second; without it, as many as one core can send
     #[arg(long, default_value_t = f64::INFINITY)]
-    pace: f64,
+    rate: f64,
 }
 
-impl Default for Pace {
+impl FloodRate {
+    /// The rate of the relay's acceptance test.
+    pub(crate) const RELAY: Self = Self { rate: 20_000.0 };
+
+    pub(crate) fn new(rate: f64) -> Self {
+        Self { rate }
+    }
+
+    fn wait(self, sent: u64, started: Instant) {
+        let due = Duration::from_secs_f64(sent as f64 / self.rate);
+        thread::sleep(due.saturating_sub(started.elapsed()));
+    }
+}
+
+impl Default for FloodRate {
     fn default() -> Self {
         Self {
-            pace: f64::INFINITY,
+            rate: f64::INFINITY,
         }
     }
 }
 
-impl Pace {
-    fn wait(self, sent: u64, started: Instant) {
-        let due = Duration::from_secs_f64(sent as f64 / self.pace);
-        std::thread::sleep(due.saturating_sub(started.elapsed()));
-    }
-}
-
-/// What it says in the end.
+/// Results of the flooding process.
 #[derive(Serialize, Deserialize, Debug, Default)]
 struct Figures {
+    /// Duration in seconds.
     wall: f64,
+    /// Forged datagrams sent.
     forged: u64,
-    /// Queries of the client that behaves, and those answered within two tries.
-    asked: u64,
-    answered: u64,
-    /// What came back to forged sources, and what of it was counted neither there nor by the client.
+    clients: Vec<ClientFigures>,
+    players: Vec<PlayerFigures>,
+    /// Replies to forged sources, and their bytes.
     replies: u64,
     bytes: u64,
+    /// Replies that arrived and were not counted, neither here nor by a client.
     uncounted: u64,
-    /// More than a harmless multiple of its request: in all, and at its fullest moment as a share of the burst.
-    paid: u64,
+    /// Bytes in replies that the budget for all unverified sources pays for.
+    charged_bytes: u64,
+    /// Bytes to the victim.
+    victim_bytes: u64,
+    /// Highest level of each budget, as a share of its burst.
     peak_bytes: f64,
     peak_datagrams: f64,
     peak_victim: f64,
 }
 
-/// Floods for so long, and judges. In two namespaces, unless told otherwise or refused.
-pub(crate) fn flood(seconds: f64, pace: Pace, loopback: bool) -> anyhow::Result<()> {
+/// Results of an honest client.
+#[derive(Serialize, Deserialize, Debug, Default)]
+struct ClientFigures {
+    queries: u64,
+    /// Queries answered within two tries.
+    answered: u64,
+}
+
+/// Results of a player.
+#[derive(Serialize, Deserialize, Debug, Default)]
+struct PlayerFigures {
+    has_joined: bool,
+    /// Datagrams sent until the player had joined.
+    sent: u32,
+    /// Time to join in seconds.
+    took: f64,
+    /// Pings answered in the same session afterwards, of those sent.
+    pongs: u32,
+    pings: u32,
+}
+
+/// Floods the responder for `seconds`.
+pub(crate) fn flood(seconds: f64, rate: FloodRate, loopback: bool) -> anyhow::Result<()> {
+    run("flood", seconds, rate, loopback, judge)
+}
+
+/// Floods the relay for `seconds`, while players join.
+pub(crate) fn relay(seconds: f64, rate: FloodRate, loopback: bool) -> anyhow::Result<()> {
+    run("relay", seconds, rate, loopback, judge_relay)
+}
+
+/// Runs `judge` in two namespaces, unless the user asked for loopback or the system refuses.
+fn run(
+    command: &str,
+    seconds: f64,
+    rate: FloodRate,
+    loopback: bool,
+    judge: fn(f64, FloodRate) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     if namespace::is_inside() {
-        return judge(seconds, pace);
+        return judge(seconds, rate);
     }
-    heading(&format!("a flood from forged sources for {seconds:.0} s"));
+    heading(&format!("{command}: forged sources for {seconds:.0} s"));
     let inside = if loopback {
-        Err("as told".into())
+        Err("as requested".into())
     } else {
         namespace::enter(std::env::current_exe()?)
     };
     match inside {
         Ok(mut inside) => {
             println!("  in two network namespaces with a link between them");
-            let status = inside
-                .args([
-                    "flood",
-                    "--minutes",
-                    &(seconds / 60.0).to_string(),
-                    "--pace",
-                    &pace.pace.to_string(),
-                ])
-                .status()?;
-            ensure!(status.success(), "the flood broke off");
+            let minutes = (seconds / 60.0).to_string();
+            let rate = rate.rate.to_string();
+            inside.args([command, "--minutes", &minutes, "--rate", &rate]);
+            ensure!(inside.status()?.success(), "the flood failed");
             Ok(())
         }
         Err(reason) => {
             println!("  on loopback ({reason})");
-            judge(seconds, pace)
+            judge(seconds, rate)
         }
     }
 }
 
-fn judge(seconds: f64, pace: Pace) -> anyhow::Result<()> {
-    let mut attacker = Attacker::start(seconds, pace)?;
-    let at = if namespace::is_inside() {
-        attacker.link()?
+/// The address of the responder: this side of the link, or loopback.
+fn listen_ip(attacker: &Attacker) -> anyhow::Result<Ipv4Addr> {
+    if namespace::is_inside() {
+        attacker.link()
     } else {
-        Ipv4Addr::LOCALHOST
-    };
-    let server = Server::start(&["engine", "--strict", "--at", &at.to_string()])?;
-    let resident = || host::resident(server.pid()).context("/proc/PID/status");
-    let cpu = || host::cpu_of(server.pid()).context("/proc/PID/stat");
-    let (mut memory, before) = (Vec::new(), cpu()?);
-    attacker.attack(SocketAddrV4::new(at, server.port))?;
-    for _ in 0..10 {
-        std::thread::sleep(Duration::from_secs_f64(seconds / 10.0));
-        memory.push(resident()? as f64 / 1_024.0);
+        Ok(Ipv4Addr::LOCALHOST)
     }
+}
+
+fn judge(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
+    let mut attacker = Attacker::start(seconds, rate, false)?;
+    let ip = listen_ip(&attacker)?;
+    let server = Server::start(&["pool", "--strict", "--at", &ip.to_string()])?;
+    let cpu = || host::cpu_of(server.pid()).context("/proc/PID/stat");
+    let before = cpu()?;
+    attacker.attack(SocketAddrV4::new(ip, server.port))?;
+    let memory = watch_memory(&server, seconds)?;
     let used = cpu()? - before;
     let figures = attacker.figures()?;
-    let heard = server.end()? as f64;
-    let Figures {
-        wall,
-        forged,
-        asked,
-        answered,
-        replies,
-        bytes,
-        uncounted,
-        paid,
-        ..
-    } = figures;
-    let (forged, replies) = (forged as f64, replies as f64);
+    let received = server.end()? as f64;
+    let (forged, wall) = (figures.forged as f64, figures.wall);
     println!(
-        "  {:.0} forged and {:.0} heard in a second; it could hear {:.0} with all of its core: a flood of {:.2} times that",
+        "  {:.0} forged datagrams/s; {:.0}/s received; one core could receive {:.0}/s",
         forged / wall,
-        heard / wall,
-        heard / used,
-        forged / wall / (heard / used)
+        received / wall,
+        received / used
     );
-    let budget = Budget::default();
     println!(
-        "  {:.0} replies to forged sources in a second, {} kB of it; {:.1} times the datagrams that the budget has for them",
-        replies / wall,
-        (bytes as f64 / wall / 1e3) as u64,
-        forged / wall / f64::from(budget.unverified_total_packets)
+        "  {:.0} replies/s to forged sources, {:.0} kB/s; {:.1} times the datagrams in the budget for all",
+        figures.replies as f64 / wall,
+        figures.bytes as f64 / wall / 1e3,
+        forged / wall / f64::from(Budget::default().unverified_total_packets)
     );
-    let share = answered as f64 / asked.max(1) as f64;
+    for (protocol, client) in PROTOCOLS.iter().zip(&figures.clients) {
+        at_least(
+            &format!("of the {protocol} queries answered within two tries"),
+            client.answered as f64 / client.queries.max(1) as f64,
+            0.95,
+            &format!("({} of {})", client.answered, client.queries),
+        );
+    }
+    judge_budget(&figures);
+    judge_memory(&memory);
+    Ok(())
+}
+
+fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
+    let mut attacker = Attacker::start(seconds, rate, true)?;
+    let ip = listen_ip(&attacker)?;
+    let game = Game::start()?;
+    let (at, behind) = (ip.to_string(), game.address.to_string());
+    let server = Server::start(&["pool", "--strict", "--at", &at, "--relay", &behind])?;
+    attacker.attack(SocketAddrV4::new(ip, server.port))?;
+    let memory = watch_memory(&server, seconds)?;
+    let figures = attacker.figures()?;
+    let received = server.end()? as f64;
+    let wall = figures.wall;
+    println!(
+        "  {:.0} forged datagrams/s of {} bytes, 1 in 8 from one source; {:.0}/s received",
+        figures.forged as f64 / wall,
+        JUNK.len(),
+        received / wall
+    );
+    println!(
+        "  {:.0} kB/s to all forged sources, {:.0} kB/s of it to the one that keeps sending",
+        figures.bytes as f64 / wall / 1e3,
+        figures.victim_bytes as f64 / wall / 1e3
+    );
+    let joined: Vec<_> = figures
+        .players
+        .iter()
+        .filter(|player| player.has_joined)
+        .collect();
+    let sent: Vec<f64> = joined.iter().map(|player| f64::from(player.sent)).collect();
+    let took: Vec<f64> = joined.iter().map(|player| player.took).collect();
+    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     at_least(
-        "of the client's queries answered within two tries",
-        share,
-        0.95,
-        &format!("({answered} of {asked})"),
+        &format!("of {PLAYERS} players joined"),
+        joined.len() as f64,
+        f64::from(PLAYERS),
+        &format!(
+            "(datagrams sent: median {}, most {}; {:.2} s, most {:.2} s)",
+            median(sent.clone()),
+            most(&sent),
+            median(took.clone()),
+            most(&took)
+        ),
     );
-    let kb = |bytes: f64| format!("({:.0} kB a second)", bytes / wall / 1e3);
+    let pings: u32 = joined.iter().map(|player| player.pings).sum();
+    let pongs: u32 = joined.iter().map(|player| player.pongs).sum();
+    at_least(
+        "of their pings answered in the same session",
+        f64::from(pongs) / f64::from(pings.max(1)),
+        0.95,
+        &format!("({pongs} of {pings})"),
+    );
+    judge_budget(&figures);
+    judge_memory(&memory);
+    Ok(())
+}
+
+/// Samples the server's resident memory, in MiB, 10 times during the flood.
+fn watch_memory(server: &Server, seconds: f64) -> anyhow::Result<Vec<f64>> {
+    let mut memory = Vec::new();
+    for _ in 0..10 {
+        thread::sleep(Duration::from_secs_f64(seconds / 10.0));
+        let kib = host::resident(server.pid()).context("/proc/PID/status")?;
+        memory.push(kib as f64 / 1_024.0);
+    }
+    Ok(memory)
+}
+
+fn judge_budget(figures: &Figures) {
     at_most(
-        "of the budget for all, at its fullest moment",
+        "of the budget for all unverified sources, at its peak",
         figures.peak_bytes,
         1.0,
-        &kb(paid as f64),
+        &format!(
+            "({:.0} kB/s)",
+            figures.charged_bytes as f64 / figures.wall / 1e3
+        ),
     );
     at_most(
-        "of the datagrams for all, at its fullest moment",
+        "of the datagrams for all unverified sources, at its peak",
         figures.peak_datagrams,
         1.0,
         "",
     );
     at_most(
-        "of the budget for one source, at its fullest moment",
+        "of the budget for one source, at its peak",
         figures.peak_victim,
         1.0,
         "",
     );
     at_most(
         "of the replies sent, but not counted",
-        uncounted as f64 / replies.max(1.0),
+        figures.uncounted as f64 / figures.replies.max(1) as f64,
         0.01,
         "",
     );
+}
+
+fn judge_memory(memory: &[f64]) {
     let (first, last) = (memory[1], memory[memory.len() - 1]);
     at_most(
-        "MiB resident at the end",
+        "MiB resident memory at the end",
         last,
         64.0,
         &format!("({first:.1} after a fifth)"),
     );
     at_most("times the memory after a fifth", last / first, 1.05, "");
-    Ok(())
 }
 
-/// The process that floods. Ended when dropped.
+/// The process that floods. Killed when dropped.
 struct Attacker {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
 impl Attacker {
-    /// Starts it; it waits to be told whom to flood. Where there are namespaces, it has one of its own.
-    fn start(seconds: f64, pace: Pace) -> anyhow::Result<Self> {
+    /// Starts the process, which waits for its target. With namespaces, it has one of its own.
+    fn start(seconds: f64, rate: FloodRate, relay: bool) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let is_apart = namespace::is_inside();
         let mut command = if is_apart {
@@ -223,15 +349,10 @@ impl Attacker {
         } else {
             Command::new(program)
         };
-        command
-            .args([
-                "forge",
-                "--seconds",
-                &seconds.to_string(),
-                "--pace",
-                &pace.pace.to_string(),
-            ])
-            .args(is_apart.then_some("--raw"));
+        command.args(["forge", "--seconds", &seconds.to_string()]);
+        command.args(["--rate", &rate.rate.to_string()]);
+        command.args(is_apart.then_some("--raw"));
+        command.args(relay.then_some("--relay"));
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -244,7 +365,7 @@ impl Attacker {
     fn link(&self) -> anyhow::Result<Ipv4Addr> {
         let pid = self.child.id();
         namespace::link(pid, LINK)?;
-        // All the world seems to live over there, so that replies to whoever is forged arrive.
+        // Every address is on the far side, so that replies to forged sources arrive there.
         namespace::ip(&format!("route add default via {}", namespace::far(LINK)))?;
         namespace::ip_there(pid, "route add local default dev lo table main")?;
         Ok(namespace::near(LINK))
@@ -258,7 +379,7 @@ impl Attacker {
     fn figures(mut self) -> anyhow::Result<Figures> {
         let mut line = String::new();
         self.out.read_line(&mut line)?;
-        serde_json::from_str(&line).context("the flood broke off")
+        serde_json::from_str(&line).context("the flood failed")
     }
 }
 
@@ -269,58 +390,136 @@ impl Drop for Attacker {
     }
 }
 
-/// Floods whom a line on standard input names, asks as one who behaves does, and counts what comes back.
-pub(crate) fn forge(plan: &Plan) -> anyhow::Result<()> {
+/// A game server that amplifies: it sends 1,200 bytes in reply to any datagram. Players join in two steps. Stopped when
+/// dropped.
+struct Game {
+    address: SocketAddr,
+}
+
+impl Game {
+    fn start() -> anyhow::Result<Self> {
+        let mut config = SocketConfig::default();
+        config.receive_buffer = Some(8 << 20);
+        let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &config)?;
+        let address = socket.local_addr();
+        thread::spawn(move || {
+            let (mut inbox, mut outbox) = (Inbox::with_max_length(2_048), Outbox::new());
+            loop {
+                let _ = hailer_udp::wait(&[&socket], !outbox.is_empty(), Duration::from_secs(1));
+                let _ = socket.receive(&mut inbox);
+                for received in inbox.iter() {
+                    let reply = Self::reply(received.from.port(), received.bytes);
+                    outbox.push(received.from, None, |out| out.extend_from_slice(&reply));
+                }
+                let _ = socket.send(&mut outbox);
+            }
+        });
+        Ok(Self { address })
+    }
+
+    /// The reply to a datagram from a session, which the game server knows by its port.
+    fn reply(port: u16, bytes: &[u8]) -> Vec<u8> {
+        let nonce = Self::nonce(port);
+        match bytes.split_first() {
+            Some((b'J', rest)) if rest == nonce => [b"W", &nonce[..]].concat(),
+            Some((b'P', _)) => [b"P", &nonce[..]].concat(),
+            _ => {
+                let mut reply = [b"H", &nonce[..]].concat();
+                reply.resize(GAME_REPLY_BYTES, 0);
+                reply
+            }
+        }
+    }
+
+    fn nonce(port: u16) -> [u8; 4] {
+        u32::from(port).wrapping_mul(0x9E37_79B1).to_be_bytes()
+    }
+}
+
+/// Floods the address on standard input, runs the honest clients or players, and counts the replies.
+pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    let to: SocketAddrV4 = line.trim().parse().context("whom to flood")?;
-    let is_ours = if plan.raw {
+    let to: SocketAddrV4 = line.trim().parse().context("an address to flood")?;
+    let is_allowed = if config.raw {
         namespace::is_inside()
     } else {
         to.ip().is_loopback()
     };
     ensure!(
-        is_ours,
-        "floods go to loopback, and to namespaces of our own"
+        is_allowed,
+        "floods go to loopback and to network namespaces of this program only"
     );
-    let mut settings = SocketConfig::default();
-    (settings.destination, settings.receive_buffer) = (true, Some(32 << 20));
-    let socket = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings)?;
-    let before = if plan.raw { arrived()? } else { 0 };
-    let (started, time, stop) = (
-        Instant::now(),
-        Duration::from_secs_f64(plan.seconds),
-        AtomicBool::new(false),
-    );
-    let mut figures = std::thread::scope(|scope| -> anyhow::Result<Figures> {
-        let ears = scope.spawn(|| hear(&socket, &stop));
-        let client = scope.spawn(|| behave(to, started + time));
-        // On a machine that others use as well, the flood is what gives way: it must not win by taking the responder's turn.
+    let mut socket_config = SocketConfig::default();
+    socket_config.destination = true;
+    socket_config.receive_buffer = Some(32 << 20);
+    let socket = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &socket_config)?;
+    let before = if config.raw { arrived()? } else { 0 };
+    let started = Instant::now();
+    let end = started + Duration::from_secs_f64(config.seconds);
+    let stop = AtomicBool::new(false);
+    let mut figures = thread::scope(|scope| -> anyhow::Result<Figures> {
+        let counter = scope.spawn(|| count_replies(&socket, config.relay, &stop));
+        let mut clients = Vec::new();
+        let mut players = Vec::new();
+        if config.relay {
+            for index in 0..PLAYERS {
+                // The first joins when the flood has filled the relay, the last in time to be judged.
+                let share = 0.2 + 0.4 * f64::from(index) / f64::from(PLAYERS);
+                let start = started + Duration::from_secs_f64(config.seconds * share);
+                let raw = config.raw;
+                players.push(scope.spawn(move || play(to, index, raw, start, end)));
+            }
+        } else {
+            for protocol in PROTOCOLS {
+                clients.push(scope.spawn(move || query(protocol, to, end)));
+            }
+        }
+        // On a busy machine the flood gives way: it must not win by taking the responder's time.
         let _ = rustix::process::nice(19);
-        let forged = match plan.raw {
-            true => send_raw(to, socket.local_addr().port(), started + time, plan.pace),
-            false => send_loopback(to, &socket, started + time, plan.pace),
+        let (port, rate) = (socket.local_addr().port(), config.rate);
+        let forged = if config.raw {
+            send_raw(to, port, config.relay, end, rate)
+        } else {
+            send_loopback(to, &socket, config.relay, end, rate)
         };
         let wall = started.elapsed().as_secs_f64();
-        let client = client.join();
-        std::thread::sleep(LATE);
+        let clients = join_all(clients)?;
+        let players = join_all(players)?;
+        thread::sleep(LATE);
         stop.store(true, Ordering::Relaxed);
-        let mut figures = ears.join().map_err(|_| anyhow::anyhow!("nobody heard"))??;
-        (figures.wall, figures.forged) = (wall, forged?);
-        (figures.answered, figures.asked) =
-            client.map_err(|_| anyhow::anyhow!("the client broke off"))??;
+        let mut figures = join_all(vec![counter])?.remove(0);
+        figures.wall = wall;
+        figures.forged = forged?;
+        figures.clients = clients;
+        figures.players = players;
         Ok(figures)
     })?;
-    figures.uncounted = match plan.raw {
-        // A query of the client is two datagrams at most, each way.
-        true => (arrived()? - before).saturating_sub(figures.replies + 2 * figures.asked),
-        false => socket.overflows(),
+    figures.uncounted = if config.raw {
+        // A query has at most 2 replies for each of 2 tries. A player has a reply for each datagram.
+        let queries: u64 = figures.clients.iter().map(|client| client.queries).sum();
+        let sent = figures
+            .players
+            .iter()
+            .map(|player| player.sent + player.pings);
+        let sent: u64 = sent.map(u64::from).sum();
+        (arrived()? - before).saturating_sub(figures.replies + 4 * queries + sent)
+    } else {
+        socket.overflows()
     };
     println!("{}", serde_json::to_string(&figures)?);
     Ok(())
 }
 
-/// Frames that the link brought to this side.
+fn join_all<T>(threads: Vec<ScopedJoinHandle<'_, anyhow::Result<T>>>) -> anyhow::Result<Vec<T>> {
+    let results = threads.into_iter().map(|thread| match thread.join() {
+        Ok(result) => result,
+        Err(_) => Err(anyhow::anyhow!("a thread of the flood panicked")),
+    });
+    results.collect()
+}
+
+/// Frames received from the link so far.
 fn arrived() -> anyhow::Result<u64> {
     let table = std::fs::read_to_string("/proc/net/dev")?;
     let name = format!("far{LINK}:");
@@ -334,10 +533,13 @@ fn arrived() -> anyhow::Result<u64> {
         .context("a count of frames")
 }
 
-/// What comes from a source, always the same: so whoever hears the reply knows the request. Four kinds of query, one of nonsense.
-fn request(from: Ipv4Addr) -> &'static [u8] {
+/// The datagram of a forged source, always the same: so the receiver of the reply knows the request.
+fn request(from: Ipv4Addr, relay: bool) -> &'static [u8] {
     const UGP: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
-    // What is amplified most.
+    if relay {
+        return JUNK;
+    }
+    // The request with the highest amplification.
     if from == VICTIM || from == VICTIM_ON_LOOPBACK {
         return UGP;
     }
@@ -345,12 +547,12 @@ fn request(from: Ipv4Addr) -> &'static [u8] {
         0 | 1 => b"\xFE\xFD\x09\x01\x02\x03\x04",
         2 => b"\xFE\xFD\x00\x01\x02\x03\x04\x11\x22\x33\x44\0\0\0\0",
         3 => b"ONEQUERY\0",
-        4 => b"nothing that anybody knows",
+        4 => b"nothing that any protocol has",
         _ => UGP,
     }
 }
 
-/// Numbers that repeat late and are made fast.
+/// A fast linear congruential generator with a long period.
 fn next(random: &mut u64) -> u64 {
     *random = random
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -358,9 +560,15 @@ fn next(random: &mut u64) -> u64 {
     *random >> 29
 }
 
-/// From all addresses that a host on the Internet may have.
-fn send_raw(to: SocketAddrV4, port: u16, until: Instant, pace: Pace) -> anyhow::Result<u64> {
-    // Of this kind is who writes the heads of IP too.
+/// Floods from all addresses that a host on the Internet may have. Returns the number of datagrams.
+fn send_raw(
+    to: SocketAddrV4,
+    port: u16,
+    relay: bool,
+    until: Instant,
+    rate: FloodRate,
+) -> anyhow::Result<u64> {
+    // Datagrams of a raw socket of this protocol have their own IP header.
     let raw = socket(
         AddressFamily::Inet,
         SockType::Raw,
@@ -384,18 +592,18 @@ fn send_raw(to: SocketAddrV4, port: u16, until: Instant, pace: Pace) -> anyhow::
             if matches!(from.octets()[0], 0 | 10 | 127 | 224..) {
                 continue;
             }
-            batch.push(peer, 0, |out| {
-                write_datagram(out, SocketAddrV4::new(from, port), to, request(from))
-            });
+            let payload = request(from, relay);
+            let from = SocketAddrV4::new(from, port);
+            batch.push(peer, 0, |out| write_datagram(out, from, to, payload));
         }
         batch.send(&raw)?;
         sent += BATCH as u64;
-        pace.wait(sent, started);
+        rate.wait(sent, started);
     }
     Ok(sent)
 }
 
-/// Heads and payload. The system writes the checksum of the first; that of the second may be none.
+/// Writes headers and payload. The system writes the IP checksum; that of UDP is optional.
 fn write_datagram(
     out: &mut [u8; bare::SLOT],
     from: SocketAddrV4,
@@ -404,7 +612,10 @@ fn write_datagram(
 ) -> usize {
     let length = 28 + payload.len();
     out[..28].fill(0);
-    (out[0], out[8], out[9]) = (0x45, 64, 17);
+    // Version 4 with 20 bytes of header, time to live, UDP.
+    out[0] = 0x45;
+    out[8] = 64;
+    out[9] = 17;
     out[2..4].copy_from_slice(&(length as u16).to_be_bytes());
     out[12..16].copy_from_slice(&from.ip().octets());
     out[16..20].copy_from_slice(&to.ip().octets());
@@ -415,12 +626,13 @@ fn write_datagram(
     length
 }
 
-/// From all of loopback.
+/// Floods from all addresses of loopback. Returns the number of datagrams.
 fn send_loopback(
     to: SocketAddrV4,
     socket: &Socket,
+    relay: bool,
     until: Instant,
-    pace: Pace,
+    rate: FloodRate,
 ) -> anyhow::Result<u64> {
     let (started, mut outbox, mut random, mut sent) = (Instant::now(), Outbox::new(), 1, 0);
     while Instant::now() < until {
@@ -433,35 +645,86 @@ fn send_loopback(
                 Ipv4Addr::new(127, a | 1, b, c)
             };
             outbox.push(to.into(), Some(from.into()), |out| {
-                out.extend_from_slice(request(from));
+                out.extend_from_slice(request(from, relay));
             });
         }
         sent += socket.send(&mut outbox)? as u64;
         outbox.clear();
-        pace.wait(sent, started);
+        rate.wait(sent, started);
     }
     Ok(sent)
 }
 
-/// Asks one query after the other, each with two tries of one datagram a step. How many were answered, of how many.
-fn behave(to: SocketAddrV4, until: Instant) -> anyhow::Result<(u64, u64)> {
+/// Sends one query after the other, each with two tries of one datagram a step.
+fn query(protocol: &str, to: SocketAddrV4, until: Instant) -> anyhow::Result<ClientFigures> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut settings = hailer::ClientConfig::default();
-    settings.limits.retries = 0;
-    let (client, target) = (Client::new(settings), format!("minecraft-query://{to}"));
-    let (mut answered, mut asked) = (0, 0);
+    let mut config = hailer::ClientConfig::default();
+    config.limits.retries = 0;
+    let client = Client::new(config);
+    let target = format!("{protocol}://{to}");
+    let mut figures = ClientFigures::default();
     while Instant::now() < until {
-        asked += 1;
-        let ask = || runtime.block_on(client.query(target.as_str())).is_ok();
-        answered += u64::from(ask() || ask());
-        std::thread::sleep(PAUSE);
+        figures.queries += 1;
+        let answered = || runtime.block_on(client.query(target.as_str())).is_ok();
+        if answered() || answered() {
+            figures.answered += 1;
+        }
+        thread::sleep(QUERY_DELAY);
     }
-    Ok((answered, asked))
+    Ok(figures)
 }
 
-/// A budget, kept by whoever is sent to: how full it was at its fullest.
+/// Joins the game through the relay as clients of games do, with retries, and then pings it until the end.
+fn play(
+    to: SocketAddrV4,
+    index: u32,
+    raw: bool,
+    start: Instant,
+    end: Instant,
+) -> anyhow::Result<PlayerFigures> {
+    thread::sleep(start.saturating_duration_since(Instant::now()));
+    // Each player has a network of its own. On the far side of the link every address is local.
+    let first = if raw { 203 } else { 127 };
+    let socket = UdpSocket::bind((Ipv4Addr::new(first, 100, index as u8, 9), 0))?;
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(PLAYER_TIMEOUT))?;
+    let mut figures = PlayerFigures::default();
+    let mut buffer = [0; 2_048];
+    // The reply that starts with this byte, without it.
+    let mut exchange = |request: &[u8], kind: u8| -> anyhow::Result<Option<[u8; 4]>> {
+        socket.send(request)?;
+        while let Ok(length) = socket.recv(&mut buffer) {
+            if let [first, nonce @ ..] = &buffer[..length]
+                && *first == kind
+                && let Some(nonce) = nonce.first_chunk()
+            {
+                return Ok(Some(*nonce));
+            }
+        }
+        Ok(None)
+    };
+    let deadline = (start + JOIN_DEADLINE).min(end);
+    let mut session = None;
+    while session.is_none() && Instant::now() < deadline {
+        figures.sent += 1;
+        if let Some(nonce) = exchange(b"Hello, may I join?", b'H')? {
+            figures.sent += 1;
+            session = exchange(&[b"J", &nonce[..]].concat(), b'W')?;
+        }
+    }
+    figures.has_joined = session.is_some();
+    figures.took = start.elapsed().as_secs_f64();
+    while figures.has_joined && Instant::now() < end {
+        figures.pings += 1;
+        figures.pongs += u32::from(exchange(b"P", b'P')? == session);
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(figures)
+}
+
+/// A budget as its receiver sees it.
 struct Gauge {
     rate: f64,
     burst: f64,
@@ -471,12 +734,12 @@ struct Gauge {
 }
 
 impl Gauge {
-    /// Of a rate in a second and a burst of so many seconds.
+    /// A budget of `rate` per second with a burst of `seconds`.
     fn new(rate: u32, seconds: f64) -> Self {
         let rate = f64::from(rate);
         Self {
             rate,
-            burst: rate * (seconds + CLOCKS),
+            burst: rate * (seconds + CLOCK_TOLERANCE_S),
             level: 0.0,
             peak: 0.0,
             at: Instant::now(),
@@ -484,20 +747,26 @@ impl Gauge {
     }
 
     fn add(&mut self, amount: f64, now: Instant) {
-        let flown = (now - self.at).as_secs_f64() * self.rate;
-        self.level = (self.level - flown).max(0.0) + amount;
+        let refilled = (now - self.at).as_secs_f64() * self.rate;
+        self.level = (self.level - refilled).max(0.0) + amount;
         self.at = now;
         self.peak = self.peak.max(self.level / self.burst);
     }
 }
 
-/// Counts what comes to forged sources.
-fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
+/// Counts the replies to forged sources.
+fn count_replies(socket: &Socket, relay: bool, stop: &AtomicBool) -> anyhow::Result<Figures> {
     let (mut inbox, mut figures) = (Inbox::with_max_length(4_096), Figures::default());
     let budget = Budget::default();
     let mut all = Gauge::new(budget.unverified_total, 1.0);
     let mut datagrams = Gauge::new(budget.unverified_total_packets, 1.0);
-    let mut victim = Gauge::new(budget.unverified_per_source, 4.0);
+    // Through the relay the victim seems verified, since its source keeps sending.
+    let victim_rate = if relay {
+        budget.verified_per_source
+    } else {
+        budget.unverified_per_source
+    };
+    let mut victim = Gauge::new(victim_rate, 4.0);
     while !stop.load(Ordering::Relaxed) {
         if socket.receive(&mut inbox)? == 0 {
             hailer_udp::wait(&[socket], false, Duration::from_millis(20))?;
@@ -509,21 +778,23 @@ fn hear(socket: &Socket, stop: &AtomicBool) -> anyhow::Result<Figures> {
                 continue;
             };
             let length = received.bytes.len();
-            (figures.replies, figures.bytes) = (figures.replies + 1, figures.bytes + length as u64);
-            if length > request(to).len() * FREE_RATIO {
-                figures.paid += length as u64;
+            figures.replies += 1;
+            figures.bytes += length as u64;
+            let is_victim = matches!(to, VICTIM | VICTIM_ON_LOOPBACK);
+            if is_victim {
+                figures.victim_bytes += length as u64;
+                victim.add(length as f64, now);
+            }
+            let is_exempt = relay && is_victim || is_free(request(to, relay).len(), length);
+            if !is_exempt {
+                figures.charged_bytes += length as u64;
                 all.add(length as f64, now);
                 datagrams.add(1.0, now);
             }
-            if matches!(to, VICTIM | VICTIM_ON_LOOPBACK) {
-                victim.add(length as f64, now);
-            }
         }
     }
-    (
-        figures.peak_bytes,
-        figures.peak_datagrams,
-        figures.peak_victim,
-    ) = (all.peak, datagrams.peak, victim.peak);
+    figures.peak_bytes = all.peak;
+    figures.peak_datagrams = datagrams.peak;
+    figures.peak_victim = victim.peak;
     Ok(figures)
 }

@@ -1,9 +1,11 @@
-//! Measures the sweep against bare loops in the same run, and prints ratios against the bars. See `README.md`.
+//! Measures the sweep, the responder and the monitor, mostly against bare loops in the same run. See `README.md`.
 
 #[cfg(target_os = "linux")]
 mod bare;
 #[cfg(target_os = "linux")]
 mod client;
+#[cfg(target_os = "linux")]
+mod count;
 #[cfg(target_os = "linux")]
 mod flood;
 #[cfg(target_os = "linux")]
@@ -17,7 +19,7 @@ mod monitor;
 #[cfg(target_os = "linux")]
 use hailer_testkit::namespace;
 #[cfg(target_os = "linux")]
-mod order;
+mod report;
 #[cfg(target_os = "linux")]
 mod respond;
 #[cfg(target_os = "linux")]
@@ -32,5 +34,5 @@ fn main() -> anyhow::Result<()> {
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
-    println!("This bench knows Linux only.");
+    println!("This benchmark runs on Linux only.");
 }

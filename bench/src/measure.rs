@@ -3,7 +3,8 @@
 use crate::client::{self, Figures};
 use crate::game::Game;
 use crate::host::{self, Run, Server};
-use crate::{flood, monitor, order, respond, server, work};
+use crate::report::{at_least, at_most, heading, median, range};
+use crate::{count, flood, monitor, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -66,23 +67,35 @@ enum What {
     Respond,
     /// The responder under a flood from forged sources, in two network namespaces.
     Flood {
-        /// For so long; without it ten seconds, times the scale.
+        /// Duration in minutes; by default 10 seconds, times the scale
         #[arg(long)]
         minutes: Option<f64>,
         #[command(flatten)]
-        pace: flood::Pace,
-        /// On loopback, as where there can be no namespaces.
+        rate: flood::FloodRate,
+        /// Use loopback and no namespaces
         #[arg(long)]
         loopback: bool,
     },
+    /// The relay under 20,000 datagrams/s from forged sources, while 40 players join through it.
+    Relay {
+        /// Duration in minutes; by default 20 seconds, times the scale
+        #[arg(long)]
+        minutes: Option<f64>,
+        /// Datagrams per second
+        #[arg(long)]
+        rate: Option<f64>,
+        /// Use loopback and no namespaces
+        #[arg(long)]
+        loopback: bool,
+    },
+    /// Instructions of the hot paths, counted by valgrind, next to those of golden/instructions.txt.
+    Count,
     /// The monitor: a hundred thousand servers of a farm, each once a minute, while pages are read.
     Monitor {
         /// For so long.
         #[arg(long, default_value_t = 5.0)]
         minutes: f64,
     },
-    /// Prints which code of the program a query runs, as a script for linkers (`crates/hailer-cli/order.ld`).
-    Order,
     /// All of them, but for the monitor.
     All,
     #[command(hide = true)]
@@ -92,7 +105,7 @@ enum What {
     #[command(hide = true)]
     Answer(respond::Plan),
     #[command(hide = true)]
-    Forge(flood::Plan),
+    Forge(flood::ForgeConfig),
     #[command(hide = true)]
     Fleet,
     #[command(hide = true)]
@@ -129,19 +142,23 @@ pub(crate) fn main() -> anyhow::Result<()> {
         }
         What::Flood {
             minutes,
-            pace,
+            rate,
             loopback,
-        } => flood::flood(
-            minutes.map_or(10.0 * args.scale, |minutes| minutes * 60.0),
-            *pace,
-            *loopback,
-        ),
+        } => flood::flood(args.seconds(*minutes, 10.0), *rate, *loopback),
+        What::Relay {
+            minutes,
+            rate,
+            loopback,
+        } => {
+            let rate = rate.map_or(flood::FloodRate::RELAY, flood::FloodRate::new);
+            flood::relay(args.seconds(*minutes, 20.0), rate, *loopback)
+        }
+        What::Count => count::run(),
         What::Monitor { minutes } => {
             monitor::monitor(&args.program()?, args.targets(100_000), *minutes)
         }
         What::Fleet => monitor::fleet(),
         What::CliOnce { port } => args.cli_once(*port),
-        What::Order => order::run(&args.program()?),
         What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
@@ -159,12 +176,18 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.million()?;
             args.cli()?;
             respond::respond(args.rounds, args.scale)?;
-            flood::flood(10.0 * args.scale, flood::Pace::default(), false)
+            flood::flood(10.0 * args.scale, flood::FloodRate::default(), false)?;
+            flood::relay(20.0 * args.scale, flood::FloodRate::RELAY, false)
         }
     }
 }
 
 impl Args {
+    /// The duration of a flood in seconds.
+    fn seconds(&self, minutes: Option<f64>, default: f64) -> f64 {
+        minutes.map_or(default * self.scale, |minutes| minutes * 60.0)
+    }
+
     fn targets(&self, count: u32) -> u32 {
         (f64::from(count) * self.scale).max(100.0) as u32
     }
@@ -592,40 +615,4 @@ impl Series {
             println!("  ! the server is what limits here");
         }
     }
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => values[n / 2],
-        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
-    }
-}
-
-pub(crate) fn range(values: impl Iterator<Item = f64>) -> String {
-    let (low, high) = values.fold((f64::MAX, f64::MIN), |(low, high), value| {
-        (low.min(value), high.max(value))
-    });
-    let digits = if high >= 1_000.0 { 0 } else { 3 };
-    format!("({low:.digits$} to {high:.digits$})")
-}
-
-pub(crate) fn heading(what: &str) {
-    println!("\n== {what}");
-}
-
-pub(crate) fn at_least(what: &str, value: f64, bar: f64, more: &str) {
-    verdict(what, value, value >= bar, &format!("at least {bar}"), more);
-}
-
-pub(crate) fn at_most(what: &str, value: f64, bar: f64, more: &str) {
-    verdict(what, value, value <= bar, &format!("at most {bar}"), more);
-}
-
-fn verdict(what: &str, value: f64, passes: bool, bar: &str, more: &str) {
-    println!(
-        "{}  {value:.3} {what} {more}; bar: {bar}",
-        if passes { "PASS" } else { "FAIL" }
-    );
 }

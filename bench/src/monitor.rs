@@ -1,7 +1,7 @@
 //! The monitor: a hundred thousand servers of a farm, each asked once a minute, while people and programs look at the page.
 
 use crate::host;
-use crate::measure::{at_least, at_most, heading};
+use crate::report::{at_least, at_most, heading};
 use anyhow::{Context, bail, ensure};
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};

@@ -3,7 +3,7 @@
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
-use crate::measure::{at_least, at_most, heading, median, range};
+use crate::report::{at_least, at_most, heading, median, range};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use hailer::proto::{
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     /// The same bytes to everybody.
     Raw,
     /// `hailer::respond::ResponderPool`, one worker.
-    ResponderPool,
+    Pool,
 }
 
 /// What to answer.
@@ -48,6 +48,9 @@ pub(crate) struct Plan {
     /// Of the pool: where it listens.
     #[arg(long, default_value_t = Ipv4Addr::LOCALHOST)]
     at: Ipv4Addr,
+    /// Of the pool: the game server that gets what no protocol claims.
+    #[arg(long)]
+    relay: Option<SocketAddr>,
 }
 
 /// A question whose answer is measured.
@@ -96,7 +99,7 @@ pub(crate) const CASES: [Case; 4] = [
 pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
-        Kind::ResponderPool => {
+        Kind::Pool => {
             let mut settings = PoolConfig::default();
             settings.workers = 1;
             settings.budget = if plan.strict {
@@ -111,7 +114,7 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
                 vec![ListenerConfig {
                     address,
                     board,
-                    relay: None,
+                    relay: plan.relay,
                     inherited: None,
                 }],
                 &settings,

@@ -1,5 +1,4 @@
-//! The hot paths, as often as one wishes and with next to nothing around them: for a counter of instructions
-//! (`tests/instructions.rs`) or a profiler.
+//! The hot paths, repeated and with little around them: for a counter of instructions (`count.rs`) or a profiler.
 
 use crate::bare::BATCH;
 use crate::respond::{self, CASES, Case};
@@ -20,7 +19,7 @@ use std::time::Duration;
 /// Walks a path so many times, or says which there are.
 pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
     let Some(path) = path else {
-        paths().for_each(|path| println!("{}", path.name()));
+        names().for_each(|name| println!("{name}"));
         return Ok(());
     };
     let done = match paths()
@@ -34,6 +33,11 @@ pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
     };
     ensure!(done == times, "{done} of {times}");
     Ok(())
+}
+
+/// The names of the paths.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    paths().map(|path| path.name())
 }
 
 enum Path {

@@ -1,26 +1,33 @@
-//! The flood of `just soak` for a moment: the verdicts are those of the bench.
+//! Short floods: the verdicts are those of the benchmark.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
 
-/// Enough to exhaust every budget, and less than what a responder without optimization can hear.
-const PACE: &str = "40000";
+/// Enough to use up every budget, and less than what a responder without optimization can receive.
+const FLOOD_RATE: &str = "40000";
+const RELAY_RATE: &str = "5000";
 
 #[test]
-fn a_flood_from_forged_sources_starves_nobody_and_is_no_reflection() {
+fn honest_clients_get_answers_in_a_flood_that_is_not_amplified() {
+    passes(&["flood", "--minutes", "0.04", "--rate", FLOOD_RATE], 8);
+}
+
+#[test]
+fn players_join_through_a_flooded_relay() {
+    passes(&["relay", "--minutes", "0.2", "--rate", RELAY_RATE], 6);
+}
+
+fn passes(args: &[&str], min_verdicts: usize) {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_hailer-bench"));
-    let output = bench
-        .args(["flood", "--minutes", "0.04", "--pace", PACE])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    print!("{said}");
+    let output = bench.args(args).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    if let Some((_, reason)) = said.split_once("on loopback (") {
+    if let Some((_, reason)) = text.split_once("on loopback (") {
         let reason = reason.lines().next().unwrap_or_default();
         assert!(
             std::env::var_os("HAILER_NEEDS_NAMESPACES").is_none(),
@@ -28,14 +35,14 @@ fn a_flood_from_forged_sources_starves_nobody_and_is_no_reflection() {
         );
         eprintln!("skipped in namespaces, done on loopback ({reason}");
     }
-    // Memory needs longer to be flat.
-    let verdicts = said
+    let verdicts = text
         .lines()
         .filter(|line| line.starts_with("PASS") || line.starts_with("FAIL"));
+    // Memory needs more time to become stable.
     let verdicts: Vec<_> = verdicts.filter(|line| !line.contains("memory")).collect();
-    assert!(verdicts.len() >= 6, "too few verdicts");
+    assert!(verdicts.len() >= min_verdicts, "{text}");
     assert!(
         verdicts.iter().all(|line| line.starts_with("PASS")),
-        "{said}"
+        "{text}"
     );
 }

@@ -94,6 +94,18 @@ const ROW_ENTRIES: usize = 4;
 const IDLE_MS: u64 = BURST_SECONDS * 1_000;
 const MAX_TOP_TALKERS: usize = 20;
 
+/// How far a source is trusted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It sent a single datagram, like most forged sources. Half of the budget for all unverified sources is kept for
+    /// others.
+    New,
+    /// It did not verify its address.
+    Unverified,
+    /// It proved that it receives what is sent to its address.
+    Verified,
+}
+
 /// Enforces a [`Budget`]. One for each thread or socket.
 pub struct RateLimiter {
     budget: Budget,
@@ -243,7 +255,12 @@ impl RateLimiter {
         verified: bool,
         since: Duration,
     ) -> bool {
-        self.charge_reply::<true>(to, request_bytes, reply_bytes, verified, since)
+        let trust = if verified {
+            Trust::Verified
+        } else {
+            Trust::Unverified
+        };
+        self.charge::<true>(to, request_bytes, reply_bytes, trust, since)
     }
 
     /// [`RateLimiter::try_spend`] for one more reply to a request that is recorded already.
@@ -252,18 +269,18 @@ impl RateLimiter {
         to: IpAddr,
         request_bytes: usize,
         reply_bytes: usize,
-        verified: bool,
+        trust: Trust,
         since: Duration,
     ) -> bool {
-        self.charge_reply::<false>(to, request_bytes, reply_bytes, verified, since)
+        self.charge::<false>(to, request_bytes, reply_bytes, trust, since)
     }
 
-    fn charge_reply<const RECORDS_REQUEST: bool>(
+    fn charge<const RECORDS_REQUEST: bool>(
         &mut self,
         to: IpAddr,
         request_bytes: usize,
         reply_bytes: usize,
-        verified: bool,
+        trust: Trust,
         since: Duration,
     ) -> bool {
         let (to, now) = (to.to_canonical(), since.as_millis() as u64);
@@ -278,7 +295,7 @@ impl RateLimiter {
             let source = entry(&mut self.sources, source(to), self.seed);
             // Every bucket is refilled before any is charged, so that a refused reply costs nothing.
             let burst = BURST_SECONDS;
-            if verified {
+            if trust == Trust::Verified {
                 let fits = source
                     .verified_packets
                     .has_room(1, budget.verified_packets, burst, now)
@@ -296,6 +313,13 @@ impl RateLimiter {
             } else {
                 let is_free = is_free(request_bytes, reply_bytes);
                 let total_burst = TOTAL_BURST_SECONDS;
+                let reserved = |total: u32| {
+                    if trust == Trust::New {
+                        total as usize / 2
+                    } else {
+                        0
+                    }
+                };
                 let fits = source
                     .packets
                     .has_room(1, budget.unverified_packets, burst, now)
@@ -316,12 +340,12 @@ impl RateLimiter {
                     )
                     && (is_free
                         || self.total_packets.has_room(
-                            1,
+                            1 + reserved(budget.unverified_total_packets),
                             budget.unverified_total_packets,
                             total_burst,
                             now,
                         ) && self.total.has_room(
-                            reply_bytes,
+                            reply_bytes + reserved(budget.unverified_total),
                             budget.unverified_total,
                             total_burst,
                             now,

@@ -46,6 +46,7 @@ pub use engine::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, Respon
 pub use reason::{REASONS, Reason};
 
 use arc_swap::ArcSwap;
+use budget::Trust;
 use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
 };
@@ -373,7 +374,8 @@ fn judge(
                 out.truncate(start);
                 if responder.short_reply(bytes, out) {
                     let length = out.len() - start;
-                    is_paid = limiter.try_spend_more(from.ip(), bytes.len(), length, false, since);
+                    let trust = Trust::Unverified;
+                    is_paid = limiter.try_spend_more(from.ip(), bytes.len(), length, trust, since);
                 }
             }
             if is_paid {

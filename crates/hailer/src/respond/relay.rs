@@ -10,7 +10,7 @@
 //!
 //! | limit | value |
 //! | --- | --- |
-//! | replies to an unverified session | the budget for unverified sources |
+//! | replies to an unverified session | the budget for unverified sources; half of the total until the source retries |
 //! | replies to a verified session | the budget for verified sources |
 //! | sessions of one relay | [`PoolConfig::relay_sessions`](super::PoolConfig::relay_sessions) |
 //! | sessions of one network (/24 or /56) | 1/16 of that, but at least 64 |
@@ -19,11 +19,12 @@
 //! | length of a datagram | 4,096 bytes |
 //!
 //! When the relay is full, a new source replaces the oldest unverified session. A flood of forged sources would replace
-//! the sessions of players before they can send again. So a source that was refused or replaced and then sends again gets
-//! a session that new sources do not replace: a random forged source never sends again, a player does.
+//! the sessions of players before they can send again, and use up the budget for their replies. But a random forged source
+//! sends once, and a player retries. So a source that retries, even after its session was refused or replaced, gets a
+//! session that new sources do not replace, and half of the budget for all unverified sources is kept for such sessions.
 
 use super::Counts;
-use super::budget::{RateLimiter, network};
+use super::budget::{RateLimiter, Trust, network};
 use super::reason::{RELAY_BUDGET, RELAY_FAILED, RELAY_FULL};
 use hailer_udp::Outbox;
 use mio::net::UdpSocket;
@@ -61,10 +62,10 @@ pub(super) struct Relay {
     networks: HashMap<u128, Vec<usize>>,
     sessions: Vec<Option<Session>>,
     free: Vec<usize>,
-    /// Unverified sessions, oldest first. Entries of closed and verified sessions are skipped.
+    /// Unverified sessions of sources that have not retried, oldest first. Entries of others are skipped.
     fresh: VecDeque<Ticket>,
-    /// The same for sources that were refused or replaced before.
-    returning: VecDeque<Ticket>,
+    /// Unverified sessions of sources that have retried, oldest first. Entries of others are skipped.
+    retrying: VecDeque<Ticket>,
     /// Sources that were refused or replaced. Allocated when the relay is full for the first time.
     turned_away: Option<RecentSet>,
     /// Sources were refused since the last call of [`Relay::expire`].
@@ -94,6 +95,8 @@ struct Session {
     active: Instant,
     /// Bytes received from the source since the last reply.
     unanswered_bytes: usize,
+    /// The source sent again before it got a reply, in this session or before it.
+    has_retried: bool,
     state: State,
 }
 
@@ -125,7 +128,7 @@ impl Relay {
             sessions: Vec::new(),
             free: Vec::new(),
             fresh: VecDeque::new(),
-            returning: VecDeque::new(),
+            retrying: VecDeque::new(),
             turned_away: None,
             is_crowded: false,
             serial: 0,
@@ -180,13 +183,14 @@ impl Relay {
         now: Instant,
         counts: &mut Counts,
     ) {
+        let before = self.serial;
         let slot = match self.slots.get(&source) {
             Some(slot) => *slot,
             None => {
-                let Some(is_returning) = self.make_room(source, now) else {
+                let Some(has_retried) = self.make_room(source, now) else {
                     return counts.drop(RELAY_FULL.name);
                 };
-                match self.open(source, local, is_returning, now) {
+                match self.open(source, local, has_retried, now) {
                     Ok(slot) => slot,
                     Err(_) => return counts.drop(RELAY_FAILED.name),
                 }
@@ -195,9 +199,17 @@ impl Relay {
         let Some(session) = self.sessions.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        if session.state != State::New {
-            session.state = State::Verified;
-            session.active = now;
+        match session.state {
+            State::New if session.serial <= before && !session.has_retried => {
+                session.has_retried = true;
+                let serial = session.serial;
+                self.retrying.push_back(Ticket { slot, serial });
+            }
+            State::New => {}
+            State::Replied | State::Verified => {
+                session.state = State::Verified;
+                session.active = now;
+            }
         }
         session.unanswered_bytes = session.unanswered_bytes.saturating_add(bytes.len());
         match session.socket.send(bytes) {
@@ -207,11 +219,11 @@ impl Relay {
         }
     }
 
-    /// Makes room for a session of a new source. `None`: there is none. Otherwise returns whether the source was refused
-    /// or replaced before.
+    /// Makes room for a session of a new source. `None`: there is none. Otherwise returns whether the source's session was
+    /// refused or replaced before.
     fn make_room(&mut self, source: SocketAddr, now: Instant) -> Option<bool> {
         let hash = self.slots.hasher().hash_one(source);
-        let is_returning = self
+        let has_retried = self
             .turned_away
             .as_ref()
             .is_some_and(|set| set.contains(hash));
@@ -220,19 +232,19 @@ impl Relay {
         let replaced = match in_network {
             Some(slots) if slots.len() >= max_in_network => Some(
                 self.oldest_of(slots)
-                    .filter(|&slot| self.may_replace(slot, is_returning, now)),
+                    .filter(|&slot| self.may_replace(slot, has_retried, now)),
             ),
-            _ if self.slots.len() >= self.capacity => Some(self.oldest(is_returning, now)),
+            _ if self.slots.len() >= self.capacity => Some(self.oldest(has_retried, now)),
             _ => None,
         };
         match replaced {
-            None => Some(is_returning),
+            None => Some(has_retried),
             Some(Some(slot)) => {
                 if let Some(session) = self.close(slot) {
                     let hash = self.slots.hasher().hash_one(session.source);
                     self.turn_away(hash, now);
                 }
-                Some(is_returning)
+                Some(has_retried)
             }
             Some(None) => {
                 self.is_crowded = true;
@@ -257,36 +269,36 @@ impl Relay {
         unverified.min().map(|(_, slot)| slot)
     }
 
-    fn may_replace(&self, slot: usize, is_returning: bool, now: Instant) -> bool {
+    fn may_replace(&self, slot: usize, has_retried: bool, now: Instant) -> bool {
         let session = self.sessions.get(slot).and_then(Option::as_ref);
         let age = session.map(|session| now.saturating_duration_since(session.opened));
-        is_returning || age.is_some_and(|age| age >= MIN_AGE)
+        has_retried || age.is_some_and(|age| age >= MIN_AGE)
     }
 
-    /// The session that a new source may replace. Sessions of returning sources are replaced by returning sources only,
+    /// The session that a new source may replace. Sessions of sources that have retried are replaced only by such sources,
     /// and only if they take up half of the relay or there are no others.
-    fn oldest(&mut self, is_returning: bool, now: Instant) -> Option<usize> {
+    fn oldest(&mut self, has_retried: bool, now: Instant) -> Option<usize> {
         let fresh = self.first_of(false);
-        if !is_returning {
+        if !has_retried {
             return fresh.filter(|&slot| self.may_replace(slot, false, now));
         }
-        let first_returning = self.first_of(true);
-        if self.returning.len() * 2 >= self.capacity {
-            first_returning.or(fresh)
+        let first_retrying = self.first_of(true);
+        if self.retrying.len() * 2 >= self.capacity {
+            first_retrying.or(fresh)
         } else {
-            fresh.or(first_returning)
+            fresh.or(first_retrying)
         }
     }
 
     /// The oldest session of a queue. Removes outdated tickets before it.
-    fn first_of(&mut self, is_returning: bool) -> Option<usize> {
-        let queue = if is_returning {
-            &mut self.returning
+    fn first_of(&mut self, has_retried: bool) -> Option<usize> {
+        let queue = if has_retried {
+            &mut self.retrying
         } else {
             &mut self.fresh
         };
         while let Some(ticket) = queue.front() {
-            if is_current(&self.sessions, ticket) {
+            if is_current(&self.sessions, ticket, has_retried) {
                 return Some(ticket.slot);
             }
             queue.pop_front();
@@ -298,7 +310,7 @@ impl Relay {
         &mut self,
         source: SocketAddr,
         local: Option<IpAddr>,
-        is_returning: bool,
+        has_retried: bool,
         now: Instant,
     ) -> io::Result<usize> {
         let any: IpAddr = if self.server.is_ipv4() {
@@ -321,6 +333,7 @@ impl Relay {
             opened: now,
             active: now,
             unanswered_bytes: 0,
+            has_retried,
             state: State::New,
         });
         if self.free.pop().is_some() {
@@ -333,8 +346,8 @@ impl Relay {
             .entry(network(source.ip().to_canonical()))
             .or_default()
             .push(slot);
-        let queue = if is_returning {
-            &mut self.returning
+        let queue = if has_retried {
+            &mut self.retrying
         } else {
             &mut self.fresh
         };
@@ -385,14 +398,18 @@ impl Relay {
                 // Nothing listens on the game server's port at this moment.
                 Err(_) => continue,
             };
-            let is_verified = session.state == State::Verified;
+            let trust = match session.state {
+                State::Verified => Trust::Verified,
+                _ if session.has_retried => Trust::Unverified,
+                _ => Trust::New,
+            };
             let (to, request_bytes) = (session.source.ip(), session.unanswered_bytes);
-            if !limiter.try_spend_more(to, request_bytes, length, is_verified, since) {
+            if !limiter.try_spend_more(to, request_bytes, length, trust, since) {
                 counts.drop(RELAY_BUDGET.name);
                 continue;
             }
             session.unanswered_bytes = 0;
-            if !is_verified {
+            if trust != Trust::Verified {
                 session.state = State::Replied;
                 session.active = now;
             }
@@ -427,17 +444,22 @@ impl Relay {
                 self.close(slot);
             }
         }
-        for queue in [&mut self.fresh, &mut self.returning] {
-            queue.retain(|ticket| is_current(&self.sessions, ticket));
-        }
+        let sessions = &self.sessions;
+        self.fresh
+            .retain(|ticket| is_current(sessions, ticket, false));
+        self.retrying
+            .retain(|ticket| is_current(sessions, ticket, true));
     }
 }
 
-/// Whether a ticket's session is open and unverified.
-fn is_current(sessions: &[Option<Session>], ticket: &Ticket) -> bool {
+/// Whether a ticket's session is open, unverified, and still belongs to the queue.
+fn is_current(sessions: &[Option<Session>], ticket: &Ticket, has_retried: bool) -> bool {
     let session = sessions.get(ticket.slot).and_then(Option::as_ref);
-    session
-        .is_some_and(|session| session.serial == ticket.serial && session.state != State::Verified)
+    session.is_some_and(|session| {
+        session.serial == ticket.serial
+            && session.state != State::Verified
+            && session.has_retried == has_retried
+    })
 }
 
 impl Drop for Relay {
@@ -606,18 +628,25 @@ mod tests {
     }
 
     #[test]
-    fn many_forged_sources_share_the_budget_for_all() {
+    fn forged_sources_share_half_of_the_budget_and_retries_have_the_other_half() {
         let mut scene = Scene::new(200);
         scene.limiter.change(Budget {
             unverified_total: 64 << 10,
             ..Budget::default()
         });
-        let mut sent = 0;
-        for number in 0..200 {
+        let mut send_and_reply = |number: u32| {
             let seen = scene.forward(source(number), 0).unwrap();
-            sent += usize::from(scene.reply(source(number), seen, 0));
-        }
-        assert_eq!(sent, (64 << 10) / 1_200);
+            scene.reply(source(number), seen, 0)
+        };
+        let forged = (0..100).filter(|number| send_and_reply(*number)).count();
+        assert_eq!(forged, (32 << 10) / 1_200);
+        let refused = 50;
+        assert!(!send_and_reply(200), "the first try of a player");
+        assert!(send_and_reply(200), "the second try of a player");
+        let retries = (refused..100)
+            .filter(|number| send_and_reply(*number))
+            .count();
+        assert_eq!(forged + 1 + retries, (64 << 10) / 1_200);
     }
 
     #[test]
@@ -672,7 +701,7 @@ mod tests {
             assert_eq!(scene.forward(player, now + 10), Some(seen));
         }
         assert!(scene.relay.len() <= 64);
-        assert!(scene.relay.fresh.len() + scene.relay.returning.len() <= 128);
+        assert!(scene.relay.fresh.len() + scene.relay.retrying.len() <= 128);
     }
 
     #[test]
