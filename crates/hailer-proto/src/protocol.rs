@@ -246,8 +246,13 @@ pub enum Fault {
     Malformed(wire::Error),
     /// The bytes parse, but break the protocol's rules; the text says which.
     Misbehaved(&'static str),
-    /// The server refused; the text says what it wants.
-    Refused(&'static str),
+    /// The server refused the request.
+    Refused {
+        /// Why, as a clause about the server: "it requires an auth token".
+        reason: &'static str,
+        /// Names of the refused endpoints, if the protocol has several.
+        endpoints: &'static [&'static str],
+    },
 }
 
 impl fmt::Display for Fault {
@@ -255,7 +260,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Malformed(error) => write!(f, "{error}"),
             Self::Misbehaved(rule) => write!(f, "{rule}"),
-            Self::Refused(wanted) => write!(f, "{wanted}"),
+            Self::Refused { reason, .. } => f.write_str(reason),
         }
     }
 }

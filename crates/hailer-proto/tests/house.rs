@@ -130,7 +130,7 @@ fn vectors_cover_both_ways_and_every_deviation() {
         for (way, word) in [(Direction::Request, "request"), (Direction::Reply, "reply")] {
             if !vectors
                 .iter()
-                .any(|vector| vector.way == way && vector.message.is_some())
+                .any(|vector| vector.direction == way && vector.message.is_some())
             {
                 complaints.push(format!(
                     "{id}: add a vector of a {word} as vectors/{id}/<name>.txt"
@@ -242,7 +242,7 @@ fn no_request_is_claimed_by_two_protocols() {
         .collect();
     for vector in vector::all_vectors()
         .iter()
-        .filter(|vector| vector.way == Direction::Request)
+        .filter(|vector| vector.direction == Direction::Request)
     {
         let claims = |(_, responder): &&(_, Arc<dyn Responder>)| {
             responder.answer(asker(), NOW, &vector.bytes, &mut Vec::new()) != Verdict::Pass
@@ -273,7 +273,7 @@ fn no_responder_answers_a_reply() {
     let mut replies: Vec<(String, Vec<u8>)> = Vec::new();
     for vector in vector::all_vectors()
         .into_iter()
-        .filter(|vector| vector.way == Direction::Reply)
+        .filter(|vector| vector.direction == Direction::Reply)
     {
         // A server whose replies lack the mark of a reply cannot be told from a client. That is no loop of ours: our
         // replies have the mark.
@@ -495,7 +495,14 @@ fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>
 fn a_token_is_good_only_where_and_when_it_was_given() {
     for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token)
     {
-        let responder = responder(protocol, &statuses::plain(3));
+        let bind_port = Options::default().with("bind-port", true);
+        let build = |secret, options: &Options| {
+            let keys = Keys::new([secret; 16]);
+            protocol
+                .responder(&statuses::plain(3), &keys, options)
+                .expect("protocols with tokens have the option bind-port")
+        };
+        let responder = build(7, &bind_port);
         let (mut exchange, mut request, mut last) = (
             protocol.exchange(&Ask::default(), Cookie(5)),
             Vec::new(),
@@ -537,12 +544,7 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
                 "{id}: {from} in epoch {epoch} with a token of another"
             );
         }
-        let others = protocol.responder(
-            &statuses::plain(3),
-            &Keys::new([8; 16]),
-            &Options::default(),
-        );
-        let others = others.expect("no options are good options");
+        let others = build(8, &bind_port);
         assert_ne!(
             ask(&*others, "192.0.2.7:50000", NOW.0),
             verified,

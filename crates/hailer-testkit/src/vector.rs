@@ -5,7 +5,7 @@
 //! ```text
 //! # Where it comes from.
 //! message: full stat reply          as on the spec page; `none`: certainly not this protocol
-//! way: reply                        or request
+//! direction: reply                  or request
 //! deviations: missing-nul           in the order met, or none
 //! error: none                       or the whole text of the error
 //!
@@ -17,7 +17,8 @@
 //! ```text
 //! cookie: 7
 //! ask: full                         or basic, ping
-//! players: no                       may be left out, like `auth-token: …`
+//! players: no                       optional, like `auth-token: …`
+//! same-as: NAME                     optional: the final status is that of this conversation
 //!
 //! > FE FD 09 01 02 03 04            what the exchange must send
 //! < 09 01 02 03 04 "1\x00"          what it hears; lines that begin with a blank go on with the bytes
@@ -39,7 +40,7 @@ pub struct Vector {
     pub protocol: &'static dyn Protocol,
     /// `None`: not this protocol.
     pub message: Option<String>,
-    pub way: Direction,
+    pub direction: Direction,
     pub deviations: Vec<String>,
     pub error: Option<String>,
     pub bytes: Vec<u8>,
@@ -52,6 +53,8 @@ pub struct Conversation {
     pub protocol: &'static dyn Protocol,
     pub ask: Ask,
     pub cookie: Cookie,
+    /// Name of the conversation that ends with the same status, instead of a golden file.
+    pub same_as: Option<String>,
     /// With the number of the line.
     pub lines: Vec<(usize, Line)>,
 }
@@ -171,7 +174,7 @@ impl Conversation {
 fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vector {
     let text = std::fs::read_to_string(file).expect("a readable vector");
     let (headers, body) = split(name, &text);
-    let known = ["message", "way", "deviations", "error"];
+    let known = ["message", "direction", "deviations", "error"];
     for (key, _) in &headers {
         assert!(
             known.contains(key),
@@ -197,10 +200,10 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
         name: name.into(),
         protocol,
         message: some("message"),
-        way: match header("way") {
+        direction: match header("direction") {
             "request" => Direction::Request,
             "reply" => Direction::Reply,
-            other => panic!("vectors/{name}.txt: way `{other}` is neither request nor reply"),
+            other => panic!("vectors/{name}.txt: direction `{other}` is neither request nor reply"),
         },
         deviations: some("deviations")
             .iter()
@@ -217,6 +220,7 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
     let (headers, body) = split(name, &text);
     let mut ask = Ask::default();
     let mut cookie = None;
+    let mut same_as = None;
     for (key, value) in headers {
         match (key, value) {
             ("cookie", number) => cookie = number.parse().ok().map(Cookie),
@@ -225,6 +229,9 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
             ("ask", "ping") => ask.depth = Depth::Ping,
             ("players", "yes") => ask.players = true,
             ("players", "no") => ask.players = false,
+            ("same-as", other) => {
+                same_as = Some(format!("{}/{other}", protocol.info().id));
+            }
             ("auth-token", token) => ask.auth_token = Some(token.into()),
             _ => panic!("conversation {name}: cannot read the header `{key}: {value}`"),
         }
@@ -268,6 +275,7 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
         protocol,
         ask,
         cookie,
+        same_as,
         lines,
     }
 }

@@ -221,7 +221,10 @@ impl ExchangeDriver {
     pub fn closed(&mut self, now: Duration) -> Action {
         self.fault.get_or_insert_with(|| {
             Box::new((
-                Fault::Refused("it closed the connection without a word"),
+                Fault::Refused {
+                    reason: "it closed the connection without a reply",
+                    endpoints: &[],
+                },
                 Vec::new(),
             ))
         });
@@ -574,7 +577,7 @@ mod tests {
         );
         assert_eq!(
             fault(end([Step::Send, bad()], close)).0,
-            "it closed the connection without a word"
+            "it closed the connection without a reply"
         );
         let wait = |drive: &mut ExchangeDriver| {
             (0..9)

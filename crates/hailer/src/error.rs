@@ -63,8 +63,10 @@ pub enum Error {
     Refused {
         /// Who was asked.
         transcript: Box<Transcript>,
-        /// What it wants.
+        /// Why, as a clause about the server.
         reason: &'static str,
+        /// Names of the refused endpoints, if the protocol has several.
+        endpoints: &'static [&'static str],
     },
     /// The answer is no sound message of the protocol.
     #[error("{}: malformed {} answer: {fault}", transcript.address, transcript.protocol.title)]
@@ -150,9 +152,13 @@ impl Error {
             ExchangeError::Silence { after } => Self::Silence { transcript, after },
             ExchangeError::Flood { bytes } => Self::Flood { transcript, bytes },
             ExchangeError::Fault {
-                fault: Fault::Refused(reason),
+                fault: Fault::Refused { reason, endpoints },
                 ..
-            } => Self::Refused { transcript, reason },
+            } => Self::Refused {
+                transcript,
+                reason,
+                endpoints,
+            },
             ExchangeError::Fault { fault, datagram } => Self::Malformed {
                 transcript,
                 fault,

@@ -614,7 +614,12 @@ async fn a_refusal_is_told_and_a_token_opens() {
     let target = url("onequery", &server);
     for token in [None, Some("wrong")] {
         match with(token).query(target.as_str()).await {
-            Err(Error::Refused { transcript, reason }) => {
+            Err(Error::Refused {
+                transcript,
+                reason,
+                endpoints,
+            }) => {
+                assert_eq!(endpoints, ["basic", "players"]);
                 assert_eq!(transcript.address, server.address);
                 assert!(reason.contains("auth token"), "{reason}");
             }
@@ -994,7 +999,7 @@ async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
                 assert!(
                     error
                         .to_string()
-                        .ends_with("closed the connection without a word"),
+                        .ends_with("closed the connection without a reply"),
                     "{error}"
                 );
             }

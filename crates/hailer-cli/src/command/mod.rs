@@ -25,6 +25,7 @@ mod watch;
 pub(crate) use self::monitor::history_table;
 use crate::args::{Arguments, Asking, Auth, Command, Later, ServeAction};
 use crate::exit::{Exit, usage};
+use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::{ClientConfig, Target};
 use std::future::Future;
 use std::time::Duration;
@@ -52,9 +53,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     }
 }
 
-/// More would not fit into a request.
-const MAX_AUTH_TOKEN: usize = 1_347;
-
 impl Auth {
     /// The auth token, if there is one. Reads its file.
     fn token(&self) -> anyhow::Result<Option<String>> {
@@ -81,7 +79,9 @@ impl Auth {
             .map(String::len)
             .filter(|length| *length > MAX_AUTH_TOKEN)
         {
-            usage!("the auth token has {length} bytes; a datagram has room for {MAX_AUTH_TOKEN}");
+            usage!(
+                "the auth token has {length} bytes; at most {MAX_AUTH_TOKEN} fit into a request"
+            );
         }
         Ok(token)
     }

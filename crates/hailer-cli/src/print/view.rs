@@ -184,11 +184,14 @@ fn bar(status: &Status) -> String {
 fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let players = &status.players;
     match players.roster {
-        Roster::Refused => writeln!(
-            out,
-            "  \x1b[2m{:<NAME$}\x1b[0m needs an auth token (--auth-token-file)",
-            ""
-        )?,
+        Roster::Refused => {
+            let reason = if status.extra("auth-token").is_some() {
+                "the server rejected the auth token"
+            } else {
+                "requires an auth token (--auth-token-file)"
+            };
+            writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m {reason}", "")?;
+        }
         Roster::Partial if !players.list.is_empty() => {
             writeln!(
                 out,

@@ -380,7 +380,7 @@ fn auth_tokens_come_by_flag_environment_or_file() {
     let target = serve.url("onequery");
     let refused = run(["query", &target]).ends_with(1).out;
     assert!(
-        refused.contains("refused by the server: the server wants an auth token"),
+        refused.contains("refused by the server: it requires an auth token"),
         "{refused}"
     );
     assert!(!refused.contains("Private") && !refused.contains("Alice"));
@@ -427,7 +427,7 @@ fn auth_tokens_come_by_flag_environment_or_file() {
         finish(unset, None)
             .ends_with(1)
             .out
-            .contains("wants an auth token"),
+            .contains("requires an auth token"),
         "an empty variable is none"
     );
 
@@ -437,12 +437,12 @@ fn auth_tokens_come_by_flag_environment_or_file() {
         .fails_as_usage("first line is empty");
     let long = Temporary::file("token", "x".repeat(1_348));
     run(["query", &target, "--auth-token-file", long.text()])
-        .fails_as_usage("1348 bytes; a datagram has room for 1347");
+        .fails_as_usage("1348 bytes; at most 1347 fit into a request");
     let mut long = command(["query", &target]);
     long.env("HAILER_AUTH_TOKEN", "x".repeat(1_348));
     let long = finish(long, None);
     assert!(!long.err.contains("xx"));
-    long.fails_as_usage("room for 1347");
+    long.fails_as_usage("at most 1347 fit");
     let longest = Temporary::file("token", "x".repeat(1_347));
     run(["query", &target, "--auth-token-file", longest.text()]).ends_with(1);
     let mut help = command(["query", "--help"]);

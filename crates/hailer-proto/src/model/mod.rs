@@ -45,6 +45,9 @@ pub struct Status {
     /// What only this protocol says, in the order of the answer.
     #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
     pub extra: Vec<Extra>,
+    /// Names of the endpoints that the server refused. Not serialized here: an answer lists them beside its status.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub refused: &'static [&'static str],
     /// Accepted deviations from the protocol, by name, in the order met.
     pub deviations: Vec<&'static Deviation>,
 }

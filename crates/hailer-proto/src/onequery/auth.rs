@@ -32,6 +32,16 @@ impl Endpoints {
         }
     }
 
+    /// The endpoints by name.
+    pub fn names(self) -> &'static [&'static str] {
+        match (self.basic, self.players) {
+            (false, false) => &[],
+            (true, false) => &["basic"],
+            (false, true) => &["players"],
+            (true, true) => &["basic", "players"],
+        }
+    }
+
     /// Reads a list of names, or says what is wrong with it.
     pub(super) fn read(value: &Value) -> Result<Self, Cow<'static, str>> {
         let Value::List(names) = value else {
@@ -69,17 +79,15 @@ impl AuthTokens {
         };
         let mut tokens = Self::default();
         for (index, (token, endpoints)) in entries.iter().enumerate() {
-            let entry = |problem| format!("entry {}: {problem}", index + 1);
+            let entry = |problem: Cow<'static, str>| format!("entry {}: {problem}", index + 1);
             let endpoints = Endpoints::read(endpoints).map_err(entry)?;
-            tokens
-                .add(token, endpoints)
-                .map_err(|problem| entry(problem.into()))?;
+            tokens.add(token, endpoints).map_err(entry)?;
         }
         Ok(tokens)
     }
 
     /// Adds a token, or `sha256:` and the digest of one in hexadecimal. On error the text says what is wrong with it.
-    pub fn add(&mut self, token: &str, endpoints: Endpoints) -> Result<(), &'static str> {
+    pub fn add(&mut self, token: &str, endpoints: Endpoints) -> Result<(), Cow<'static, str>> {
         self.0.push((digest(token)?, endpoints));
         Ok(())
     }
@@ -95,15 +103,17 @@ impl AuthTokens {
     }
 }
 
-fn digest(token: &str) -> Result<[u8; 32], &'static str> {
-    match token.strip_prefix("sha256:") {
-        Some(hex) => from_hex(hex).ok_or("\"sha256:\" must be followed by 64 hexadecimal digits"),
-        None if token.is_empty() => Err("an empty token cannot be sent"),
-        None if token.len() > MAX_AUTH_TOKEN => {
-            Err("the token is longer than 1347 bytes, all that a request has room for")
-        }
-        None => Ok(Sha256::digest(token.as_bytes()).into()),
+fn digest(token: &str) -> Result<[u8; 32], Cow<'static, str>> {
+    if let Some(hex) = token.strip_prefix("sha256:") {
+        return from_hex(hex).ok_or("\"sha256:\" must be followed by 64 hexadecimal digits".into());
     }
+    if token.is_empty() {
+        return Err("an empty token cannot be sent".into());
+    }
+    if token.len() > MAX_AUTH_TOKEN {
+        return Err(format!("the token must have at most {MAX_AUTH_TOKEN} bytes").into());
+    }
+    Ok(Sha256::digest(token.as_bytes()).into())
 }
 
 fn from_hex(hex: &str) -> Option<[u8; 32]> {
@@ -196,7 +206,7 @@ mod tests {
             (
                 &"hush".repeat(20_000),
                 &["basic"],
-                "entry 1: the token is longer than 1347 bytes, all that a request has room for",
+                "entry 1: the token must have at most 1347 bytes",
             ),
         ];
         for (token, names, problem) in cases {

@@ -1,6 +1,6 @@
 //! The client: challenge, basic, then players page by page (spec/onequery.md#10).
 
-use super::auth::AuthToken;
+use super::auth::{AuthToken, Endpoints};
 use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
 use super::message::{self, Endpoint, Flags, Page, Query, Reply, Request, ServerInfo, Token};
 use crate::model::{Address, Extra, Player, Roster, Status, Text};
@@ -20,6 +20,9 @@ const MAX_PAGES: usize = 4_096;
 /// and for their bytes, since names may be long.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 
+/// The fault of a reply without the part that the query asked for.
+const INCOMPLETE: Fault = Fault::Misbehaved("the reply lacks what was asked for");
+
 /// Asks one Hytale server.
 #[derive(Debug)]
 pub struct OneQueryExchange {
@@ -30,6 +33,8 @@ pub struct OneQueryExchange {
     stage: Stage,
     state: State,
     pages: PlayerPages,
+    /// Endpoints that the server refused.
+    refused: Endpoints,
     /// What is known so far.
     status: Status,
 }
@@ -49,12 +54,14 @@ enum State {
     Query { token: Token, resends: u8 },
 }
 
-/// The players of the pages so far.
+/// The players of all pages received.
 #[derive(Debug, Default)]
 struct PlayerPages {
     list: Vec<Player>,
     uuids: BTreeSet<[u8; 16]>,
-    pages: usize,
+    /// Pages received.
+    count: usize,
+    /// Bytes of these pages.
     bytes: usize,
 }
 
@@ -72,6 +79,7 @@ impl OneQueryExchange {
             stage: Stage::Basic,
             state: State::Challenge,
             pages: PlayerPages::default(),
+            refused: Endpoints::default(),
             status: Status::default(),
         }
     }
@@ -119,6 +127,10 @@ impl OneQueryExchange {
     fn resend(&mut self, out: &mut Vec<u8>) -> Step {
         match &mut self.state {
             State::Query { resends, .. } if *resends < QUERY_RESENDS => *resends += 1,
+            // The token is accepted: basic was refused with it. A new one would not help.
+            State::Query { .. } if self.refused.basic && self.status.name.is_none() => {
+                return self.finish();
+            }
             state => *state = State::Challenge,
         }
         self.send(out)
@@ -140,48 +152,45 @@ impl OneQueryExchange {
 
     fn receive_reply(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let mut notes = Notes::default();
-        let answer = match message::parse_reply(bytes, &mut notes) {
-            Ok(answer) => answer,
+        let reply = match message::parse_reply(bytes, &mut notes) {
+            Ok(reply) => reply,
             Err(error) => return Step::Bad(error.into()),
         };
-        let refused = answer.flags.has(Flags::REFUSED);
-        match (self.stage, &answer) {
-            (
-                Stage::Basic,
-                Reply {
-                    info: Some(info), ..
-                },
-            ) => {
+        match self.stage {
+            Stage::Basic => self.receive_info(&reply, &notes, out),
+            Stage::Players { .. } if reply.flags.has(Flags::REFUSED) => {
                 self.keep(notes.met());
-                describe(info, answer.flags, &mut self.status);
-                match self.depth == Depth::Full && self.players {
-                    true => self.ask(Stage::Players { offset: 0 }, out),
-                    false => self.done(),
-                }
-            }
-            (Stage::Basic, _) if refused => Step::Fail(Fault::Refused(match self.auth_token {
-                None => "the server wants an auth token",
-                Some(_) => "the server refuses the auth token",
-            })),
-            (Stage::Players { .. }, _) if refused => {
-                self.keep(notes.met());
+                self.refused.players = true;
                 self.status.players.roster = Roster::Refused;
-                if self.pages.pages > 0 {
-                    self.list();
+                self.finish()
+            }
+            Stage::Players { offset } => match &reply.page {
+                Some(page) => {
+                    self.keep(notes.met());
+                    self.pages.bytes += bytes.len();
+                    self.receive_page(offset, page, reply.flags, out)
                 }
-                self.done()
-            }
-            (
-                Stage::Players { offset },
-                Reply {
-                    page: Some(page), ..
-                },
-            ) => {
+                None => Step::Bad(INCOMPLETE),
+            },
+        }
+    }
+
+    /// A refused basic query does not end the exchange if players are wanted: they may be public.
+    fn receive_info(&mut self, reply: &Reply<'_>, notes: &Notes, out: &mut Vec<u8>) -> Step {
+        let is_refused = reply.flags.has(Flags::REFUSED);
+        match &reply.info {
+            Some(info) if !is_refused || !info.is_minimal() => {
                 self.keep(notes.met());
-                self.pages.bytes += bytes.len();
-                self.receive_page(offset, page, answer.flags, out)
+                describe(info, reply.flags, &mut self.status);
             }
-            _ => Step::Bad(Fault::Misbehaved("the reply lacks what was asked for")),
+            _ if is_refused => {}
+            _ => return Step::Bad(INCOMPLETE),
+        }
+        self.refused.basic = is_refused;
+        if self.depth == Depth::Full && self.players {
+            self.ask(Stage::Players { offset: 0 }, out)
+        } else {
+            self.finish()
         }
     }
 
@@ -221,16 +230,34 @@ impl OneQueryExchange {
         }
     }
 
-    /// Server info without its players, or with the first of them, is worth more than nothing.
+    /// The result when no more replies are awaited: server info without its players, or with the first of them, is
+    /// better than an error.
     fn partial_result(&mut self) -> Step {
         let Stage::Players { .. } = self.stage else {
             return Step::Wait;
         };
         self.status.extra.push(Extra::new("unanswered", "players"));
-        if self.pages.pages > 0 {
+        self.finish()
+    }
+
+    /// Ends with what was disclosed, or with the refusal if nothing was.
+    fn finish(&mut self) -> Step {
+        if self.pages.count > 0 {
             self.list();
+        } else if !self.has_info() {
+            return Step::Fail(Fault::Refused {
+                reason: match self.auth_token {
+                    None => "it requires an auth token",
+                    Some(_) => "it rejected the auth token",
+                },
+                endpoints: self.refused.names(),
+            });
         }
         self.done()
+    }
+
+    fn has_info(&self) -> bool {
+        self.status.name.is_some()
     }
 
     fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
@@ -248,6 +275,10 @@ impl OneQueryExchange {
     }
 
     fn done(&mut self) -> Step {
+        self.status.refused = self.refused.names();
+        if self.auth_token.is_some() && self.refused != Endpoints::default() {
+            self.status.extra.push(Extra::new("auth-token", "rejected"));
+        }
         Step::Done(Box::new(core::mem::take(&mut self.status)))
     }
 }
@@ -262,9 +293,10 @@ impl Exchange for OneQueryExchange {
                     .as_ref()
                     .is_some_and(|token| token.0.len() > message::MAX_AUTH_TOKEN) =>
             {
-                Step::Fail(Fault::Refused(
-                    "the auth token is longer than 1347 bytes, all that a request has room for",
-                ))
+                Step::Fail(Fault::Refused {
+                    reason: "the auth token does not fit into a request",
+                    endpoints: &[],
+                })
             }
             Input::Start => self.send(out),
             Input::Timeout => self.resend(out),
@@ -298,12 +330,12 @@ impl PlayerPages {
                 });
             }
         }
-        self.pages += 1;
+        self.count += 1;
         self.list.len() - before < page.players.len()
     }
 
     fn is_full(&self) -> bool {
-        self.list.len() >= MAX_PLAYERS || self.pages >= MAX_PAGES || self.bytes >= MAX_PAGE_BYTES
+        self.list.len() >= MAX_PLAYERS || self.count >= MAX_PAGES || self.bytes >= MAX_PAGE_BYTES
     }
 }
 
@@ -501,7 +533,7 @@ mod tests {
             );
             let flags = Flags(0x8000 | Flags::NETWORK.0 | Flags::ADDRESS.0);
             let (status, deviations) = done(hear(&mut exchange, &basic(&query, flags, -1)).0);
-            assert!(deviations.is_empty(), "unknown flags survive");
+            assert_eq!(deviations, ["implausible-count"], "unknown flags survive");
             assert_eq!(status.title().as_deref(), Some("Name"));
             assert_eq!(
                 (status.players.online, status.players.max),
@@ -694,7 +726,9 @@ mod tests {
         };
         let step =
             OneQueryExchange::new(&too_long, Cookie(1)).handle(Input::Start, &mut Vec::new());
-        assert!(matches!(step, Step::Fail(Fault::Refused(reason)) if reason.contains("1347")));
+        assert!(
+            matches!(step, Step::Fail(Fault::Refused { reason, .. }) if reason.contains("fit"))
+        );
         assert_eq!(message::MAX_AUTH_TOKEN, 1347);
         let (_, query) = basic_asked(&Ask {
             auth_token: Some("x".repeat(message::MAX_AUTH_TOKEN).into()),
@@ -703,33 +737,100 @@ mod tests {
         assert_eq!(query.len(), message::MAX_REPLY);
     }
 
+    /// Refuses both endpoints with the payload; the last step.
+    fn refused_with(ask: &Ask, payload: &[u8]) -> Step {
+        let (mut exchange, query) = basic_asked(ask);
+        let (step, query) = hear(&mut exchange, &reply(&query, Flags::REFUSED, payload));
+        assert_eq!(step, Step::Send, "the player list may be public");
+        hear(&mut exchange, &reply(&query, Flags::REFUSED, payload)).0
+    }
+
     /// spec/onequery.md#6.2
     #[test]
-    fn refusals_empty_and_disclosing() {
-        let refused = |ask: &Ask| {
-            let (mut exchange, query) = basic_asked(ask);
-            hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0
-        };
-        assert_eq!(
-            refused(&Ask::default()),
-            Step::Fail(Fault::Refused("the server wants an auth token"))
-        );
+    fn minimal_refusals_are_refusals() {
         let with_token = Ask {
             auth_token: Some("wrong".into()),
             ..Ask::default()
         };
-        assert_eq!(
-            refused(&with_token),
-            Step::Fail(Fault::Refused("the server refuses the auth token"))
-        );
+        let mut minimal = Vec::new();
+        let name = ServerInfo {
+            name: b"Private",
+            ..ServerInfo::default()
+        };
+        message::write_info(&name, &mut minimal);
+        for payload in [&b""[..], &minimal] {
+            for (ask, reason) in [
+                (&Ask::default(), "it requires an auth token"),
+                (&with_token, "it rejected the auth token"),
+            ] {
+                let endpoints = &["basic", "players"];
+                let refused = Fault::Refused { reason, endpoints };
+                assert_eq!(refused_with(ask, payload), Step::Fail(refused));
+            }
+            let basic = Ask {
+                depth: Depth::Basic,
+                ..Ask::default()
+            };
+            let (mut exchange, query) = basic_asked(&basic);
+            let (step, _) = hear(&mut exchange, &reply(&query, Flags::REFUSED, payload));
+            let refused = Fault::Refused {
+                reason: "it requires an auth token",
+                endpoints: &["basic"],
+            };
+            assert_eq!(step, Step::Fail(refused));
+        }
+    }
 
+    #[test]
+    fn a_refused_basic_query_leaves_a_public_player_list() {
+        let refuse_basic = || {
+            let (mut exchange, query) = basic_asked(&Ask::default());
+            let (_, query) = hear(&mut exchange, &reply(&query, Flags::REFUSED, b""));
+            (exchange, query)
+        };
+        let (mut exchange, query) = refuse_basic();
+        let page = page(&query, Flags::default(), 1, 0, &[("a", 1)]);
+        let (status, _) = done(hear(&mut exchange, &page).0);
+        assert_eq!((names(&status).len(), status.refused), (1, &["basic"][..]));
+
+        let (mut exchange, _) = refuse_basic();
+        for _ in 0..QUERY_RESENDS {
+            wait(&mut exchange);
+        }
+        let step = exchange.handle(Input::Timeout, &mut Vec::new());
+        assert!(
+            matches!(
+                step,
+                Step::Fail(Fault::Refused {
+                    endpoints: ["basic"],
+                    ..
+                })
+            ),
+            "{step:?}"
+        );
+    }
+
+    /// spec/onequery.md#6.2
+    #[test]
+    fn refusals_that_disclose() {
         let (mut exchange, query) = players_asked();
         let (status, deviations) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
         assert_eq!(
             (status.players.online, status.players.roster),
             (Some(3), Roster::Refused)
         );
+        assert_eq!(status.refused, ["players"]);
+        assert_eq!(status.extra("auth-token"), None);
         assert!(deviations.is_empty());
+
+        let with_token = Ask {
+            auth_token: Some("wrong".into()),
+            ..Ask::default()
+        };
+        let (mut exchange, query) = basic_asked(&with_token);
+        let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 3));
+        let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        assert_eq!(status.extra("auth-token"), Some(&"rejected".into()));
 
         // As the reference does it: everything is told, for either endpoint.
         let (mut exchange, query) = basic_asked(&Ask::default());
@@ -741,6 +842,7 @@ mod tests {
             (Roster::Refused, Some("Name"))
         );
         assert_eq!(deviations, ["refused-but-disclosed"]);
+        assert_eq!(status.refused, ["basic", "players"]);
 
         let (mut exchange, query) = players_asked();
         let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));

@@ -13,7 +13,8 @@ deviations! {
     RESERVED_NOT_ZERO "reserved-not-zero" "the reserved bytes of a challenge reply are in use";
     OVER_1400 "over-1400" "a reply is longer than the 1400 bytes that the protocol promises";
     INVALID_UTF8 "invalid-utf8" "a text is not UTF-8; it is read as ISO-8859-1";
-    REFUSED_BUT_DISCLOSED "refused-but-disclosed" "a refusal carries what it refuses to tell, or other server info";
+    REFUSED_BUT_DISCLOSED "refused-but-disclosed" "a refusal carries full server info or a page of players";
+    IMPLAUSIBLE_COUNT "implausible-count" "a count of players is negative or above one million; it is kept as sent";
     MORE_PAST_TOTAL "more-past-total" "a page says that more players follow, although it reaches their total";
     OFFSET_NOT_ASKED "offset-not-asked" "a page starts at another offset than the one asked for";
     REPEATED_PLAYER "repeated-player" "a player is listed twice, since the list shifted between two pages";

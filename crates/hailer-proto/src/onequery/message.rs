@@ -25,6 +25,8 @@ pub const CHALLENGE_REPLY: usize = 48;
 pub const QUERY: usize = 51;
 /// Longest auth token: a request stays as short as a reply has to, and fits the buffers of servers.
 pub const MAX_AUTH_TOKEN: usize = MAX_REPLY - QUERY - 2;
+/// Counts of players above this are implausible.
+pub const MAX_PLAUSIBLE_PLAYERS: i32 = 1_000_000;
 /// Longest reply that the protocol allows.
 pub const MAX_REPLY: usize = 1_400;
 /// Magic, version, flags, request id, payload length.
@@ -302,6 +304,14 @@ pub struct ServerInfo<'a> {
     pub address: Option<(&'a [u8], u16)>,
 }
 
+impl ServerInfo<'_> {
+    /// Whether both counts are 0, as in the server info that the protocol allows in a refusal. A real server has room
+    /// for at least one player.
+    pub fn is_minimal(&self) -> bool {
+        self.online == 0 && self.max == 0
+    }
+}
+
 /// A part of the list of players.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page<'a> {
@@ -335,7 +345,9 @@ pub fn parse_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, 
     if bytes.len() > MAX_REPLY {
         r.notes().deviation(&OVER_1400, MAX_REPLY);
     }
-    if flags.has(Flags::REFUSED) && length > 0 {
+    let discloses =
+        answer.page.is_some() || answer.info.as_ref().is_some_and(|info| !info.is_minimal());
+    if flags.has(Flags::REFUSED) && discloses {
         r.notes().deviation(&REFUSED_BUT_DISCLOSED, REPLY_HEADER);
     }
     Ok(answer)
@@ -368,8 +380,8 @@ fn read_info<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<ServerInfo<'a>,
     let mut info = ServerInfo {
         name: string(r, "name")?,
         motd: string(r, "motd")?,
-        online: r.i32_le("players")?,
-        max: r.i32_le("max players")?,
+        online: count(r, "players")?,
+        max: count(r, "max players")?,
         version: string(r, "game version")?,
         protocol_version: r.i32_le("protocol version")?,
         protocol_hash: string(r, "protocol hash")?,
@@ -481,6 +493,16 @@ fn flags(r: &mut Reader<'_, '_>, names: &[(u16, &str)]) -> Result<u16, Error> {
         set.fold(format!("{flags:#06x}"), |text, (_, name)| text + " " + name)
     });
     Ok(flags)
+}
+
+/// A count of players, kept as sent.
+fn count(r: &mut Reader<'_, '_>, field: &'static str) -> Result<i32, Error> {
+    let at = r.at();
+    let count = r.i32_le(field)?;
+    if !(0..=MAX_PLAUSIBLE_PLAYERS).contains(&count) {
+        r.notes().deviation(&IMPLAUSIBLE_COUNT, at);
+    }
+    Ok(count)
 }
 
 /// A signed number that must not be negative.

@@ -63,7 +63,11 @@ static INFO: Info = Info {
         },
         Doc {
             key: "unanswered",
-            help: "What was asked for without an answer to the end: `players`",
+            help: "Requests without a complete reply: `players`",
+        },
+        Doc {
+            key: "auth-token",
+            help: "`rejected` if the server refused an endpoint although an auth token was sent",
         },
     ],
     player_fields: &[],

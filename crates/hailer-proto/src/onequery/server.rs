@@ -2,8 +2,8 @@
 
 use super::auth::{AuthTokens, Endpoints};
 use super::message::{
-    self, ENTRY, Endpoint, Flags, MAX_REPLY, PAGE_HEADER, Query, REPLY_HEADER, Request, ServerInfo,
-    TLV_HEADER, Token,
+    self, ENTRY, Endpoint, Flags, MAX_PLAUSIBLE_PLAYERS, MAX_REPLY, PAGE_HEADER, Query,
+    REPLY_HEADER, Request, ServerInfo, TLV_HEADER, Token,
 };
 use super::v1;
 use crate::model::{Player, Status, Text, Value};
@@ -54,6 +54,11 @@ pub(super) static OPTIONS: &[Doc] = &[
         help: "Whether to tell the status' address, default false; needs a host there",
     },
     Doc {
+        key: "bind-port",
+        help: "Whether a challenge token is valid only for the port that requested it, default false: some clients open \
+               a socket for each query",
+    },
+    Doc {
         key: "v1",
         help: "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
                for 9 from any address, verified or not",
@@ -72,6 +77,8 @@ pub struct OneQueryConfig {
     pub network: Option<bool>,
     /// Tell the status' address, if it has a host.
     pub announce_address: bool,
+    /// Whether a challenge token is valid only for the port that requested it, not just for the address.
+    pub bind_port: bool,
     /// Reply version 1 too, if basic is public.
     pub v1: bool,
 }
@@ -84,6 +91,7 @@ impl Default for OneQueryConfig {
             tokens,
             network: None,
             announce_address: false,
+            bind_port: false,
             v1: false,
         }
     }
@@ -103,6 +111,7 @@ impl OneQueryConfig {
                 .map(|_| options.bool("network", false))
                 .transpose()?,
             announce_address: options.bool("announce-address", false)?,
+            bind_port: options.bool("bind-port", false)?,
             v1: options.bool("v1", false)?,
             ..Self::default()
         };
@@ -126,6 +135,7 @@ impl OneQueryConfig {
 #[derive(Debug)]
 pub struct OneQueryResponder {
     keys: Keys,
+    bind_port: bool,
     public: Endpoints,
     tokens: AuthTokens,
     network: bool,
@@ -144,6 +154,7 @@ impl OneQueryResponder {
             ref tokens,
             network,
             announce_address,
+            bind_port,
             v1,
         } = *config;
         let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
@@ -154,6 +165,7 @@ impl OneQueryResponder {
             .with(Flags::ADDRESS, info.address.is_some());
         Self {
             keys: keys.clone(),
+            bind_port,
             public,
             tokens: tokens.clone(),
             network,
@@ -174,11 +186,20 @@ impl OneQueryResponder {
         token
     }
 
+    /// The client's address as challenge tokens contain it.
+    fn token_owner(&self, from: SocketAddr) -> SocketAddr {
+        if self.bind_port {
+            from
+        } else {
+            SocketAddr::new(from.ip(), 0)
+        }
+    }
+
     fn accepts(&self, Token(token): Token, from: SocketAddr, epoch: Epoch) -> bool {
         let [a, b, c, d, ..] = token;
         let minted = Epoch(u32::from_be_bytes([a, b, c, d]));
         let age = epoch.0.wrapping_sub(minted.0);
-        let mut tags = self.keys.accepted(PURPOSE, from, minted);
+        let mut tags = self.keys.accepted(PURPOSE, self.token_owner(from), minted);
         age < GENERATIONS && tags.any(|tag| Self::token(minted, tag).ct_eq(&token).into())
     }
 
@@ -231,7 +252,10 @@ impl Responder for OneQueryResponder {
         match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Challenge) => {
-                let token = Self::token(epoch, self.keys.mint(PURPOSE, from, epoch));
+                let token = Self::token(
+                    epoch,
+                    self.keys.mint(PURPOSE, self.token_owner(from), epoch),
+                );
                 message::write_challenge(Token(token), out);
                 Verdict::Reply { verified: false }
             }
@@ -329,6 +353,7 @@ impl Entries {
 fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_> {
     let short = |text| cut(text, limit).as_bytes();
     let number = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    let count = |count: i64| count.clamp(0, MAX_PLAUSIBLE_PLAYERS.into()) as i32;
     let players = &status.players;
     let host = status
         .address
@@ -341,8 +366,8 @@ fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_>
             .as_ref()
             .map_or("", |motd| motd.raw())
             .as_bytes(),
-        online: number(players.count()),
-        max: number(players.max.unwrap_or(0)),
+        online: count(players.count()),
+        max: count(players.max.unwrap_or(0)),
         version: short(status.version.as_deref().unwrap_or("unknown")),
         protocol_version: match status.extra("protocol-version") {
             Some(Value::Int(version)) => number(*version),
@@ -661,7 +686,7 @@ mod tests {
 
     /// spec/onequery.md#4
     #[test]
-    fn a_token_lives_four_epochs_at_one_address_and_port() {
+    fn a_token_is_valid_for_four_epochs_at_one_address() {
         let responder = responder(&status(1), &Options::default());
         let minted = token(&responder, asker(), NOW);
         assert_eq!(minted.0[..8], [0, 0, 3, 0xE8, 0, 0, 0, 0]);
@@ -691,17 +716,20 @@ mod tests {
             dropped,
             "from the future"
         );
-        for other in ["192.0.2.8:50000", "192.0.2.7:50001", "[2001:db8::1]:50000"] {
+        for other in ["192.0.2.8:50000", "[2001:db8::1]:50000"] {
             assert_eq!(
                 verdict(other.parse().unwrap(), NOW, minted),
                 dropped,
                 "{other}"
             );
         }
-        assert_eq!(
-            verdict("[::ffff:192.0.2.7]:50000".parse().unwrap(), NOW, minted),
-            VERIFIED
-        );
+        for same in ["192.0.2.7:50001", "[::ffff:192.0.2.7]:50000"] {
+            assert_eq!(
+                verdict(same.parse().unwrap(), NOW, minted),
+                VERIFIED,
+                "{same}"
+            );
+        }
         for bit in 0..256 {
             let mut forged = minted;
             forged.0[bit / 8] ^= 1 << (bit % 8);
@@ -926,7 +954,7 @@ mod tests {
             reply.len() > MAX_REPLY - 4,
             "the MOTD gets all that is left"
         );
-        assert_eq!((info.online, info.max), (i32::MAX, i32::MIN));
+        assert_eq!((info.online, info.max), (MAX_PLAUSIBLE_PLAYERS, 0));
         let host = info.address.unwrap().0;
         for text in [info.name, info.motd, info.version, info.protocol_hash, host] {
             assert!(long.starts_with(core::str::from_utf8(text).unwrap()) && text.len() > 200);

@@ -152,6 +152,8 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
     maybe(out, line.datagrams_sent, int::<u32>);
     out.extend_from_slice(b",\"datagrams_received\":");
     maybe(out, line.datagrams_received, int::<u32>);
+    out.extend_from_slice(b",\"refused\":");
+    list(out, line.refused, |out, endpoint| name(out, endpoint));
     out.extend_from_slice(b",\"status\":");
     maybe(out, line.status, status);
     out.extend_from_slice(b",\"error\":");
@@ -171,6 +173,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         rules: settings,
         address,
         extra,
+        refused: _,
         deviations,
     } = status;
     out.extend_from_slice(b"{\"name\":");
@@ -548,6 +551,7 @@ mod tests {
                         rules,
                         address,
                         extra,
+                        refused: &[],
                         deviations,
                     }
                 },

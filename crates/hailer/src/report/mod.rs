@@ -25,6 +25,8 @@ pub struct AnswerLine<'a> {
     title: Option<String>,
     datagrams_sent: Option<u32>,
     datagrams_received: Option<u32>,
+    /// Names of the endpoints that the server refused.
+    refused: &'static [&'static str],
     status: Option<&'a Status>,
     error: Option<Failed>,
 }
@@ -49,6 +51,7 @@ impl<'a> AnswerLine<'a> {
         let latency_ms = milliseconds(answer.latency);
         let line = Self {
             ok: true,
+            refused: answer.status.refused,
             status: Some(&answer.status),
             latency_ms: Some(latency_ms),
             title: answer.status.title(),
@@ -68,7 +71,12 @@ impl<'a> AnswerLine<'a> {
             message: error.to_string(),
             datagram,
         };
+        let refused = match error {
+            Error::Refused { endpoints, .. } => *endpoints,
+            _ => &[],
+        };
         let line = Self {
+            refused,
             error: Some(failed),
             ..Self::empty(target)
         };
@@ -95,6 +103,7 @@ impl<'a> AnswerLine<'a> {
             title: None,
             datagrams_sent: None,
             datagrams_received: None,
+            refused: &[],
             status: None,
             error: None,
         }

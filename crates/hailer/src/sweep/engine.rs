@@ -767,7 +767,13 @@ mod tests {
             fault,
             datagram: Vec::new(),
         };
-        assert_eq!(kind(fault(Fault::Refused("no"))), "refused");
+        assert_eq!(
+            kind(fault(Fault::Refused {
+                reason: "no",
+                endpoints: &[]
+            })),
+            "refused"
+        );
         assert_eq!(kind(fault(Fault::Misbehaved("so"))), "malformed");
     }
 }
