@@ -1,13 +1,14 @@
-//! What a datagram costs in user and kernel, over loopback: the crate beside a bare loop of `sendmmsg` and `recvmmsg`
-//! (the least that there can be), beside `nix`'s safe wrapping of the same calls, and beside one call a datagram.
+//! Time per datagram over loopback, in user and kernel mode, of four implementations: this crate, a bare loop of `sendmmsg`
+//! and `recvmmsg` (the lower bound), the safe wrappers of `nix`, and one system call per datagram.
 //!
-//! In 2026, on a virtual machine with Linux 6.18, where system calls are cheap and loopback is dear: the crate took 0.95 to
-//! 1.08 of the bare loop's time. `nix` took 1.1 for answers from many addresses, each of which is a call then, and 1.2 for
-//! a receive that found one datagram, as it allocates room for all; else the same. Timestamps cost 60 to 110 ns a datagram.
-//! One call a datagram took 0.7 to 1.0: what batches save in calls shows only where calls are dear.
+//! Measured in 2026 on a virtual machine with Linux 6.18, where system calls are cheap and loopback is expensive: the crate
+//! took 0.95 to 1.08 of the bare loop's time. `nix` took 1.1 for replies from many addresses, because it needs a call for
+//! each, and 1.2 for a call that receives one datagram, because it allocates buffers for a whole batch; otherwise the same.
+//! Timestamps cost 60 to 110 ns per datagram. One call per datagram took 0.7 to 1.0: batches save time only where system
+//! calls are expensive.
 //!
-//! All in one thread, in turns, only the calls measured on the clock: the figures are medians of many short samples, so
-//! a neighbour on the machine disturbs few of them. `cargo bench -p hailer-udp`.
+//! One thread runs the implementations in turns and measures only the system calls. The figures are medians of many short
+//! samples, so other load on the machine disturbs few of them. `cargo bench -p hailer-udp`.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -20,7 +21,7 @@ fn main() {
 }
 
 #[cfg(target_os = "linux")]
-// The bare loop is what the safe ones are measured with.
+// The bare loop needs `unsafe`.
 #[allow(unsafe_code)]
 mod linux {
     use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
@@ -45,11 +46,11 @@ mod linux {
     }
 
     trait Way {
-        /// Takes these in where that is no part of sending.
+        /// Prepares these datagrams, if that is not part of sending.
         fn fill(&mut self, _: &[Out]) {}
-        /// Sends these; all fit.
+        /// Sends the prepared datagrams, which all fit.
         fn send(&mut self, out: &[Out]);
-        /// Receives what waits, once. Returns how many, and a sum that needs every address.
+        /// Receives once. Returns the number of datagrams, and a sum over every address.
         fn receive(&mut self) -> (usize, u64);
         fn port(&self) -> u16;
     }
@@ -80,7 +81,7 @@ mod linux {
 
     impl Bare {
         fn new(asked: bool) -> Self {
-            // SAFETY: plain C structures, for which all zeros is a value.
+            // SAFETY: plain C structures, for which all zeros is a valid value.
             unsafe {
                 Self {
                     socket: plain(asked),
@@ -129,7 +130,7 @@ mod linux {
                         ipi_spec_dst: spec,
                         ipi_addr: in_addr { s_addr: 0 },
                     };
-                    // SAFETY: the header's control buffer is ours, aligned, and longer than the message.
+                    // SAFETY: the header's control buffer is borrowed, aligned, and longer than the message.
                     unsafe {
                         let message = libc::CMSG_FIRSTHDR(&self.headers[i].msg_hdr);
                         (*message).cmsg_level = libc::IPPROTO_IP;
@@ -141,7 +142,7 @@ mod linux {
                     }
                 }
             }
-            // SAFETY: so many headers have just been pointed at buffers that outlive the call.
+            // SAFETY: the headers used were just set to point to buffers that outlive the call.
             let sent = unsafe {
                 libc::sendmmsg(
                     self.socket.as_raw_fd(),
@@ -157,7 +158,7 @@ mod linux {
             for i in 0..BATCH {
                 self.header(i, LONG, size_of::<[u64; 12]>());
             }
-            // SAFETY: all headers have just been pointed at buffers that outlive the call.
+            // SAFETY: all headers were just set to point to buffers that outlive the call.
             let count = unsafe {
                 let headers = self.headers.as_mut_ptr();
                 libc::recvmmsg(
@@ -197,8 +198,8 @@ mod linux {
         }
     }
 
-    /// As `nix` 0.31 allows: its headers can be used once for receiving (it leaves the lengths that the system wrote),
-    /// and one set of control messages holds for all datagrams of a call.
+    /// The wrappers of `nix` 0.31. Its headers serve one call, because it does not reset the lengths that the system wrote.
+    /// One set of control messages holds for all datagrams of a call.
     struct Nix {
         socket: UdpSocket,
         bytes: Vec<[u8; LONG]>,
@@ -347,7 +348,7 @@ mod linux {
 
     struct Work {
         name: &'static str,
-        /// The socket is a responder's: on all addresses, told which was asked.
+        /// The socket of a responder: on all addresses, with destination addresses.
         asked: bool,
         receive: bool,
         length: usize,
@@ -361,7 +362,7 @@ mod linux {
             length: 20,
         },
         Work {
-            name: "hear answers, 300 bytes",
+            name: "receive replies, 300 bytes",
             asked: false,
             receive: true,
             length: 300,

@@ -1,19 +1,19 @@
-//! What is written on the outside of a datagram: whose it is, and what the system notes about it.
+//! Address and control messages of a datagram, as bytes in the kernel's layout.
 
 use libc::{c_int, sa_family_t};
 use std::iter;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
-/// An IPv6 address with its port: `sockaddr_in6`.
+/// Size of `sockaddr_in6`, the longest address.
 const NAME: usize = 28;
-/// A refusal's notes, which are the most: 32 for a time, 40 for an address, 64 for the refusal itself.
+/// Size of the control messages of a refusal, the largest: 32 bytes for a time, 40 for an address, 64 for the error.
 const CONTROL: usize = 136;
-/// A note's length, level and type: `cmsghdr` as the kernel sees it. What follows starts at a multiple of the first.
+/// Size of a `cmsghdr`: length, level and type. Control messages are aligned to the size of the length.
 const HEADER: usize = ALIGN + 8;
 const ALIGN: usize = size_of::<usize>();
 
-/// An address and control messages, as the kernel lays them out.
+/// An address and control messages, in the kernel's layout.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub(crate) struct Envelope {
@@ -23,21 +23,21 @@ pub(crate) struct Envelope {
     control_length: u8,
 }
 
-/// What the system notes about a datagram.
+/// A control message: metadata of a datagram from the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// It went to this address of this machine.
+    /// Local address that the datagram was sent to.
     To(IpAddr),
-    /// It was received so long after the start of 1970.
+    /// When it was received, as the time since the start of 1970.
     Received(Duration),
-    /// When it came, so many had been lost since the socket was made; wraps around.
+    /// Datagrams lost since the socket was created; wraps around.
     Overflows(u32),
-    /// It is one of ours that came back, by ICMP, and this is why.
+    /// The datagram was sent from this socket and refused, by ICMP, with this error.
     Refused { errno: i32 },
 }
 
 impl Envelope {
-    /// Room for the system to write to.
+    /// Returns an envelope for the system to fill.
     pub(crate) fn room() -> Self {
         Self {
             control: [0; CONTROL],
@@ -47,7 +47,7 @@ impl Envelope {
         }
     }
 
-    /// Of a datagram to send; `from`: an address of this machine, else the system chooses.
+    /// Returns the envelope of a datagram to send. `from`: the local address to send from; `None`: the system chooses.
     pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
         let mut envelope = Self {
             name_length: 0,
@@ -79,7 +79,7 @@ impl Envelope {
         };
         match from {
             None => {}
-            // `in_pktinfo`: any interface, the source, a field that is for receiving.
+            // `in_pktinfo`: any interface, the source, a field for receiving only.
             Some(IpAddr::V4(from)) => {
                 control.note(
                     libc::IPPROTO_IP,
@@ -113,7 +113,7 @@ impl Envelope {
         self.control_length = control.min(CONTROL) as u8;
     }
 
-    /// Who sent the datagram, or whom a refused one was sent to.
+    /// Returns the sender of the datagram, or the destination of a refused one.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let name = &self.name[..usize::from(self.name_length)];
         let port = u16::from_be_bytes(at(name, 2)?);
@@ -130,7 +130,7 @@ impl Envelope {
         }
     }
 
-    /// What the system noted. Ends at what cannot be read.
+    /// Returns the control messages up to the first invalid one.
     pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         let mut rest = &self.control[..usize::from(self.control_length)];
         let raw = iter::from_fn(move || {
@@ -151,7 +151,7 @@ impl Envelope {
 
 fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
     match (level, kind) {
-        // The second address is this machine's own, also if the datagram went to a broadcast address.
+        // The second address is a local one, even if the datagram was sent to a broadcast address.
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             Some(Note::To(Ipv4Addr::from(at::<4>(data, 4)?).into()))
         }
@@ -159,7 +159,7 @@ fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
             let to = IpAddr::from(at::<16>(data, 0)?);
             (!to.is_multicast()).then_some(Note::To(to))
         }
-        // Two numbers, as long as the system's.
+        // Two integers of the system's word size.
         (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => {
             let (seconds, nanos) = match data.len() {
                 16 => (
@@ -182,7 +182,7 @@ fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
             Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?)))
         }
-        // `sock_extended_err`: the error, and where it comes from. Errors of our own system's are told by the call.
+        // `sock_extended_err`: the error and its origin. The system call itself reports local errors.
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
             matches!(
                 *data.get(4)?,
@@ -200,7 +200,7 @@ fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }
 
-/// Writes one behind the other; what is written is shorter than the room.
+/// Appends to a buffer that is large enough for everything that is appended.
 struct Writer<'a> {
     room: &'a mut [u8],
     length: &'a mut u8,
@@ -232,7 +232,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_written_is_read(to: SocketAddr, from: Option<IpAddr>) {
+        fn reads_what_was_written(to: SocketAddr, from: Option<IpAddr>) {
             let envelope = Envelope::new(to, from);
             prop_assert_eq!(envelope.address(), Some(to));
             let from = from.filter(|from| from.is_ipv4() || !from.is_multicast());
@@ -240,7 +240,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read(bytes: [u8; 16], start in 0..40_usize, name in 0..300_usize, control in 0..300_usize) {
+        fn reads_any_bytes(bytes: [u8; 16], start in 0..40_usize, name in 0..300_usize, control in 0..300_usize) {
             let mut envelope = Envelope::new(SocketAddr::from(([1; 16], 1)), Some([1; 16].into()));
             envelope.name[..16].copy_from_slice(&bytes);
             envelope.control[start..start + 16].copy_from_slice(&bytes);

@@ -1,4 +1,4 @@
-//! Any system: one call for each datagram.
+//! The portable implementation: one system call per datagram.
 
 use crate::inbox::Meta;
 use crate::outbox::{MAX_SEND_TRIES, Pending, is_of_others};
@@ -8,12 +8,12 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// There is no way to wait for several sockets, so they are looked at so often.
+/// How often sockets are checked: there is no portable way to wait for several.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
-/// Systems take the size of a queue as a C `int`.
+/// Largest size of a queue: systems take it as a C `int`.
 pub(crate) const MAX_BUFFER_BYTES: usize = i32::MAX as usize;
 
-/// A socket with what all systems can set, not bound yet.
+/// Returns an unbound socket with the options that all systems have.
 pub(crate) fn open(address: SocketAddr, settings: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::new(
         Domain::for_address(address),
@@ -42,7 +42,7 @@ fn set_queues(raw: &Raw, settings: &SocketConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that is bound already, with what can be set all the same.
+/// Sets the options that a bound socket can have.
 pub(crate) fn take(socket: UdpSocket, settings: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::from(socket);
     raw.set_nonblocking(true)?;
@@ -133,7 +133,7 @@ impl std::os::fd::AsFd for Socket {
     }
 }
 
-/// As [`crate::wait`]. Room to send cannot be seen: the next look may find it.
+/// Implements [`crate::wait`]. Room to send cannot be detected, so the wait for it is short.
 pub(crate) fn wait(has_something: impl Fn() -> bool, writable: bool, timeout: Duration) {
     let end = Instant::now()
         + if writable {

@@ -1,15 +1,15 @@
-//! Room for a batch of datagrams received.
+//! Buffers for a batch of received datagrams.
 
 use crate::BATCH;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The longest datagram there is.
+/// Longest UDP datagram.
 const LONGEST: usize = 65_535;
-/// Slots at multiples of a page would compete for the same few lines of the cache.
+/// Keeps slots off multiples of a page, where they would compete for the same cache lines.
 const SLACK: usize = 577;
 
-/// Room for a batch of datagrams. Memory is touched only as far as datagrams are long.
+/// Buffers for up to [`BATCH`] datagrams. Pages of memory are used only as far as datagrams reach.
 #[derive(Debug)]
 pub struct Inbox {
     arena: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Inbox {
     pub(crate) metas: Vec<Meta>,
 }
 
-/// What is known of a datagram besides its bytes.
+/// Metadata of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) length: usize,
@@ -26,26 +26,26 @@ pub(crate) struct Meta {
     pub(crate) waited: Option<Duration>,
 }
 
-/// A datagram received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Who sent it.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// The address of this machine that it went to, if [`SocketConfig::destination`](crate::SocketConfig::destination).
+    /// Local address that it was sent to, with [`SocketConfig::destination`](crate::SocketConfig::destination).
     pub to: Option<IpAddr>,
-    /// How long it waited in the receive queue, if [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
+    /// Time in the receive queue, with [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
     pub waited: Option<Duration>,
-    /// Its payload; cut if it is longer than the inbox was made for.
+    /// Payload, truncated to the inbox's maximum length.
     pub bytes: &'a [u8],
 }
 
 impl Inbox {
-    /// Room for [`BATCH`] datagrams of any length.
+    /// Returns an inbox for datagrams of any length.
     pub fn new() -> Self {
         Self::with_max_length(LONGEST)
     }
 
-    /// Room for [`BATCH`] datagrams of at most so many bytes; longer ones are cut.
+    /// Returns an inbox for datagrams of up to `length` bytes. Longer ones are truncated.
     pub fn with_max_length(length: usize) -> Self {
         let slot = length.clamp(1, LONGEST) + SLACK;
         Self {
@@ -55,7 +55,7 @@ impl Inbox {
         }
     }
 
-    /// The datagrams.
+    /// Returns the datagrams of the last batch.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Received<'_>> {
         self.metas
             .iter()
@@ -68,7 +68,7 @@ impl Inbox {
             })
     }
 
-    /// The slots, each as long as a datagram may be, and the list to describe what came into them.
+    /// Returns the buffers, and the list for the metadata of their datagrams.
     pub(crate) fn slots(&mut self) -> (impl Iterator<Item = &mut [u8]>, &mut Vec<Meta>) {
         let length = self.slot - SLACK;
         self.metas.clear();

@@ -1,20 +1,20 @@
-//! Batches of UDP datagrams in and out, for many peers at once.
+//! Sends and receives batches of UDP datagrams, to and from many peers.
 //!
 //! ```text
-//!   Outbox ──► Socket::send ──► one system call for up to 64 datagrams, each to an address of its own
-//!   Inbox  ◄── Socket::receive ◄── the same the other way, with what the system knows of each datagram
+//!   Outbox ──► Socket::send ──► one system call for up to 64 datagrams to different addresses
+//!   Inbox  ◄── Socket::receive ◄── one system call for up to 64 datagrams, with metadata for each
 //! ```
 //!
-//! A [`Socket`] is not connected and never blocks; [`wait`] does, for several sockets at once. Where there is one way to
-//! do it on every system and a better one on Linux, both are here ([`SocketConfig::portable`]), with the same tests. What the
-//! system cannot do is left out, and [`Capabilities`] say so, and what that means; everything else is the same.
+//! A [`Socket`] is unconnected and never blocks; [`wait`] blocks, for up to 16 sockets. There is an
+//! implementation for Linux and a portable one for other systems. Both pass the same tests ([`SocketConfig::portable`]). Features that
+//! the system lacks are switched off: see [`Capabilities`].
 //!
 //! ```
 //! use hailer_udp::{Inbox, Outbox, SocketConfig, Socket, wait};
 //! use std::time::Duration;
 //!
 //! # fn main() -> std::io::Result<()> {
-//! // A responder on all addresses, that answers from the one that was asked.
+//! // A responder on all addresses. Its replies come from the address that received the request.
 //! let mut settings = SocketConfig::default();
 //! settings.destination = true;
 //! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
@@ -23,7 +23,7 @@
 //! let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
 //! for host in 1..=100 {
 //!     let to = ([127, 0, 0, host], responder.local_addr().port()).into();
-//!     outbox.push(to, None, |out| out.extend(b"anybody there?"));
+//!     outbox.push(to, None, |out| out.extend(b"ping"));
 //! }
 //! client.send(&mut outbox)?;
 //!
@@ -31,8 +31,8 @@
 //! while answered < 100 {
 //!     wait(&[&responder], false, Duration::from_secs(1))?;
 //!     responder.receive(&mut inbox)?;
-//!     for question in inbox.iter() {
-//!         outbox.push(question.from, question.to, |out| out.extend(question.bytes));
+//!     for request in inbox.iter() {
+//!         outbox.push(request.from, request.to, |out| out.extend(request.bytes));
 //!     }
 //!     answered += responder.send(&mut outbox)?;
 //! }
@@ -59,77 +59,77 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// The most datagrams in one system call: more only costs cache.
+/// Largest number of datagrams in one system call. Larger batches only cost cache.
 pub const BATCH: usize = 64;
 
-/// The most sockets to [`wait`] for at once.
+/// Largest number of sockets that one call of [`wait`] accepts.
 pub const MAX_WAIT_SOCKETS: usize = 16;
 
-/// What a socket should be able to do.
+/// Options of a socket.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SocketConfig {
-    /// Bytes wanted for the receive queue, as the system counts them; it may give less. `None`: the system's default.
+    /// Requested size of the receive queue in bytes, as the system counts them. The system may give less. `None`: the
+    /// system's default.
     pub receive_buffer: Option<usize>,
-    /// The same for what waits to be sent.
+    /// Requested size of the send queue in bytes, as the system counts them. `None`: the system's default.
     pub send_buffer: Option<usize>,
-    /// Several sockets may share the address; the system spreads the peers over them.
+    /// Whether several sockets may share the address. The system distributes the peers over them.
     pub reuse_port: bool,
-    /// So many sockets will share the address: the system gives all that comes from one network (/24, /56) to one of them,
-    /// so that each knows all about its networks. Else, and where the system cannot, it chooses by address and port. To be
-    /// said of the first socket; the number of a socket is the order in which they were bound.
+    /// Number of sockets that will share the address; 0 and 1 have no effect. All datagrams of one network (/24 or /56)
+    /// then go to the same socket. Otherwise, and on systems without this feature, the system chooses the socket by address
+    /// and port. Set it on the first socket. Sockets are numbered in the order in which they were bound.
     pub spread: u32,
-    /// Tell when the system received a datagram: [`Received::waited`].
+    /// Whether to report how long each datagram was in the receive queue: [`Received::waited`].
     pub timestamps: bool,
-    /// Tell which of this machine's addresses was asked: [`Received::to`].
+    /// Whether to report the local address that each datagram was sent to: [`Received::to`].
     pub destination: bool,
-    /// Hear of ports that are closed and hosts that cannot be reached: [`Socket::refusals`]. On Linux, sending then also
-    /// stops when a network interface has no room, where it else loses datagrams.
+    /// Whether to report closed ports and unreachable hosts: [`Socket::refusals`]. On Linux, sending then also stops while
+    /// a network interface has a full queue, instead of losing datagrams there.
     pub refusals: bool,
-    /// Never cut a datagram into fragments; one that is too long for its way is [not sent](Outbox::take_unsent). Whoever
-    /// only sends short ones saves a few percent of each on Linux, which numbers datagrams that may be cut. Ignored where
-    /// the system cannot.
+    /// Whether to forbid fragments. A datagram that is too long for its path is [not sent](Outbox::take_unsent). On Linux
+    /// this saves a few percent of CPU per datagram. Ignored on systems without this feature.
     pub unfragmented: bool,
-    /// Do what any system can do, even where more is possible: for tests and comparisons.
+    /// Whether to use the portable implementation even on Linux, for tests and comparisons.
     pub portable: bool,
 }
 
-/// What a socket can do on this system, and what if it cannot.
+/// Features of a socket on this system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Up to [`BATCH`] datagrams go through one system call. Else: one each.
+    /// Whether one system call handles up to [`BATCH`] datagrams. Otherwise it handles one.
     pub batches: bool,
-    /// [`Received::waited`] is told. Else, or if not wanted: `None`.
+    /// Whether [`Received::waited`] is reported. Otherwise it is `None`.
     pub timestamps: bool,
-    /// [`Received::to`] is told. Else, or if not wanted: `None`. Linux sends from the address that [`Outbox::push`] was
-    /// given in any case; elsewhere the system chooses.
+    /// Whether [`Received::to`] is reported. Otherwise it is `None`. Linux always sends from the address given to
+    /// [`Outbox::push`]; other systems choose the address themselves.
     pub destination: bool,
-    /// [`SocketConfig::spread`] is in force.
+    /// Whether [`SocketConfig::spread`] is in effect.
     pub spread: bool,
-    /// [`Socket::overflows`] counts. Else: 0.
+    /// Whether [`Socket::overflows`] counts. Otherwise it is 0.
     pub overflows: bool,
-    /// [`Socket::refusals`] hears. Else, or if not wanted: a refusal is silence.
+    /// Whether [`Socket::refusals`] reports refusals. Otherwise a refused datagram looks lost.
     pub refusals: bool,
-    /// Size of the receive queue in bytes, as the system counts them: Linux with its own bookkeeping, for which it gives
-    /// twice what was wished for. Without the privilege to have more, at most what the system's administrator allows.
+    /// Size of the receive queue in bytes, as the system counts them. Linux includes its bookkeeping, and gives twice the
+    /// requested size for it. Without privileges, the limit is set by the system's administrator.
     pub receive_buffer: usize,
-    /// The same of the send queue.
+    /// Size of the send queue in bytes, counted in the same way.
     pub send_buffer: usize,
 }
 
-/// A host or a network on the way said that a datagram did not arrive (ICMP).
+/// An ICMP error: a host or router reports that a datagram was not delivered.
 #[derive(Debug)]
 pub struct Refusal<'a> {
-    /// Where the datagram went.
+    /// Destination of the datagram.
     pub to: SocketAddr,
-    /// What the system makes of it; [`io::ErrorKind::ConnectionRefused`]: nothing listens on the port.
+    /// The error as the system reports it. [`io::ErrorKind::ConnectionRefused`]: nothing listens on the port.
     pub error: io::Error,
-    /// As much of the datagram's payload as came back with the refusal; may be empty.
+    /// The part of the datagram's payload that came back with the error; may be empty.
     pub quoted: &'a [u8],
 }
 
-/// A UDP socket that is not connected and does not block. Threads may share it.
+/// An unconnected, non-blocking UDP socket. Threads may share it.
 #[derive(Debug)]
 pub struct Socket {
     system: System,
@@ -144,7 +144,7 @@ enum System {
     Any(fallback::Socket),
 }
 
-/// The same of whichever socket it is.
+/// Dispatches to the active socket implementation.
 macro_rules! system {
     ($socket:expr, $system:ident => $what:expr) => {
         match &$socket.system {
@@ -156,7 +156,10 @@ macro_rules! system {
 }
 
 impl Socket {
-    /// Binds a socket. One on an IPv6 address does not hear IPv4.
+    /// Binds a socket. A socket on an IPv6 address does not receive IPv4.
+    ///
+    /// # Errors
+    /// If the address is in use or not available, or the system refuses a socket.
     pub fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<Self> {
         let (system, capabilities) = match settings.portable {
             #[cfg(target_os = "linux")]
@@ -174,9 +177,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes over a socket that is bound already, such as one that a service manager hands over. What must be set before
-    /// binding stays as it is: [`SocketConfig::reuse_port`]. Of sockets that share their address by it, any one can be told of
-    /// [`SocketConfig::spread`], and so can all.
+    /// Takes over a bound socket, for example from a service manager. [`SocketConfig::reuse_port`] has no effect, since it
+    /// must be set before binding. [`SocketConfig::spread`] can be set on any of the sockets that share an address.
+    ///
+    /// # Errors
+    /// If the system refuses to change the socket.
     pub fn adopt(socket: std::net::UdpSocket, settings: &SocketConfig) -> io::Result<Self> {
         let local = socket.local_addr()?;
         let (system, capabilities) = match settings.portable {
@@ -193,43 +198,54 @@ impl Socket {
         })
     }
 
-    /// The address that it is bound to.
+    /// Returns the address that the socket is bound to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// What it can do.
+    /// Returns the features of the socket.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Receives up to a batch of what waits, in place of what the inbox held. Returns how many came; 0 if none waits.
-    /// A pending refusal is no error here: see [`Socket::refusals`].
+    /// Replaces the contents of the inbox with up to [`BATCH`] waiting datagrams. Returns their number, 0 if none waits.
+    ///
+    /// # Errors
+    /// If the system cannot receive. Pending refusals are no errors: see [`Socket::refusals`].
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         system!(self, system => system.receive(inbox))
     }
 
-    /// Sends what the outbox holds until all is sent, or the system takes no more for now; the rest stays in the outbox,
-    /// in order. (It is mostly the socket's queue that is full, and [`wait`] tells when it is not. It cannot tell that of a
-    /// network interface, so whoever comes back to no avail should pause for a moment.) Datagrams that can never be sent are dropped from it and reported by [`Outbox::take_unsent`]. Returns how
-    /// many were sent.
+    /// Sends the datagrams of the outbox until it is empty or the system has no room. Returns the number sent; the rest
+    /// stays in the outbox, in order. Datagrams that can never be sent are dropped and reported by
+    /// [`Outbox::take_unsent`].
+    ///
+    /// If the socket's queue is full, [`wait`] returns when it has room. If the queue of a network interface is full,
+    /// [`wait`] cannot know, so pause for a moment after a call that sent nothing.
+    ///
+    /// # Errors
+    /// None on the present systems: errors of datagrams are reported by [`Outbox::take_unsent`].
     pub fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
         system!(self, system => system.send(outbox))
     }
 
-    /// Hears the refusals that wait, if [`SocketConfig::refusals`]: at most a few hundred in one call. Returns how many.
-    /// Whoever wants them must hear them in time: those that wait take room in the receive queue, and end each [`wait`].
-    pub fn refusals(&self, hear: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
-        system!(self, system => system.refusals(hear))
+    /// Passes up to 512 waiting refusals to `receive`, if [`SocketConfig::refusals`] is set. Returns their number. Call it
+    /// often: waiting refusals take up room in the receive queue, and end each [`wait`].
+    ///
+    /// # Errors
+    /// If the system cannot report them.
+    pub fn refusals(&self, receive: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
+        system!(self, system => system.refusals(receive))
     }
 
-    /// Datagrams lost so far because the receive queue was full, as far as the datagrams received since have told.
+    /// Returns the number of datagrams lost because the receive queue was full. The system reports it with later
+    /// datagrams.
     pub fn overflows(&self) -> u64 {
         system!(self, system => system.overflows())
     }
 }
 
-/// For an event loop that is not [`wait`].
+/// For event loops other than [`wait`].
 #[cfg(unix)]
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -237,7 +253,7 @@ impl AsFd for Socket {
     }
 }
 
-/// For an event loop that is not [`wait`].
+/// For event loops other than [`wait`].
 #[cfg(unix)]
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
@@ -245,17 +261,20 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Waits until one of at most [`MAX_WAIT_SOCKETS`] sockets has something to receive or a refusal to hear, or, if `writable`,
-/// room to send; at most so long. It may return earlier.
+/// Waits until one of the sockets has a datagram or a refusal, or, if `writable`, room to send, or until the timeout. May
+/// return earlier.
+///
+/// # Errors
+/// If there are more than [`MAX_WAIT_SOCKETS`] sockets, or the system cannot wait.
 pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Result<()> {
     if sockets.len() > MAX_WAIT_SOCKETS {
         let message = format!(
-            "cannot wait for {} sockets at once, only for {MAX_WAIT_SOCKETS}",
+            "cannot wait for {} sockets: the limit is {MAX_WAIT_SOCKETS}",
             sockets.len()
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    // Some clocks cannot count further than a life.
+    // Longer timeouts overflow on some systems.
     let timeout = timeout.min(Duration::from_secs(86_400));
     #[cfg(target_os = "linux")]
     if sockets

@@ -1,4 +1,4 @@
-//! Linux: one call for up to [`BATCH`] datagrams, and all that the system knows of them.
+//! The implementation for Linux: one system call for up to [`BATCH`] datagrams, with their metadata.
 
 use crate::envelope::{Envelope, Note};
 use crate::fallback::MAX_BUFFER_BYTES;
@@ -22,12 +22,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Mostly few datagrams wait, and to make room for a whole batch costs a sixth of what it costs to receive one. Where
-/// more came the last time, there is room for all at once.
-const FEW: usize = 8;
-/// Refusals heard by one system call, such calls in a row, and the most that is quoted: routers rarely send more.
+/// Slots of the first system call. Few datagrams wait most of the time, and the slots of a whole batch cost a sixth of
+/// receiving a datagram. If the last batch was larger, the call has slots for a whole batch.
+const FIRST_SLOTS: usize = 8;
+/// Refusals in one system call.
 const REFUSALS: usize = 16;
+/// System calls for refusals in a row.
 const CALLS: usize = 32;
+/// Bytes of payload kept of a refused datagram. Routers rarely return more.
 const QUOTED: usize = 576;
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl Socket {
     ) -> io::Result<(Self, Capabilities)> {
         let raw = fallback::open(address, settings)?;
         let mut capabilities = Self::set(&raw, address.is_ipv4(), settings)?;
-        // Last, so that no datagram comes before the options are set.
+        // Bind last, so that no datagram arrives before the options are set.
         raw.bind(&address.into())?;
         let v4 = address.is_ipv4();
         capabilities.spread =
@@ -75,7 +77,7 @@ impl Socket {
     }
 
     fn set(raw: &socket2::Socket, v4: bool, settings: &SocketConfig) -> io::Result<Capabilities> {
-        // Whoever may set the sizes beyond what others get.
+        // With privileges, the sizes may exceed the system's limit.
         if let Some(size) = settings.receive_buffer {
             can(raw, RcvBufForce, &size.min(MAX_BUFFER_BYTES));
         }
@@ -97,7 +99,7 @@ impl Socket {
             }
         };
         if settings.unfragmented {
-            // Where it cannot be had, fragments do no harm.
+            // Without this option, fragments do no harm.
             let _ = match v4 {
                 true => sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO),
                 false => sockopt::set_ipv6_mtu_discover(raw, Ipv6PathMtuDiscovery::DO),
@@ -122,11 +124,15 @@ impl Socket {
     pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let mut tries = 0;
         loop {
-            let room = if inbox.metas.len() < FEW { FEW } else { BATCH };
+            let room = if inbox.metas.len() < FIRST_SLOTS {
+                FIRST_SLOTS
+            } else {
+                BATCH
+            };
             let (mut slots, metas) = inbox.slots();
             let mut now = None;
             let mut describe = |length, envelope: &Envelope| {
-                // The system knows the sender of every datagram; a slot must have its description in any case.
+                // The system always reports the sender; every slot needs its metadata.
                 let from = envelope
                     .address()
                     .unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
@@ -143,7 +149,7 @@ impl Socket {
                             meta.waited =
                                 Some(now.get_or_insert_with(since_1970).saturating_sub(at));
                         }
-                        Note::Overflows(count) => self.lost(count),
+                        Note::Overflows(count) => self.record_overflows(count),
                         Note::Refused { .. } => {}
                     }
                 }
@@ -151,9 +157,10 @@ impl Socket {
             };
             let received =
                 match sys::receive(self.as_fd(), 0, slots.by_ref().take(room), &mut describe) {
-                    // An error here was an earlier datagram's, or comes again.
-                    Ok(FEW) if room == FEW => {
-                        Ok(FEW + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0))
+                    // An error of the second call belongs to an earlier datagram, or is reported again.
+                    Ok(FIRST_SLOTS) if room == FIRST_SLOTS => {
+                        Ok(FIRST_SLOTS
+                            + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0))
                     }
                     received => received,
                 };
@@ -166,8 +173,8 @@ impl Socket {
         }
     }
 
-    /// The system's count wraps around, and two threads that receive may tell it out of order.
-    fn lost(&self, count: u32) {
+    /// Records the system's count, which wraps around. Two receiving threads may report it out of order.
+    fn record_overflows(&self, count: u32) {
         let later = |before: u64| {
             let more = count.wrapping_sub(before as u32);
             (1..1 << 31)
@@ -189,9 +196,9 @@ impl Socket {
         Ok(sent)
     }
 
-    pub(crate) fn refusals(&self, hear: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
+    pub(crate) fn refusals(&self, receive: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
         const { assert!(REFUSALS <= BATCH) }
-        let mut heard = 0;
+        let mut reported = 0;
         for _ in 0..CALLS {
             let mut slots = [[0; QUOTED]; REFUSALS];
             let mut found = [const { None }; REFUSALS];
@@ -220,19 +227,19 @@ impl Socket {
             };
             for (slot, found) in slots.iter().zip(found) {
                 if let Some((length, to, errno)) = found {
-                    hear(Refusal {
+                    receive(Refusal {
                         to,
                         error: io::Error::from_raw_os_error(errno),
                         quoted: &slot[..length],
                     });
-                    heard += 1;
+                    reported += 1;
                 }
             }
             if received < REFUSALS {
                 break;
             }
         }
-        Ok(heard)
+        Ok(reported)
     }
 
     pub(crate) fn overflows(&self) -> u64 {
@@ -250,12 +257,12 @@ fn can<O: SetSockOpt>(socket: &socket2::Socket, option: O, value: &O::Val) -> bo
     setsockopt(socket, option, value).is_ok()
 }
 
-/// Has the system choose among sockets that share an address by the sender's network: a hash of it, in a program that the
-/// system runs for each datagram.
+/// Makes the system choose among sockets that share an address by a hash of the sender's network, with a BPF program that
+/// it runs for each datagram.
 fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
-    /// Offsets from here on count from the first byte of the IP header.
+    /// Base of offsets that count from the first byte of the IP header.
     const NET: u32 = libc::SKF_NET_OFF as u32;
-    /// Knuth's multiplier: neighbours do not stay neighbours.
+    /// Knuth's multiplier: separates neighbouring networks.
     const MIX: u32 = 0x9E37_79B1;
     let step = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,
@@ -300,7 +307,7 @@ fn since_1970() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// As [`crate::wait`]. A refusal shows as an error of the socket, which is always waited for.
+/// Implements [`crate::wait`]. A refusal shows as an error of the socket, which always ends the wait.
 pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> io::Result<()> {
     let wanted = if writable {
         PollFlags::POLLIN | PollFlags::POLLOUT
@@ -310,7 +317,7 @@ pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> 
     let Some(last) = sockets.last() else {
         return Ok(());
     };
-    // The list is longer than it is used.
+    // The array is longer than its used part.
     let polled = |i| PollFd::new(sockets.get(i).unwrap_or(last).as_fd(), wanted);
     let mut polled: [_; MAX_WAIT_SOCKETS] = std::array::from_fn(polled);
     match ppoll(
@@ -328,10 +335,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_of_lost_datagrams_wraps_around_and_never_falls() {
+    fn overflow_count_wraps_around_and_never_falls() {
         let (socket, _) =
             Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &SocketConfig::default()).unwrap();
-        let told = [
+        let counts = [
             (5, 5),
             (3, 5),
             (5, 5),
@@ -339,8 +346,8 @@ mod tests {
             (u32::MAX, 0xffff_ffff),
             (7, 0x1_0000_0007),
         ];
-        for (count, sum) in told.into_iter().chain([(u32::MAX, 0x1_0000_0007)]) {
-            socket.lost(count);
+        for (count, sum) in counts.into_iter().chain([(u32::MAX, 0x1_0000_0007)]) {
+            socket.record_overflows(count);
             assert_eq!(socket.overflows(), sum);
         }
     }

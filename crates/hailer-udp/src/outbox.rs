@@ -1,18 +1,19 @@
-//! Datagrams to send.
+//! A queue of datagrams to send.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// A call may report the error of an earlier datagram, once. What it reports so often in a row is the first one's own.
+/// How often in a row a call may fail until its error counts as that of the first datagram. A call may also report the
+/// error of an earlier datagram, once.
 pub(crate) const MAX_SEND_TRIES: usize = 16;
 
-/// Datagrams to send, in order, each to an address of its own. Its memory is kept from one batch to the next.
+/// Datagrams to send, in order, to different addresses. Memory is reused from batch to batch.
 #[derive(Debug, Default)]
 pub struct Outbox {
     arena: Vec<u8>,
     entries: Vec<Entry>,
-    /// So many of the entries are sent or dropped.
+    /// Number of entries that are sent or dropped.
     done: usize,
     unsent: Vec<Unsent>,
 }
@@ -27,13 +28,13 @@ struct Entry {
 /// A datagram that the system refused to send.
 #[derive(Debug)]
 pub struct Unsent {
-    /// Where it should have gone.
+    /// Destination of the datagram.
     pub to: SocketAddr,
-    /// Why it did not.
+    /// Error of the system.
     pub error: io::Error,
 }
 
-/// A datagram that waits to be sent.
+/// A datagram to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending<'a> {
     pub(crate) to: SocketAddr,
@@ -42,13 +43,13 @@ pub(crate) struct Pending<'a> {
 }
 
 impl Outbox {
-    /// An empty one.
+    /// Returns an empty outbox.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a datagram. `from`: which address of this machine to send from, where the system can choose; `None`: it does.
-    /// `write` appends the payload. Returns what `write` returns.
+    /// Appends a datagram. `from`: the local address to send from, if the system supports it; `None`: the system chooses.
+    /// `write` appends the payload. Returns the result of `write`.
     pub fn push<T>(
         &mut self,
         to: SocketAddr,
@@ -65,14 +66,14 @@ impl Outbox {
         written
     }
 
-    /// The buffer behind the last datagram, for whoever does not yet know whether there is something to send:
-    /// [`Outbox::commit`] makes a datagram of what was appended.
+    /// Returns the buffer after the last datagram, for a payload that may not be sent. [`Outbox::commit`] makes it a
+    /// datagram; without that, the next call discards it.
     pub fn draft(&mut self) -> &mut Vec<u8> {
         self.arena.truncate(self.end());
         &mut self.arena
     }
 
-    /// Adds what was appended to the [draft](Outbox::draft) as a datagram. Returns its length.
+    /// Makes the [draft](Outbox::draft) a datagram. Returns its length in bytes.
     pub fn commit(&mut self, to: SocketAddr, from: Option<IpAddr>) -> usize {
         let start = self.end();
         self.entries.push(Entry {
@@ -87,17 +88,17 @@ impl Outbox {
         self.entries.last().map_or(0, |last| last.bytes.end)
     }
 
-    /// How many wait to be sent.
+    /// Returns the number of datagrams to send.
     pub fn len(&self) -> usize {
         self.entries.len() - self.done
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What waits: where it goes, where it should come from, its payload.
+    /// Returns the datagrams to send: destination, local address to send from, payload.
     pub fn pending(&self) -> impl Iterator<Item = (SocketAddr, Option<IpAddr>, &[u8])> {
         self.waiting()
             .map(|pending| (pending.to, pending.from, pending.bytes))
@@ -115,7 +116,7 @@ impl Outbox {
         })
     }
 
-    /// Forgets the first few that wait: they are sent.
+    /// Removes the first `count` datagrams, which were sent.
     pub fn sent(&mut self, count: usize) {
         self.done += count;
         if self.done >= self.entries.len() {
@@ -123,8 +124,8 @@ impl Outbox {
         }
     }
 
-    /// Sends by a call that sends the first few, until nothing waits or the system takes no more for now. Returns how many
-    /// were sent.
+    /// Repeats a call that sends the first few datagrams, until the outbox is empty or the system has no room. Returns the
+    /// number of datagrams sent.
     pub(crate) fn send_by(&mut self, mut call: impl FnMut(&Self) -> io::Result<usize>) -> usize {
         let (mut sent, mut tries) = (0, 0);
         while !self.is_empty() {
@@ -147,19 +148,19 @@ impl Outbox {
         sent
     }
 
-    /// Drops the first that waits and remembers why.
+    /// Drops the first datagram and records the error.
     fn drop_first(&mut self, error: io::Error) {
         let to = self.entries[self.done].to;
         self.unsent.push(Unsent { to, error });
         self.sent(1);
     }
 
-    /// What could not be sent since this was last asked.
+    /// Returns the datagrams that could not be sent since the last call.
     pub fn take_unsent(&mut self) -> Vec<Unsent> {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Drops everything that waits.
+    /// Drops all datagrams.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.entries.clear();
@@ -167,7 +168,7 @@ impl Outbox {
     }
 }
 
-/// No room for now.
+/// Whether the system has no room at the moment.
 fn is_full(error: &io::Error) -> bool {
     // ENOBUFS has no name in the standard library.
     let no_buffers = if cfg!(windows) {
@@ -181,7 +182,7 @@ fn is_full(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(no_buffers)
 }
 
-/// Never about the datagram at hand, however often it is told.
+/// Whether an error belongs to an earlier datagram, however often it is reported.
 pub(crate) fn is_of_others(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -194,50 +195,50 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the system says to a call.
+    /// The system's response to a call.
     #[derive(Clone, Debug)]
-    enum Say {
+    enum Response {
         Takes(usize),
         Full,
         Refused,
         Unreachable,
     }
 
-    fn say() -> impl Strategy<Value = Say> {
+    fn response() -> impl Strategy<Value = Response> {
         prop_oneof![
-            (1..80_usize).prop_map(Say::Takes),
-            Just(Say::Full),
-            prop::sample::select(vec![Say::Refused; 9]),
-            Just(Say::Unreachable),
+            (1..80_usize).prop_map(Response::Takes),
+            Just(Response::Full),
+            prop::sample::select(vec![Response::Refused; 9]),
+            Just(Response::Unreachable),
         ]
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn whatever_the_system_says_each_datagram_is_sent_once_or_told(
+        fn sends_or_reports_each_datagram_once(
             bad in prop::collection::vec(prop::bool::weighted(0.1), 0..200),
-            says in prop::collection::vec(say(), 0..60),
+            responses in prop::collection::vec(response(), 0..60),
         ) {
             let mut outbox = Outbox::new();
             for (port, _) in bad.iter().enumerate() {
                 outbox.push(([192, 0, 2, 7], port as u16).into(), None, |_| ());
             }
             let (mut sent, mut rounds, mut unreachable) = (Vec::<SocketAddr>::new(), 0, 0);
-            let most = says.len() + 1;
-            let mut says = says.into_iter();
+            let most = responses.len() + 1;
+            let mut responses = responses.into_iter();
             let mut call = |outbox: &Outbox| {
                 let is_bad = |to: &SocketAddr| bad[usize::from(to.port())];
-                let takes = match says.next().unwrap_or(Say::Takes(64)) {
-                    Say::Takes(takes) => takes,
-                    Say::Full => return Err(ErrorKind::WouldBlock.into()),
-                    Say::Refused => return Err(ErrorKind::ConnectionRefused.into()),
-                    // Could be about the datagram; is not told too often.
-                    Say::Unreachable if unreachable < MAX_SEND_TRIES => {
+                let takes = match responses.next().unwrap_or(Response::Takes(64)) {
+                    Response::Takes(takes) => takes,
+                    Response::Full => return Err(ErrorKind::WouldBlock.into()),
+                    Response::Refused => return Err(ErrorKind::ConnectionRefused.into()),
+                    // May be an error of the datagram itself, so it is not repeated too often.
+                    Response::Unreachable if unreachable < MAX_SEND_TRIES => {
                         unreachable += 1;
                         return Err(ErrorKind::HostUnreachable.into());
                     }
-                    Say::Unreachable => 1,
+                    Response::Unreachable => 1,
                 };
                 let good: Vec<_> =
                     outbox.pending().map(|(to, ..)| to).take(takes).take_while(|to| !is_bad(to)).collect();
@@ -260,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_goes_and_the_rest_stays_in_order() {
+    fn removes_sent_datagrams_and_keeps_the_order() {
         let mut outbox = Outbox::new();
         let to = |port| SocketAddr::from(([192, 0, 2, 7], port));
         outbox.push(to(1), None, |out| out.extend(b"one"));
-        outbox.draft().extend(b"thrown away");
+        outbox.draft().extend(b"discarded");
         outbox.draft().extend(b"two");
         assert_eq!(outbox.commit(to(2), None), 3);
         outbox.push(to(3), None, |_| ());

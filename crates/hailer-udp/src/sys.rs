@@ -1,9 +1,9 @@
-//! The two system calls for batches, and all the `unsafe` of the workspace.
+//! The two system calls for batches, and all the `unsafe` code of the workspace.
 //!
-//! `nix` wraps both calls safely, but allocates its headers anew for each, and has one source address for all datagrams
-//! of a call. `benches/batch.rs` shows what that costs: a fifth of a receive that finds one datagram, a tenth of answers
-//! from many addresses. Addresses and control messages are plain bytes here, which safe code reads and writes
-//! ([`Envelope`]); what is left to argue is that each pointer points to what outlives the call, with its true length.
+//! `nix` has safe wrappers of both calls, but they allocate their headers for each call, and have one source address for
+//! all datagrams of a call. `benches/batch.rs` shows the cost: a fifth of a call that receives one datagram, a tenth of
+//! replies from many addresses. Here, addresses and control messages are plain bytes, which safe code reads and writes
+//! ([`Envelope`]). The safety arguments are therefore only that each pointer outlives the call, and that lengths are right.
 #![allow(unsafe_code)]
 
 use crate::BATCH;
@@ -14,14 +14,14 @@ use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// What the header of a datagram points to.
+/// The data that a datagram's header points to.
 struct Parcel {
     envelope: Envelope,
     payload: iovec,
 }
 
-/// Sends the first [`BATCH`] of these by one call, which does not wait. Returns how many were sent; an error is the
-/// first one's, or an earlier datagram's.
+/// Sends the first [`BATCH`] of these datagrams by one non-blocking call. Returns the number sent. An error belongs to the
+/// first datagram, or to one of an earlier call.
 pub(crate) fn send<'a>(
     socket: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = (Envelope, &'a [u8])>,
@@ -38,8 +38,8 @@ pub(crate) fn send<'a>(
         header.write(address(parcel.write(Parcel { envelope, payload })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which stays where it is until the
-    // end of this function, and from there to payloads that are borrowed for 'a, which the call only reads.
+    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not move until the end of
+    // this function, and from there to payloads that are borrowed for 'a, which the call only reads.
     let sent = unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),
@@ -51,13 +51,14 @@ pub(crate) fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives into these slots, at most [`BATCH`], by one call, which does not wait. Tells of each datagram, in order of the
-/// slots, its length and its envelope. Returns how many came. `flags`: [`libc::MSG_ERRQUEUE`] or 0.
+/// Receives into the first [`BATCH`] of these slots by one non-blocking call. Calls `received` for each datagram, in the
+/// order of the slots, with its length and its envelope. Returns the number of datagrams. `flags`:
+/// [`libc::MSG_ERRQUEUE`] or 0.
 pub(crate) fn receive<'a>(
     socket: BorrowedFd<'_>,
     flags: c_int,
     slots: impl Iterator<Item = &'a mut [u8]>,
-    mut hear: impl FnMut(usize, &Envelope),
+    mut received: impl FnMut(usize, &Envelope),
 ) -> io::Result<usize> {
     let mut parcels = [const { MaybeUninit::<Parcel>::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
@@ -73,10 +74,10 @@ pub(crate) fn receive<'a>(
         })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which stays where it is until the
-    // end of this function, and from there to slots that are borrowed mutably, and apart from each other, for 'a. All
-    // of it is bytes, for which whatever the call writes is a value.
-    let received = unsafe {
+    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not move until the end of
+    // this function, and from there to slots that are borrowed mutably and separately for 'a. All of it is bytes, for
+    // which every value is valid.
+    let result = unsafe {
         let flags = flags | libc::MSG_DONTWAIT;
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -86,25 +87,29 @@ pub(crate) fn receive<'a>(
             ptr::null_mut(),
         )
     };
-    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
-    for (parcel, header) in parcels.iter_mut().zip(&headers).take(received.min(count)) {
-        // SAFETY: the first `count` of both are initialized, and no pointer to them is used any more.
+    let count_received = usize::try_from(result).map_err(|_| io::Error::last_os_error())?;
+    for (parcel, header) in parcels
+        .iter_mut()
+        .zip(&headers)
+        .take(count_received.min(count))
+    {
+        // SAFETY: the first `count` of both are initialized, and no pointer to them is used after the call.
         let (parcel, header) = unsafe { (parcel.assume_init_mut(), header.assume_init_ref()) };
         parcel.envelope.filled(
             header.msg_hdr.msg_namelen as _,
             header.msg_hdr.msg_controllen as _,
         );
-        hear(
+        received(
             (header.msg_len as usize).min(parcel.payload.iov_len),
             &parcel.envelope,
         );
     }
-    Ok(received)
+    Ok(count_received)
 }
 
-/// A header that points to all parts of the parcel.
+/// Returns a header that points to all parts of the parcel.
 fn address(parcel: &mut Parcel) -> mmsghdr {
-    // SAFETY: a plain C structure, for which all zeros is a value. (Some systems have padding in it that has no name.)
+    // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has unnamed padding.)
     let mut header: mmsghdr = unsafe { zeroed() };
     let outside = &mut header.msg_hdr;
     let (name, control) = parcel.envelope.parts();

@@ -1,4 +1,4 @@
-//! Over loopback: what every system does, with both implementations, and what each says that it can.
+//! Tests over loopback: the behavior of both implementations, and their capabilities.
 
 use hailer_udp::{Inbox, Outbox, Refusal, Socket, SocketConfig, wait};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn families() -> Vec<IpAddr> {
     [V4, V6].into_iter().filter(there).collect()
 }
 
-/// Waits until something comes, as long as the patience lasts.
+/// Waits for a datagram or the timeout.
 fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -57,7 +57,7 @@ fn nothing_waits(socket: &Socket) {
     assert_eq!(socket.receive(&mut Inbox::with_max_length(9)).unwrap(), 0);
 }
 
-/// The datagrams all arrive, in order, each as it was, and so they come back.
+/// Checks that all datagrams arrive unchanged and in order, and come back in the same way.
 fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestCaseResult {
     let (mut outbox, mut inbox, mut back) = (Outbox::new(), Inbox::new(), Inbox::new());
     payloads
@@ -89,7 +89,7 @@ fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestC
 }
 
 #[test]
-fn datagrams_of_any_length_arrive_as_they_are() {
+fn transfers_datagrams_of_any_length() {
     let payload = |length: usize| (0..length).map(|i| (i % 251) as u8).collect::<Vec<_>>();
     both(|portable| {
         for family in families() {
@@ -107,14 +107,14 @@ fn datagrams_of_any_length_arrive_as_they_are() {
 proptest! {
     #![proptest_config(Config { cases: 32, failure_persistence: None, ..Config::default() })]
     #[test]
-    fn many_datagrams_arrive_in_order(
+    fn transfers_many_datagrams_in_order(
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..600), 1..150),
         portable: bool,
         destination: bool,
         timestamps: bool,
     ) {
         for family in families() {
-            // What waits must have room even where the system counts a page for each datagram.
+            // The queue must hold all of them even if the system counts a page for each.
             let all = |settings: &mut SocketConfig| {
                 settings.receive_buffer = Some(4 << 20);
                 (settings.portable, settings.destination, settings.timestamps) = (portable, destination, timestamps);
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_longer_than_the_inbox_is_cut() {
+fn truncates_datagrams_to_the_length_of_the_inbox() {
     both(|portable| {
         let (ours, theirs) = (
             bind(V4, |_| ()),
@@ -144,7 +144,7 @@ fn what_is_longer_than_the_inbox_is_cut() {
 }
 
 #[test]
-fn answers_come_from_the_address_that_was_asked() {
+fn replies_from_the_address_that_received() {
     for family in families() {
         let everywhere = if family.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
@@ -153,7 +153,7 @@ fn answers_come_from_the_address_that_was_asked() {
         };
         let asked = bind(everywhere, |settings| settings.destination = true);
         if !asked.capabilities().destination {
-            println!("This system does not tell which address was asked.");
+            println!("This system does not report destination addresses.");
             continue;
         }
         let asking = bind(family, |_| ());
@@ -199,9 +199,9 @@ fn closed(address: IpAddr) -> SocketAddr {
 }
 
 #[test]
-fn a_closed_port_is_heard_of_at_once() {
+fn reports_closed_ports_promptly() {
     for family in families() {
-        // With all that can be noted beside it.
+        // With every kind of metadata.
         let socket = bind(family, |settings| {
             (settings.refusals, settings.destination, settings.timestamps) = (true, true, true);
         });
@@ -238,7 +238,7 @@ fn a_closed_port_is_heard_of_at_once() {
 }
 
 #[test]
-fn refused_datagrams_do_no_harm_to_others() {
+fn refused_datagrams_do_not_affect_others() {
     const EACH: u32 = 1_000;
     both(|portable| {
         for family in families() {
@@ -258,7 +258,7 @@ fn refused_datagrams_do_no_harm_to_others() {
                     .entry(u32::from_be_bytes(refusal.quoted.try_into().unwrap()))
                     .or_insert(0) += 1;
             };
-            // In pieces, and receiving in between, so that no queue runs over.
+            // In several steps, receiving in between, so that no queue overflows.
             for piece in 0..EACH / 50 {
                 for number in 50 * piece..50 * (piece + 1) {
                     outbox.push(closed, None, |out| out.extend(number.to_be_bytes()));
@@ -290,7 +290,7 @@ fn refused_datagrams_do_no_harm_to_others() {
 }
 
 #[test]
-fn threads_that_share_a_socket_do_each_other_no_harm() {
+fn threads_can_share_a_socket() {
     const EACH: u32 = 250;
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
@@ -302,7 +302,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
         };
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let (closed, done) = (closed(V4), AtomicBool::new(false));
-        // Between the sender's calls, refusals of what it just sent become pending errors, and are taken away again.
+        // Between the sender's calls, refusals of its datagrams become pending errors, and are removed again.
         let refused = std::thread::scope(|scope| {
             let hearing = scope.spawn(|| {
                 let (mut inbox, mut refused) = (Inbox::with_max_length(9), 0);
@@ -318,7 +318,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
                 outbox.push(theirs.local_addr(), None, |out| {
                     out.extend(number.to_be_bytes());
                 });
-                // Whoever is interrupted too often comes back.
+                // After too many interruptions, the call returns early: call it again.
                 while number % 20 == 0 && !outbox.is_empty() {
                     ours.send(&mut outbox).unwrap();
                 }
@@ -350,7 +350,7 @@ fn threads_that_share_a_socket_do_each_other_no_harm() {
 }
 
 #[test]
-fn what_can_never_be_sent_is_told_and_the_rest_goes() {
+fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
         let change =
             |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
@@ -397,7 +397,7 @@ fn what_can_never_be_sent_is_told_and_the_rest_goes() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted() {
+fn counts_overflows() {
     both(|portable| {
         let ours = bind(V4, |_| ());
         let theirs = bind(V4, |settings| {
@@ -411,7 +411,7 @@ fn what_does_not_fit_is_counted() {
         while theirs.receive(&mut inbox).unwrap() > 0 {
             received += inbox.iter().len();
         }
-        // The next one tells.
+        // The next datagram reports the count.
         outbox.push(theirs.local_addr(), None, |_| ());
         ours.send(&mut outbox).unwrap();
         assert_eq!(receive(&theirs, &mut inbox), 1);
@@ -427,7 +427,7 @@ fn what_does_not_fit_is_counted() {
 }
 
 #[test]
-fn a_queue_of_any_size_can_be_wished_for() {
+fn accepts_any_queue_size() {
     both(|portable| {
         let socket = |size| {
             bind(V4, |settings| {
@@ -450,14 +450,14 @@ fn a_queue_of_any_size_can_be_wished_for() {
 }
 
 #[test]
-fn the_time_in_the_queue_is_told() {
+fn reports_the_time_in_the_queue() {
     let (ours, theirs) = (
         bind(V4, |_| ()),
         bind(V4, |settings| settings.timestamps = true),
     );
     let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
     outbox.push(theirs.local_addr(), None, |_| ());
-    // A system may begin to take the time only a little after the first socket has asked for it.
+    // A system may start to record times only a moment after the first socket has requested them.
     let mut longest = Duration::ZERO;
     for _ in 0..20 {
         let start = Instant::now();
@@ -478,12 +478,12 @@ fn the_time_in_the_queue_is_told() {
             return;
         }
     }
-    panic!("a datagram that lay 30 ms in the queue is said to have waited {longest:?}");
+    panic!("a datagram was in the queue for 30 ms, and {longest:?} were reported");
 }
 
 #[cfg(unix)]
 #[test]
-fn sockets_share_an_address_only_if_all_want_to() {
+fn sockets_share_an_address_only_if_all_allow_it() {
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
             (settings.reuse_port, settings.portable) = (true, portable);
@@ -496,7 +496,7 @@ fn sockets_share_an_address_only_if_all_want_to() {
             &settings(|settings| settings.portable = portable),
         );
         assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
-        // Every datagram comes to one of them.
+        // Each datagram arrives at one of them.
         let (mut outbox, mut inbox, mut heard) = (Outbox::new(), Inbox::new(), 0);
         for _ in 0..20 {
             outbox.push(first.local_addr(), None, |_| ());
@@ -512,7 +512,7 @@ fn sockets_share_an_address_only_if_all_want_to() {
 }
 
 #[test]
-fn waiting_ends_with_the_first_event_or_the_time() {
+fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
         let change =
             |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
@@ -523,7 +523,7 @@ fn waiting_ends_with_the_first_event_or_the_time() {
             wait(&both, writable, timeout).unwrap();
             start.elapsed()
         };
-        // Shorter than a millisecond, too.
+        // Also below a millisecond.
         for timeout in [
             Duration::ZERO,
             Duration::from_micros(300),
@@ -558,7 +558,7 @@ fn waiting_ends_with_the_first_event_or_the_time() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn all_of_one_network_comes_to_one_socket() {
+fn one_network_goes_to_one_socket() {
     let mut settings = SocketConfig::default();
     (settings.reuse_port, settings.spread) = (true, 3);
     let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
