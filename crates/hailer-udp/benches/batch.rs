@@ -356,7 +356,7 @@ mod linux {
 
     const WORKS: [Work; 4] = [
         Work {
-            name: "ask many peers, 20 bytes",
+            name: "send to many peers, 20 bytes",
             asked: false,
             receive: false,
             length: 20,
@@ -368,13 +368,13 @@ mod linux {
             length: 300,
         },
         Work {
-            name: "be asked at any address, 20 bytes",
+            name: "receive on any address, 20 bytes",
             asked: true,
             receive: true,
             length: 20,
         },
         Work {
-            name: "answer from the address asked, 300 bytes",
+            name: "reply from the queried address, 300 bytes",
             asked: true,
             receive: false,
             length: 300,
@@ -425,7 +425,7 @@ mod linux {
     }
 
     pub(crate) fn main() {
-        println!("Medians in ns a datagram, and what that is of the bare loop's.");
+        println!("Medians in ns per datagram, and ratios to the bare loop.");
         for work in &WORKS {
             let far = UdpSocket::bind("0.0.0.0:0").unwrap();
             far.set_nonblocking(true).unwrap();
