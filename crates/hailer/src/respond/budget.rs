@@ -1,7 +1,7 @@
 //! Rate limits for replies.
 //!
 //! A forged source address directs replies at a victim, so replies to unverified addresses have a budget. A reply is
-//! charged to three budgets at once: that of its source, that of the source's network, and that of all unverified
+//! charged to three budgets: that of its source, that of the source's network, and that of all unverified
 //! sources. It is sent only if it fits all three.
 //!
 //! | limit | value |
@@ -39,7 +39,7 @@ pub struct Budget {
     pub verified_per_source: u32,
     /// Datagrams per second to one source that verified its address. The burst is 4 seconds' worth.
     pub verified_packets: u32,
-    /// Whether loopback sources are limited too. By default they are not: nobody can forge them from outside.
+    /// Whether loopback sources are limited too. By default they are not: they cannot be forged from outside.
     pub limit_loopback: bool,
 }
 
@@ -239,7 +239,7 @@ impl RateLimiter {
         }
     }
 
-    /// Replaces the budget. What was spent stays spent.
+    /// Replaces the budget. Bytes spent of the old one stay spent.
     pub fn change(&mut self, budget: Budget) {
         self.budget = budget;
     }
@@ -571,7 +571,7 @@ mod tests {
         assert_eq!(
             spend_all(&mut limiter, source, 64, true, SECOND * 2),
             4 << 20,
-            "verified sources have a budget of their own"
+            "verified sources have a separate budget"
         );
         assert_eq!(
             spend_all(&mut limiter, source, 64, false, SECOND * 1000),
@@ -748,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn applies_a_new_budget_at_once() {
+    fn applies_a_new_budget_immediately() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let source = ip("192.0.2.7");
         assert_eq!(
@@ -764,7 +764,7 @@ mod tests {
         assert_eq!(
             spend_all(&mut limiter, source, 256, false, SECOND),
             32 << 10,
-            "what was spent stays spent"
+            "spent bytes stay spent"
         );
         assert_eq!(limiter.remaining(SECOND).bytes_per_second, 100 << 10);
         budget.unverified_per_source = 1 << 10;
@@ -818,9 +818,9 @@ mod tests {
         let sent: usize = (0..1_000).map(|_| ask(0x0101_0101, SECOND * 2)).sum();
         assert!(
             sent <= (8 << 10) + 1_024,
-            "{sent}, with what was left of the burst"
+            "{sent}, with the rest of the burst"
         );
-        // Many sources, each in a network of its own: full replies up to the total, then short ones.
+        // Many sources in different networks: full replies up to the total, then short ones.
         let replies: Vec<usize> = (0..50_000)
             .map(|i| ask(0x0A00_0000 + i * 256, SECOND * 100))
             .collect();

@@ -1,15 +1,23 @@
-//! Worker threads that answer from boards: what `hailer serve` runs on.
+//! A pool of worker threads that answer from boards. `hailer serve` runs on it.
 //!
 //! ```text
 //!   datagrams ──► the kernel, by network of the sender ──► one socket for each worker
-//!                                                            │ a batch at a time
-//!                                                          Worker ── reply ──► the socket that was asked
-//!                                                            └── claimed by nobody ──► Relay ──► the game server behind
+//!                                                            │ in batches
+//!                                                          Worker ── reply ──► the socket that received the request
+//!                                                            └── unclaimed ──► Relay ──► game server
 //! ```
 //!
-//! A worker takes no lock for a datagram, allocates nothing, and looks at the clock once a batch. What it answers hangs at
-//! a [`Board`], one atomic pointer; where it answers, in a list that [`ResponderPool::reload`] replaces as a whole. A socket that
-//! stays in the list stays open, so that no datagram is lost between two lists.
+//! For a datagram, a worker takes no lock and does not allocate. It reads the clock once for each batch. The status is
+//! behind an atomic pointer, the [`Board`]. [`ResponderPool::reload`] replaces the list of listeners; listeners whose
+//! address stays keep their sockets, so that no datagram is lost.
+//!
+//! | limit | value |
+//! | --- | --- |
+//! | receive and send queue of a socket | 4 MiB each |
+//! | replies waiting for room in the send queue | 256; then a worker stops receiving |
+//! | age of counters | 200 ms |
+//! | batches that are still answered when a listener ends | 256 |
+//! | listeners of a worker | 65,536 |
 
 use super::reason::NO_QUERY;
 use super::relay::Relay;
@@ -29,49 +37,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Room for requests that come while a worker is at something else.
+/// Requested size of the receive queue in bytes, for requests that arrive while a worker is busy.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// Requested size of the send queue in bytes.
 const SEND_BUFFER: usize = 4 << 20;
-/// Replies that wait for the system to take them; past that, nothing is heard.
+/// Replies waiting for room in the send queue. At this number a worker stops receiving.
 const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
-/// A system that takes no more is given so long.
+/// Pause after the system had no room for a reply.
 const SEND_RETRY_DELAY: Duration = Duration::from_micros(500);
-/// Whoever wants to know reads counts that are at most so old.
+/// How often a worker publishes its counters.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// Rates are of so much time at least.
+/// Shortest time that rates are computed over.
 const RATE_WINDOW: Duration = Duration::from_secs(1);
-/// A worker looks up at least so often.
+/// Longest wait of a worker for events.
 const MAX_WAIT: Duration = Duration::from_millis(200);
-/// A socket that is taken off the list is emptied first, and at the end all are: so many batches at most, more than a queue
-/// holds, since a flood would have no end.
+/// Largest number of batches answered on a socket before it is closed: more than its queue holds, and finite in a flood.
 const MAX_DRAIN_BATCHES: usize = 256;
 
-/// What is answered at one address.
+/// A listening address, its responders and its optional relay.
 #[derive(Clone)]
 pub struct ListenerConfig {
-    /// The address, port 0 for any free one.
+    /// The address to listen on. Port 0: any free port.
     pub address: SocketAddr,
-    /// What is answered.
+    /// The responders.
     pub board: Board,
-    /// The game server to which goes what no protocol claims. None: it is dropped.
+    /// The game server that receives what no protocol claims. `None`: such datagrams are dropped.
     pub relay: Option<SocketAddr>,
-    /// Sockets that are bound there already, such as those that a service manager hands over. A worker answers on each,
-    /// and the others answer elsewhere: two on one socket would both count for the same networks. Several must have been
-    /// bound with `SO_REUSEPORT`; of more than there are workers the first are taken.
+    /// Sockets that are bound to the address already, for example by a service manager. Each is served by one worker,
+    /// since two workers would track the same networks; further workers do not serve this listener, and further sockets
+    /// are not used. Several sockets must have been bound with `SO_REUSEPORT`.
     pub inherited: Option<Arc<[UdpSocket]>>,
 }
 
-/// How an engine works.
+/// Configuration of a [`ResponderPool`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolConfig {
-    /// Threads; 0: one for each core.
+    /// Number of threads. 0: one for each core.
     pub workers: usize,
-    /// How much may be sent to whom.
+    /// Rate limits for replies.
     pub budget: Budget,
-    /// Sessions that a relay holds at once, for each post and worker. Each is an open socket.
+    /// Largest number of relay sessions, for each listener and worker. Each is an open socket.
     pub relay_sessions: usize,
-    /// A session in which nothing moved for so long is closed.
+    /// After this time without a datagram from its source, a relay session is closed.
     pub relay_idle: Duration,
 }
 
@@ -87,7 +95,7 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
-    /// How many threads that means on this machine.
+    /// Returns the number of threads on this machine.
     pub fn threads(&self) -> usize {
         match self.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -96,7 +104,7 @@ impl PoolConfig {
     }
 }
 
-/// A running engine. Dropping it stops it.
+/// Running worker threads. Dropping the pool stops them.
 pub struct ResponderPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -104,58 +112,59 @@ pub struct ResponderPool {
 
 struct Shared {
     list: ArcSwap<Vec<Arc<BoundListener>>>,
-    settings: ArcSwap<PoolConfig>,
+    config: ArcSwap<PoolConfig>,
     stop: AtomicBool,
     wakers: Vec<Waker>,
-    /// What each worker last told.
-    told: Vec<Mutex<WorkerReport>>,
+    /// The last report of each worker.
+    reports: Vec<Mutex<WorkerReport>>,
 }
 
-/// What a worker tells of all its posts together.
+/// Report of a worker on all its listeners together.
 #[derive(Default)]
 struct WorkerReport {
-    /// What is left of its budget.
-    left: RemainingBudget,
-    /// The networks that ask most.
+    budget: RemainingBudget,
     top: Vec<TopTalker>,
 }
 
-/// A post with its sockets.
+/// A listener with its sockets.
 struct BoundListener {
-    asked: SocketAddr,
+    configured: SocketAddr,
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One for each worker, or, where they were inherited over, for the first workers.
+    /// One for each worker. Inherited sockets: one for each of the first workers.
     sockets: Arc<[Socket]>,
-    /// What each worker did here, as it last told.
-    told: Arc<[Mutex<Counts>]>,
+    /// The counters of each worker, as last published.
+    counts: Arc<[Mutex<Counts>]>,
 }
 
-/// What was done at one post.
+/// Counters of one listener.
 #[derive(Clone, Debug)]
 pub struct ListenerCounts {
-    /// The address, with its port.
+    /// The listening address, with its port.
     pub address: SocketAddr,
-    /// What was done there, by all workers.
+    /// The sum over all workers.
     pub counts: Counts,
 }
 
-/// An address that cannot be had.
+/// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {cause}")]
 pub struct ListenError {
     /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// Error of the system.
     pub cause: io::Error,
 }
 
 impl ResponderPool {
-    /// Binds all posts and starts the workers.
-    pub fn start(posts: Vec<ListenerConfig>, settings: &PoolConfig) -> Result<Self, ListenError> {
-        let count = settings.threads();
-        let list = bind(posts, count, &[])?;
+    /// Binds all listeners and starts the workers.
+    ///
+    /// # Errors
+    /// If an address cannot be listened on, or the system refuses threads or event queues.
+    pub fn start(listeners: Vec<ListenerConfig>, config: &PoolConfig) -> Result<Self, ListenError> {
+        let count = config.threads();
+        let list = bind(listeners, count, &[])?;
         let no_poll = |cause| ListenError {
             address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local),
             cause,
@@ -171,10 +180,10 @@ impl ResponderPool {
         let wakers = wakers.map_err(no_poll)?;
         let shared = Arc::new(Shared {
             list: ArcSwap::from_pointee(list),
-            settings: ArcSwap::from_pointee(settings.clone()),
+            config: ArcSwap::from_pointee(config.clone()),
             stop: AtomicBool::new(false),
             wakers,
-            told: (0..count).map(|_| Mutex::default()).collect(),
+            reports: (0..count).map(|_| Mutex::default()).collect(),
         });
         let start = |(index, poll)| {
             let worker = Worker::new(index, poll, shared.clone());
@@ -195,28 +204,30 @@ impl ResponderPool {
         }
     }
 
-    /// Replaces the posts. Those whose address stays keep their sockets, so that nothing is lost; if one of the others
-    /// cannot be had, all stays as it was.
-    pub fn reload(&self, posts: Vec<ListenerConfig>) -> Result<(), ListenError> {
-        let list = bind(posts, self.workers.len(), &self.shared.list.load())?;
+    /// Replaces the listeners. Those whose address stays keep their sockets, so that no datagram is lost.
+    ///
+    /// # Errors
+    /// If a new address cannot be listened on. Then nothing changes.
+    pub fn reload(&self, listeners: Vec<ListenerConfig>) -> Result<(), ListenError> {
+        let list = bind(listeners, self.workers.len(), &self.shared.list.load())?;
         self.shared.list.store(Arc::new(list));
         self.wake();
         Ok(())
     }
 
-    /// Other settings from now on, all but the number of workers, which stays. What was spent of the old budget is spent of
-    /// the new one too.
-    pub fn configure(&self, settings: &PoolConfig) {
-        self.shared.settings.store(Arc::new(settings.clone()));
+    /// Replaces the configuration, except for the number of workers. Bytes spent of the old budget stay spent.
+    pub fn configure(&self, config: &PoolConfig) {
+        self.shared.config.store(Arc::new(config.clone()));
         self.wake();
     }
 
-    /// The settings at work. Their number of workers is what was last wished for.
+    /// Returns the current configuration. [`PoolConfig::workers`] is as configured; [`ResponderPool::workers`] has the real
+    /// number.
     pub fn config(&self) -> Arc<PoolConfig> {
-        self.shared.settings.load_full()
+        self.shared.config.load_full()
     }
 
-    /// The addresses, in the order of the posts, with the ports that the system chose.
+    /// Returns the addresses with their ports, in the order of the listeners.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.shared
             .list
@@ -226,28 +237,28 @@ impl ResponderPool {
             .collect()
     }
 
-    /// How many threads answer.
+    /// Returns the number of threads.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// What was done so far, a moment ago.
+    /// Returns the counters of each listener, at most 200 ms old.
     pub fn counts(&self) -> Vec<ListenerCounts> {
         self.shared
             .list
             .load()
             .iter()
-            .map(|bound| bound.done())
+            .map(|bound| bound.total())
             .collect()
     }
 
-    /// What is left of the budget for askers that have proved nothing, a moment ago.
+    /// Returns the remaining budget for unverified sources, at most 200 ms old.
     pub fn remaining_budget(&self) -> RemainingBudget {
         let each = self
             .shared
-            .told
+            .reports
             .iter()
-            .map(|told| told.lock().unwrap_or_else(PoisonError::into_inner).left);
+            .map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).budget);
         each.fold(RemainingBudget::default(), |all, one| RemainingBudget {
             bytes: all.bytes + one.bytes,
             bytes_per_second: all.bytes_per_second + one.bytes_per_second,
@@ -256,18 +267,19 @@ impl ResponderPool {
         })
     }
 
-    /// The networks that ask most, at all posts together, a moment ago; who asks most first.
+    /// Returns the networks with the most requests at all listeners together, in descending order.
     pub fn top_talkers(&self) -> Vec<TopTalker> {
-        let each = self.shared.told.iter();
-        TopTalker::merged(each.flat_map(|told| {
-            told.lock()
+        let each = self.shared.reports.iter();
+        TopTalker::merged(each.flat_map(|report| {
+            report
+                .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .top
                 .clone()
         }))
     }
 
-    /// Stops: what waits in the sockets is still answered. Returns what was done.
+    /// Answers what waits in the sockets, stops, and returns the counters.
     pub fn stop(mut self) -> Vec<ListenerCounts> {
         self.join();
         self.counts()
@@ -277,14 +289,14 @@ impl ResponderPool {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.wake();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so.
+            // A worker that panicked has printed its message.
             let _ = worker.join();
         }
     }
 
     fn wake(&self) {
         for waker in &self.shared.wakers {
-            // It looks up by itself soon.
+            // On failure, the worker wakes up by itself after `MAX_WAIT`.
             let _ = waker.wake();
         }
     }
@@ -297,7 +309,7 @@ impl Drop for ResponderPool {
 }
 
 impl BoundListener {
-    fn done(&self) -> ListenerCounts {
+    fn total(&self) -> ListenerCounts {
         let lock = |counts: &Mutex<Counts>| {
             counts
                 .lock()
@@ -305,7 +317,9 @@ impl BoundListener {
                 .clone()
         };
         let mut counts = Counts::default();
-        self.told.iter().for_each(|told| counts.add(&lock(told)));
+        self.counts
+            .iter()
+            .for_each(|other| counts.add(&lock(other)));
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
         ListenerCounts {
             address: self.local,
@@ -314,25 +328,25 @@ impl BoundListener {
     }
 }
 
-/// Binds what is not bound yet.
+/// Binds the listeners that are not bound yet.
 fn bind(
-    posts: Vec<ListenerConfig>,
+    listeners: Vec<ListenerConfig>,
     workers: usize,
     old: &[Arc<BoundListener>],
 ) -> Result<Vec<Arc<BoundListener>>, ListenError> {
-    let mut list: Vec<Arc<BoundListener>> = Vec::with_capacity(posts.len());
+    let mut list: Vec<Arc<BoundListener>> = Vec::with_capacity(listeners.len());
     for ListenerConfig {
         address,
         board,
         relay,
         inherited,
-    } in posts
+    } in listeners
     {
         let kept = old.iter().find(|bound| {
-            bound.asked == address && !list.iter().any(|new| new.local == bound.local)
+            bound.configured == address && !list.iter().any(|new| new.local == bound.local)
         });
-        let (local, sockets, told) = match kept {
-            Some(kept) => (kept.local, kept.sockets.clone(), kept.told.clone()),
+        let (local, sockets, counts) = match kept {
+            Some(kept) => (kept.local, kept.sockets.clone(), kept.counts.clone()),
             None => {
                 let sockets = match &inherited {
                     Some(inherited) if !inherited.is_empty() => {
@@ -341,17 +355,17 @@ fn bind(
                     _ => open(address, workers),
                 };
                 let sockets = sockets.map_err(|cause| ListenError { address, cause })?;
-                let told = (0..workers).map(|_| Mutex::default()).collect();
-                (sockets[0].local_addr(), sockets.into(), told)
+                let counts = (0..workers).map(|_| Mutex::default()).collect();
+                (sockets[0].local_addr(), sockets.into(), counts)
             }
         };
         list.push(Arc::new(BoundListener {
-            asked: address,
+            configured: address,
             local,
             board,
             relay,
             sockets,
-            told,
+            counts,
         }));
     }
     Ok(list)
@@ -361,12 +375,12 @@ fn queues(address: SocketAddr) -> SocketConfig {
     let mut settings = SocketConfig::default();
     settings.receive_buffer = Some(RECEIVE_BUFFER);
     settings.send_buffer = Some(SEND_BUFFER);
-    // Only where it is not clear which address was asked: it costs a little.
+    // Costs a little, so only if the listener has several addresses.
     settings.destination = address.ip().is_unspecified();
     settings
 }
 
-/// Sockets that share an address are given their networks as if they were our own.
+/// Takes over inherited sockets. Those that share an address get the same distribution of networks as our own.
 fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     let adopt = |socket: &UdpSocket| {
         let mut settings = queues(socket.local_addr()?);
@@ -376,13 +390,13 @@ fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     inherited.iter().map(adopt).collect()
 }
 
-/// A socket for each worker, on one address. The kernel gives all that comes from one network to one of them.
+/// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to one of them.
 fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
     let mut settings = queues(address);
     if workers == 1 {
         return Ok(vec![Socket::bind(address, &settings)?]);
     }
-    // Sockets that share an address would also share it with another process of the same user, unasked.
+    // With shared addresses, another process of the same user could listen as well, so check that none does.
     drop(Socket::bind(address, &settings)?);
     settings.reuse_port = true;
     settings.spread = workers as u32;
@@ -403,14 +417,14 @@ struct Worker {
     limiter: RateLimiter,
     inbox: Inbox,
     clock: Clock,
-    /// The list at work, and what this worker keeps of each post of it.
+    /// The current list, and this worker's state for each of its listeners.
     list: Arc<Vec<Arc<BoundListener>>>,
     listeners: Vec<Listener>,
-    told_at: Instant,
+    reported_at: Instant,
     rated_at: Instant,
 }
 
-/// What a worker keeps of a post.
+/// A worker's state for a listener.
 struct Listener {
     bound: Arc<BoundListener>,
     outbox: Outbox,
@@ -422,7 +436,7 @@ struct Listener {
 
 impl Worker {
     fn new(index: usize, poll: Poll, shared: Arc<Shared>) -> Self {
-        let settings = shared.settings.load_full();
+        let settings = shared.config.load_full();
         let budget = settings.budget.share(shared.wakers.len());
         Self {
             index,
@@ -433,7 +447,7 @@ impl Worker {
             clock: Clock::start(),
             list: Arc::default(),
             listeners: Vec::new(),
-            told_at: Instant::now(),
+            reported_at: Instant::now(),
             rated_at: Instant::now(),
             shared,
         }
@@ -444,17 +458,17 @@ impl Worker {
         let mut left = MAX_DRAIN_BATCHES;
         loop {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
-            self.follow_settings();
-            self.follow_list();
+            self.apply_config();
+            self.apply_list();
             let is_hot = self.listeners.iter_mut().fold(false, |hot, listener| {
                 hot | listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock)
             });
             let now = Instant::now();
             left -= usize::from(is_over);
             let is_last = is_over && (!is_hot || left == 0);
-            if now >= self.told_at + REPORT_INTERVAL || is_last {
-                self.told_at = now;
-                self.tell(now);
+            if now >= self.reported_at + REPORT_INTERVAL || is_last {
+                self.reported_at = now;
+                self.report(now);
             }
             if is_last {
                 return;
@@ -463,12 +477,12 @@ impl Worker {
             match self.poll.poll(&mut events, Some(wait)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A passing shortage of the system: never a reason to stop, nor to spin.
+                // A passing shortage of the system: pause, so as not to spin.
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
             for event in &events {
                 let place = event.token().0;
-                // Low numbers are posts; the rest belongs to the sessions of relays.
+                // Low numbers are listeners; the others are sessions of relays.
                 match self.listeners.get_mut(place % MAX_LISTENERS) {
                     Some(listener) if place < MAX_LISTENERS => listener.is_hot = true,
                     Some(listener) => {
@@ -485,9 +499,9 @@ impl Worker {
         }
     }
 
-    /// Takes over the newest settings, if they are others.
-    fn follow_settings(&mut self) {
-        let settings = self.shared.settings.load();
+    /// Applies a new configuration, if there is one.
+    fn apply_config(&mut self) {
+        let settings = self.shared.config.load();
         if Arc::ptr_eq(&settings, &self.settings) {
             return;
         }
@@ -503,8 +517,8 @@ impl Worker {
         }
     }
 
-    /// Takes over the newest list, if it is another.
-    fn follow_list(&mut self) {
+    /// Applies a new list of listeners, if there is one.
+    fn apply_list(&mut self) {
         let list = self.shared.list.load_full();
         if Arc::ptr_eq(&list, &self.list) {
             return;
@@ -523,14 +537,14 @@ impl Worker {
             let socket = &bound.sockets[self.index];
             let fd = socket.as_raw_fd();
             let (token, interest) = (Token(place), Interest::READABLE);
-            // What cannot be watched is looked at every time: see `is_hot`.
+            // A socket without events is read in every round: `is_hot` is set initially.
             let mut source = SourceFd(&fd);
             let watched = registry.reregister(&mut source, token, interest);
             let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
-            listener.take_post(bound.clone(), place, &self.settings, registry);
+            listener.apply(bound.clone(), place, &self.settings, registry);
             self.listeners.push(listener);
         }
-        // What still waits at a post that is gone was asked while it stood.
+        // Requests that wait at a removed listener arrived before its removal: answer them.
         for mut listener in old {
             for _ in 0..MAX_DRAIN_BATCHES {
                 listener.is_hot = true;
@@ -545,14 +559,14 @@ impl Worker {
         self.list = list;
     }
 
-    fn tell(&mut self, now: Instant) {
-        // Whoever reads holds it for a moment; then the next time will do.
-        if let Ok(mut told) = self.shared.told[self.index].try_lock() {
-            told.left = self.limiter.remaining(self.clock.since());
+    /// Publishes the counters. A report that is being read is published the next time.
+    fn report(&mut self, now: Instant) {
+        if let Ok(mut report) = self.shared.reports[self.index].try_lock() {
+            report.budget = self.limiter.remaining(self.clock.since());
             let ago = now - self.rated_at;
             if ago >= RATE_WINDOW {
                 self.rated_at = now;
-                self.limiter.top(ago, &mut told.top);
+                self.limiter.top(ago, &mut report.top);
             }
         }
         for listener in &mut self.listeners {
@@ -560,14 +574,14 @@ impl Worker {
                 relay.expire(now);
                 listener.counts.sessions = relay.len() as u64;
             }
-            if let Ok(mut told) = listener.bound.told[self.index].try_lock() {
-                told.clone_from(&listener.counts);
+            if let Ok(mut counts) = listener.bound.counts[self.index].try_lock() {
+                counts.clone_from(&listener.counts);
             }
         }
     }
 }
 
-/// Posts that a worker can tell apart by their tokens.
+/// Largest number of listeners of a worker: each has a token for its events below this number.
 const MAX_LISTENERS: usize = 1 << 16;
 
 impl Listener {
@@ -581,8 +595,8 @@ impl Listener {
         }
     }
 
-    /// The post may have another board or relay than before.
-    fn take_post(
+    /// Applies the board and the relay of a listener.
+    fn apply(
         &mut self,
         bound: Arc<BoundListener>,
         place: usize,
@@ -614,7 +628,7 @@ impl Listener {
         self.bound = bound;
     }
 
-    /// A batch, if there may be one. Returns whether there may be more.
+    /// Answers a batch, if there may be one. Returns whether there may be more.
     fn serve(
         &mut self,
         index: usize,
@@ -636,13 +650,13 @@ impl Listener {
         if !*is_hot {
             return !outbox.is_empty();
         }
-        let mut heard = 0;
+        let mut received = 0;
         if outbox.len() < MAX_UNSENT_REPLIES {
             match socket.receive(inbox) {
-                Ok(count) => heard = count,
+                Ok(count) => received = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
-            let batch = inbox.iter().take(heard);
+            let batch = inbox.iter().take(received);
             answer_batch(
                 &bound.board,
                 limiter,
@@ -659,7 +673,7 @@ impl Listener {
             );
             send(socket, outbox, counts);
         }
-        *is_hot = heard == BATCH || !outbox.is_empty();
+        *is_hot = received == BATCH || !outbox.is_empty();
         *is_hot
     }
 
@@ -685,7 +699,7 @@ impl Listener {
 }
 
 fn send(socket: &Socket, outbox: &mut Outbox, counts: &mut Counts) {
-    // Where the system takes no more, to come back at once would only spin.
+    // Pause while the system has no room, so as not to spin.
     if socket.send(outbox).is_err() || !outbox.is_empty() {
         std::thread::sleep(SEND_RETRY_DELAY);
     }

@@ -68,7 +68,7 @@ pub struct Board(Arc<Inner>);
 
 struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
-    /// What the responders were built from. Only writers lock it.
+    /// Status and keys of the responders. Only writers lock it.
     source: Mutex<(Status, Keys)>,
     published: ArcSwap<Published>,
 }
@@ -296,7 +296,7 @@ impl Counts {
     }
 }
 
-/// What to do with a datagram.
+/// The decision on a datagram.
 enum Judgement {
     /// Send the reply, which was appended.
     Reply,

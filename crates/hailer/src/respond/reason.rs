@@ -1,12 +1,12 @@
-//! Why a datagram is left unanswered: the one list of it, for whoever counts, shows or explains.
+//! The list of reasons for dropping a datagram.
 
-/// A reason for silence, a key of [`Counts::dropped`](super::Counts::dropped).
+/// A reason for dropping a datagram, a key of [`Counts::dropped`](super::Counts::dropped).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reason {
-    /// As it is counted: words with spaces between.
+    /// Key of the counter: words separated by spaces.
     pub name: &'static str,
-    /// For people, after a number of datagrams.
+    /// Description, to follow a number of datagrams.
     pub words: &'static str,
 }
 
@@ -22,13 +22,13 @@ pub(super) const RELAY_FULL: Reason = reason(
 );
 pub(super) const RELAY_FAILED: Reason = reason(
     "relay failed",
-    "that the game server's machine would not take",
+    "that could not be forwarded to the game server",
 );
-pub(super) const STALE: Reason = reason("stale", "while silent, since the truth is too old");
+pub(super) const STALE: Reason = reason("stale", "while silent, because the status is too old");
 
-/// Every reason that the library and its protocols give. A protocol of somebody else may give others.
+/// Every reason of the library and its protocols. Protocols of other crates may have more.
 ///
-/// `unsent` is counted as [`Counts::unsent`](super::Counts::unsent): of such a datagram the reply was counted too.
+/// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[
     BUDGET,
     reason("malformed", "malformed"),
@@ -39,7 +39,7 @@ pub const REASONS: &[Reason] = &[
     RELAY_FAILED,
     STALE,
     reason("token", "with a wrong or old challenge token"),
-    reason("unsent", "that the system would not send"),
+    reason("unsent", "that the system did not send"),
     reason("v1 is off", "in version 1, which is off"),
 ];
 
@@ -48,14 +48,14 @@ const fn reason(name: &'static str, words: &'static str) -> Reason {
 }
 
 impl Reason {
-    /// The reason that is counted by this name, or by its [key](Self::key).
+    /// Returns the reason with this name or [key](Self::key).
     pub fn find(name: &str) -> Option<&'static Self> {
         REASONS
             .iter()
             .find(|reason| reason.name.split(' ').eq(name.split([' ', '-'])))
     }
 
-    /// The name for programs: with hyphens.
+    /// Returns the name with hyphens, for programs.
     pub fn key(&self) -> String {
         self.name.replace(' ', "-")
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_that_a_protocol_gives_is_listed() {
+    fn lists_every_reason_of_the_protocols() {
         let protocols =
             std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../hailer-proto/src")).unwrap();
         let mut seen = 0;

@@ -5,7 +5,7 @@
 //!   source ◄── RateLimiter ◄── Relay::receive ◄── the session's socket ◄── game server
 //! ```
 //!
-//! Each source address and port has a session with a socket of its own, so that the game server can tell players apart.
+//! Each source address and port has a session with a separate socket, so that the game server can distinguish players.
 //! Sources can be forged. A session is therefore *unverified* until its source sends again after a reply.
 //!
 //! | limit | value |
@@ -62,9 +62,9 @@ pub(super) struct Relay {
     networks: HashMap<u128, Vec<usize>>,
     sessions: Vec<Option<Session>>,
     free: Vec<usize>,
-    /// Unverified sessions of sources that have not retried, oldest first. Entries of others are skipped.
+    /// Unverified sessions of sources that have not retried, oldest first. Other entries are skipped.
     fresh: VecDeque<Ticket>,
-    /// Unverified sessions of sources that have retried, oldest first. Entries of others are skipped.
+    /// Unverified sessions of sources that have retried, oldest first. Other entries are skipped.
     retrying: VecDeque<Ticket>,
     /// Sources that were refused or replaced. Allocated when the relay is full for the first time.
     turned_away: Option<RecentSet>,
@@ -77,7 +77,7 @@ pub(super) struct Relay {
     buffer: Vec<u8>,
 }
 
-/// A session in one of the queues. The serial number tells it from a later session in the same slot.
+/// A session in one of the queues. The serial number distinguishes it from a later session in the same slot.
 #[derive(Clone, Copy)]
 struct Ticket {
     slot: usize,
@@ -219,7 +219,7 @@ impl Relay {
         }
     }
 
-    /// Makes room for a session of a new source. `None`: there is none. Otherwise returns whether the source's session was
+    /// Replaces a session for a new source, if necessary. `None`: the source is refused. Otherwise returns whether the source's session was
     /// refused or replaced before.
     fn make_room(&mut self, source: SocketAddr, now: Instant) -> Option<bool> {
         let hash = self.slots.hasher().hash_one(source);
@@ -531,7 +531,7 @@ mod tests {
     use crate::respond::Budget;
     use mio::Poll;
 
-    /// A relay to a game server on loopback, with a clock of its own.
+    /// A relay to a game server on loopback, with simulated time.
     struct Scene {
         game: std::net::UdpSocket,
         relay: Relay,
@@ -549,7 +549,7 @@ mod tests {
     }
 
     fn source(number: u32) -> SocketAddr {
-        // Each source is in a network of its own.
+        // Each source is in a different network.
         ((0x0B00_0007 + number * 256).to_be_bytes(), 4_000).into()
     }
 

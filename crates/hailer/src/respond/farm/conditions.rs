@@ -1,4 +1,4 @@
-//! What happens to a datagram on its way.
+//! Simulated network conditions: loss, duplicates and delay.
 
 use super::invent::Random;
 use std::cmp::Reverse;
@@ -6,26 +6,26 @@ use std::collections::BinaryHeap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Part of all, as a threshold for 32 random bits.
+/// A probability, as a threshold for 32 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u64);
 
 impl Share {
-    /// `None`: it is not from 0 to 1.
+    /// Returns `None` if `share` is not from 0 to 1.
     pub(super) fn new(share: f64) -> Option<Self> {
-        // 1 is past all of the 32 bits, so that it means all.
+        // 1 is above every 32-bit number, so it includes all.
         (0.0..=1.0)
             .contains(&share)
             .then(|| Self((share * (1_u64 << 32) as f64).round() as u64))
     }
 
-    /// Whether 32 random bits are of the share.
+    /// Whether these 32 random bits are within the share.
     pub(super) fn has(self, bits: u32) -> bool {
         u64::from(bits) < self.0
     }
 }
 
-/// What the weather is like.
+/// Network conditions.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     pub(super) loss: Share,
@@ -39,7 +39,7 @@ impl Conditions {
         self.delay.is_zero() && self.jitter.is_zero()
     }
 
-    /// How long a datagram is under way.
+    /// Returns the delay of a datagram.
     pub(super) fn time(&self, random: &mut Random) -> Duration {
         if self.jitter.is_zero() {
             return self.delay;
@@ -49,7 +49,7 @@ impl Conditions {
     }
 }
 
-/// A datagram under way.
+/// A delayed datagram.
 #[derive(Clone, Debug)]
 pub(super) struct DelayedDatagram {
     pub(super) to: SocketAddr,
@@ -57,10 +57,10 @@ pub(super) struct DelayedDatagram {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Datagrams under way: so many and no more. Buffers are used again.
+/// Delayed datagrams, up to a fixed number. Buffers are reused.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// When each is due, in which order they came, which datagram it is.
+    /// When each datagram is due, its number of arrival, and its index.
     order: BinaryHeap<Reverse<(Duration, u64, usize)>>,
     datagrams: Vec<DelayedDatagram>,
     free: Vec<usize>,
@@ -79,7 +79,7 @@ impl Queue {
         }
     }
 
-    /// Takes a copy of a datagram. `false`: there is no room.
+    /// Copies a datagram into the queue. Returns `false` if the queue is full.
     pub(super) fn insert(
         &mut self,
         due: Duration,
@@ -115,12 +115,12 @@ impl Queue {
         self.datagrams.len()
     }
 
-    /// When the first is due.
+    /// Returns when the first datagram is due.
     pub(super) fn due(&self) -> Option<Duration> {
         self.order.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// The first, if it is due.
+    /// Removes and returns the first datagram, if it is due.
     pub(super) fn take(&mut self, now: Duration) -> Option<&DelayedDatagram> {
         if self.due()? > now {
             return None;

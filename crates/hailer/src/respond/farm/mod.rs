@@ -1,16 +1,23 @@
-//! A farm: one socket that answers for every address of a network, as a million invented servers.
+//! A farm: one socket that answers for every address of a network, as up to 16 million simulated servers.
 //!
 //! ```text
-//!   address, port ──► keyed hash ──► silent, or one of some thousand responders that were built at the start
-//!   datagram ──► FarmPort::hear ──► responder ──► conditions ──► now: Outbox; later: a queue of bounded length ──► FarmPort::release
+//!   address, port ──► keyed hash ──► silent, or one of some thousand responders built at the start
+//!   datagram ──► FarmPort::receive ──► responder ──► conditions ──► Outbox, or a bounded queue ──► FarmPort::release
 //! ```
 //!
-//! For tests and benches of whoever asks many servers. What a server says is a pure function of the farm's seed and its
-//! address, so an asker's results can be checked without a list: [`Farm::status`].
+//! Farms serve tests and benchmarks of clients that query many servers. The status of a server is a pure function of the
+//! farm's seed and the server's address, so results can be checked without a list: [`Farm::status`].
 //!
-//! A farm answers on loopback only. There is no [`Budget`](super::Budget) in it, so bound to the world it would flood
-//! whomever a forged address names. Only a socket on all addresses hears all of a network, and such a socket hears the
-//! world as well; a [`FarmPort`] therefore drops what was not sent to an address of the farm's, or not from loopback.
+//! A farm answers on loopback only. It has no [`Budget`](super::Budget), so on a public address it would flood the victims
+//! of forged sources. Only a socket on all addresses receives for a whole network, and such a socket receives from other
+//! hosts as well. A [`FarmPort`] therefore drops datagrams to other addresses, and those that are not from loopback.
+//!
+//! | limit | value |
+//! | --- | --- |
+//! | variants of servers of a protocol | 1,048,576 |
+//! | delay and jitter | 60 s each |
+//! | delayed replies of a port | [`FarmConfig::max_delayed`], some 500 bytes each |
+//! | length of a request | 2,048 bytes |
 //!
 //! ```no_run
 //! use hailer::registry;
@@ -46,43 +53,44 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most kinds of servers.
+/// Largest number of variants of servers.
 const MAX_VARIANTS: u32 = 1 << 20;
-/// The longest that a datagram may be under way: so much of it waits in memory.
+/// Longest delay of a datagram, which waits in memory.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// What grows on a farm.
+/// Configuration of a [`Farm`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct FarmConfig {
-    /// The addresses: networks as an address and its number of leading bits. They must lie inside 127.0.0.0/8.
+    /// The networks, as address and prefix length in bits. They must be inside 127.0.0.0/8.
     pub networks: Vec<(Ipv4Addr, u8)>,
-    /// The protocols and their ports; 0 takes any free one. A protocol may have several ports, and a port several
+    /// The protocols and their ports; port 0: any free port. A protocol may have several ports, and a port several
     /// protocols.
     pub ports: Vec<(&'static dyn Protocol, u16)>,
-    /// Another seed, other servers.
+    /// Seed of the servers.
     pub seed: u64,
-    /// How many of all pairs of address and port never answer: 0 to 1.
+    /// Share of servers (pairs of address and port) that never reply: 0 to 1.
     pub silent: f64,
-    /// How many of all datagrams are lost, each way: 0 to 1.
+    /// Share of datagrams lost, in each direction: 0 to 1.
     pub loss: f64,
-    /// How many of all replies arrive twice: 0 to 1.
+    /// Share of replies that arrive twice: 0 to 1.
     pub duplicates: f64,
-    /// How long a reply is under way at least. Up to a minute.
+    /// Shortest delay of a reply, up to 60 s.
     pub delay: Duration,
-    /// How much longer at most; unequal delays change the order. Up to a minute.
+    /// Largest random addition to the delay, up to 60 s. It changes the order of replies.
     pub jitter: Duration,
-    /// How many kinds of servers there are of each protocol, 1 to 1,048,576. Addresses share them.
+    /// Number of different servers for each protocol, 1 to 1,048,576. Addresses share them.
     pub variants: u32,
-    /// The most replies under way on one port, a bound on memory at some 500 bytes each; past it they are dropped.
+    /// Largest number of delayed replies on one port, at some 500 bytes each. Further replies are dropped.
     pub max_delayed: usize,
-    /// Allow networks other than loopback, and askers that are not on loopback. Only for networks of your own, such as
-    /// those between namespaces: nothing limits what a forged address is sent.
+    /// Whether to allow networks other than loopback, and clients that are not on loopback. Only for private networks, such
+    /// as those between namespaces: replies to forged sources are not limited.
     pub beyond_loopback: bool,
 }
 
 impl FarmConfig {
-    /// A network in fair conditions: every datagram protocol on its usual port, all addresses answer at once.
+    /// Returns the configuration of one network: every datagram protocol on its default port, without silent servers, loss
+    /// and delay.
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
@@ -102,37 +110,37 @@ impl FarmConfig {
     }
 }
 
-/// Why there can be no such farm.
+/// Reason why a [`FarmConfig`] is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FarmError {
-    /// No network, or none of that many bits.
+    /// There is no network, or its prefix is longer than 32 bits.
     #[error("a farm needs a network such as 127.0.0.0/8, of 0 to 32 bits")]
     Network,
-    /// A network that others may reach.
+    /// The network is not loopback.
     #[error("{0}/{1} is not inside 127.0.0.0/8; a farm answers on loopback only")]
     Open(Ipv4Addr, u8),
-    /// No protocol.
+    /// There is no protocol.
     #[error("a farm needs a protocol")]
     NoProtocol,
-    /// A protocol that does not travel in datagrams.
-    #[error("{0} travels over TCP; a farm answers datagrams")]
+    /// The protocol uses streams.
+    #[error("{0} uses TCP; a farm answers datagrams only")]
     Stream(&'static str),
-    /// A share that is none.
+    /// The share is not from 0 to 1.
     #[error("{0} must be from 0 to 1 (100%)")]
     Share(&'static str),
-    /// A time that is too long.
+    /// The time is longer than 60 s.
     #[error("{0} must be at most a minute")]
     Time(&'static str),
-    /// Too few variants, or too many.
+    /// The number of variants is out of range.
     #[error("variants must be from 1 to 1048576")]
     Variants,
-    /// A responder refuses to be built.
+    /// A responder could not be built.
     #[error(transparent)]
     Option(#[from] OptionError),
 }
 
-/// Invented servers: what they say, and who is silent. Immutable; what changes is in its [ports](FarmPort).
+/// Simulated servers. Immutable: changing state is in its [ports](FarmPort).
 pub struct Farm {
     networks: Vec<Network>,
     beyond_loopback: bool,
@@ -152,7 +160,7 @@ struct ProtocolServers {
     responders: Vec<Arc<dyn Responder>>,
 }
 
-/// A port, and which services answer there, in this order.
+/// A port, and the indexes of the services that answer there, in this order.
 struct PortServices {
     port: u16,
     services: Vec<usize>,
@@ -164,14 +172,17 @@ struct Network {
     mask: u32,
 }
 
-/// Which server an address is.
+/// The server of an address and port.
 struct ServerSlot {
     variant: u32,
     silent: bool,
 }
 
 impl Farm {
-    /// A farm. Builds all of its responders: some hundred thousand in a second.
+    /// Builds a farm with all its responders, at some 100,000 responders per second.
+    ///
+    /// # Errors
+    /// If the configuration is invalid.
     pub fn new(settings: FarmConfig) -> Result<Self, FarmError> {
         let networks = settings
             .networks
@@ -234,7 +245,7 @@ impl Farm {
         }
     }
 
-    /// Lets a protocol answer on a port.
+    /// Adds a protocol to a port.
     fn plant(&mut self, protocol: &'static dyn Protocol, port: u16) -> Result<(), FarmError> {
         let info = protocol.info();
         if info.transport != Transport::Datagram {
@@ -247,7 +258,7 @@ impl Farm {
         let service = match known {
             Some(service) => service,
             None => {
-                // Nobody has anything to steal here, and the same seed gives the same bytes.
+                // The keys protect nothing here, and the same seed must give the same bytes.
                 let mut secret = [0; 16];
                 secret[..8].copy_from_slice(&self.seed.to_be_bytes());
                 let keys = Keys::new(secret);
@@ -265,10 +276,10 @@ impl Farm {
         match self
             .ports
             .iter_mut()
-            .find(|services_here| port != 0 && services_here.port == port)
+            .find(|entry| port != 0 && entry.port == port)
         {
-            Some(services_here) if services_here.services.contains(&service) => {}
-            Some(services_here) => services_here.services.push(service),
+            Some(entry) if entry.services.contains(&service) => {}
+            Some(entry) => entry.services.push(service),
             None => self.ports.push(PortServices {
                 port,
                 services: vec![service],
@@ -277,8 +288,8 @@ impl Farm {
         Ok(())
     }
 
-    /// What the server at an address says of itself in a protocol, to a client that asks for everything: all of it, as
-    /// the client reads it. `None`: it never answers, it is not of this farm, or the farm does not speak the protocol.
+    /// Returns the status of the server at an address, exactly as a client reads it that requests everything. `None`: the
+    /// server never replies, the address does not belong to the farm, or the farm does not have the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
         let service = self
@@ -292,34 +303,34 @@ impl Farm {
         (self.holds(ip) && !place.silent).then(|| self.invent(service.protocol, place.variant))
     }
 
-    /// Which protocols answer on a port.
+    /// Returns the protocols of a port.
     pub fn protocols(&self, bound: &BoundPort) -> impl Iterator<Item = &'static dyn Protocol> {
         let services = self
             .ports
             .get(bound.index())
             .into_iter()
-            .flat_map(|services_here| &services_here.services);
+            .flat_map(|entry| &entry.services);
         services
             .filter_map(|service| self.services.get(*service))
             .map(|service| service.protocol)
     }
 
-    /// How many ports it answers on.
+    /// Returns the number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
 
-    /// The port of a port, in the order in which [`FarmConfig::ports`] first names each, and which port that is: one that is
-    /// left to the system is known only once it is bound, and which server an address is depends on it.
+    /// Returns the state of a port. `index`: its index in the order in which [`FarmConfig::ports`] first names each port.
+    /// `port`: its number, which selects the servers and, for port 0, is known only after binding.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `index` is not below [`Farm::ports`].
     pub fn port(&self, index: usize, port: u16) -> FarmPort<'_> {
         FarmPort {
             farm: self,
-            services_here: &self.ports[index],
+            services: &self.ports[index],
             port,
-            // A conditions of its own for each port.
+            // Each port has different random numbers.
             random: Random(self.hash_of(&(index as u64).to_be_bytes())),
             delayed: Queue::new(self.max_delayed),
             scratch: Vec::new(),
@@ -327,7 +338,7 @@ impl Farm {
         }
     }
 
-    /// Whether an address is one of the farm's. The first and the last of 127.0.0.0/8 are no hosts.
+    /// Whether an address belongs to the farm. The first and the last address of 127.0.0.0/8 are no hosts.
     fn holds(&self, ip: Ipv4Addr) -> bool {
         let inside = self
             .networks
@@ -376,51 +387,50 @@ impl Network {
     }
 }
 
-/// One port of a farm: hears its datagrams, and keeps the replies that are under way. No I/O: whoever has the socket
-/// brings datagrams and time.
+/// The state of one port of a farm: delayed replies and counters. It does no I/O: the caller provides datagrams and time.
 pub struct FarmPort<'a> {
     farm: &'a Farm,
-    services_here: &'a PortServices,
+    services: &'a PortServices,
     port: u16,
     random: Random,
     delayed: Queue,
-    /// A reply that is not sent at once.
+    /// Buffer for a delayed reply.
     scratch: Vec<u8>,
     counts: FarmCounts,
 }
 
-/// What a farm did so far.
+/// Counters of a farm since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FarmCounts {
     /// Datagrams received.
     pub received: u64,
-    /// Replies sent, those sent twice counted twice.
+    /// Replies sent. A duplicated reply counts twice.
     pub answered: u64,
-    /// Bytes received.
+    /// Bytes of UDP payload received.
     pub bytes_in: u64,
-    /// Bytes sent.
+    /// Bytes of UDP payload sent.
     pub bytes_out: u64,
-    /// Datagrams to addresses that are not the farm's, or from beyond loopback.
+    /// Datagrams to other addresses, or not from loopback.
     pub foreign: u64,
-    /// Datagrams to servers that never answer.
+    /// Datagrams to silent servers.
     pub silent: u64,
-    /// Requests and replies lost on the way.
+    /// Requests and replies lost by the simulated network.
     pub lost: u64,
-    /// Replies sent twice.
+    /// Replies duplicated by the simulated network.
     pub duplicated: u64,
-    /// Replies dropped because too many are under way.
+    /// Replies dropped because too many were delayed.
     pub queue_full: u64,
-    /// Replies that the system would not send.
+    /// Replies that the system did not send.
     pub unsent: u64,
     /// Datagrams lost because the receive queue was full.
     pub overflows: u64,
-    /// Datagrams not answered, by the responders' reasons.
+    /// Datagrams not answered, by reason of the responders.
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
 impl FarmCounts {
-    /// Adds what another port did.
+    /// Adds the counters of another port.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
@@ -440,8 +450,8 @@ impl FarmCounts {
 }
 
 impl FarmPort<'_> {
-    /// Hears a datagram sent by `from` to `to`, an address of the farm's. What is answered at once goes to `out`. Time is
-    /// counted from 1970, by a clock that never goes back.
+    /// Processes a datagram from `from` to `to`. Replies without delay are appended to `out`. `now`: time since 1970, by a
+    /// clock that never goes back.
     pub fn receive(
         &mut self,
         now: Duration,
@@ -483,7 +493,7 @@ impl FarmPort<'_> {
             buffer.clear();
         }
         let start = buffer.len();
-        let responders = self.services_here.services.iter().filter_map(|service| {
+        let responders = self.services.services.iter().filter_map(|service| {
             farm.services[*service]
                 .responders
                 .get(place.variant as usize)
@@ -497,7 +507,7 @@ impl FarmPort<'_> {
         *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Sends through the conditions what is in the draft from `start` on, or in the scratch buffer.
+    /// Applies the network conditions to the reply in the draft, from `start` on, or in the scratch buffer.
     fn reply(
         &mut self,
         now: Duration,
@@ -529,12 +539,12 @@ impl FarmPort<'_> {
         }
     }
 
-    /// When the first reply that is under way arrives.
+    /// Returns when the first delayed reply is due.
     pub fn due(&self) -> Option<Duration> {
         self.delayed.due()
     }
 
-    /// Moves replies that have been under way for long enough to `out`, until that holds so many.
+    /// Moves due replies to `out`, until that holds `limit` datagrams.
     pub fn release(&mut self, now: Duration, limit: usize, out: &mut Outbox) {
         while out.len() < limit
             && let Some(datagram) = self.delayed.take(now)
@@ -547,7 +557,7 @@ impl FarmPort<'_> {
         }
     }
 
-    /// What it did so far.
+    /// Returns the counters since the start.
     pub fn counts(&self) -> &FarmCounts {
         &self.counts
     }

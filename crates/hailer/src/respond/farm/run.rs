@@ -1,4 +1,4 @@
-//! The farm on real sockets.
+//! Runs a farm on sockets.
 
 use super::{Farm, FarmCounts, FarmPort};
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig, wait};
@@ -7,16 +7,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes wanted for each queue: a farm is asked in bursts, and is not to lose what the conditions does not.
+/// Requested size of each queue in bytes: requests come in bursts, and only the simulated network should lose them.
 const BUFFER_BYTES: usize = 32 << 20;
-/// Requests are not longer; what is cut is no request.
+/// Longest request read. No protocol has longer ones.
 const MAX_REQUEST: usize = 2_048;
-/// Replies that wait for the system to take them; past that, nothing is heard.
+/// Replies waiting for room in the send queue. At this number the farm stops receiving.
 const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
-/// It looks so often whether to stop.
+/// How often the farm checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A farm's port, bound.
+/// A bound port of a farm.
 #[derive(Debug)]
 pub struct BoundPort {
     index: usize,
@@ -24,42 +24,40 @@ pub struct BoundPort {
 }
 
 impl BoundPort {
-    /// Which of the farm's [ports](Farm::port) it is for.
+    /// Returns its index among the farm's [ports](Farm::port).
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The port.
+    /// Returns the port number.
     pub fn port(&self) -> u16 {
         self.socket.local_addr().port()
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 }
 
-/// Why a farm's port cannot be used.
+/// Reason why a farm cannot use a port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FarmBindError {
-    /// It cannot be bound.
+    /// The port cannot be bound.
     #[error("cannot listen on port {port} of all addresses: {cause}")]
     Bind {
-        /// The port.
+        /// The port number.
         port: u16,
-        /// Why.
+        /// Error of the system.
         cause: io::Error,
     },
-    /// The system does not tell which address was asked.
-    #[error(
-        "a farm does not work on this system, which does not tell which of its addresses was asked"
-    )]
+    /// The system hides destination addresses.
+    #[error("farms are not supported here: the system hides destination addresses")]
     Destination,
 }
 
-/// A port with its socket.
+/// A port with its socket and its replies.
 struct OpenPort<'a> {
     port: FarmPort<'a>,
     socket: &'a Socket,
@@ -67,8 +65,11 @@ struct OpenPort<'a> {
 }
 
 impl Farm {
-    /// Binds its ports, in the order of its [ports](Farm::port). Only a socket on all addresses hears all of a network; see
-    /// [the module](crate::respond::farm) for what keeps the world out.
+    /// Binds the [ports](Farm::port), in order, on all addresses: other sockets do not receive for a whole network. See
+    /// [the module](crate::respond::farm) for the protection against other hosts.
+    ///
+    /// # Errors
+    /// If a port is in use, or the system hides destination addresses.
     pub fn bind(&self) -> Result<Vec<BoundPort>, FarmBindError> {
         let bind = |index: usize| {
             let port = self.ports[index].port;
@@ -86,7 +87,7 @@ impl Farm {
         (0..self.ports.len()).map(bind).collect()
     }
 
-    /// Answers on these ports until told to stop. No datagram ends it. Several threads can share a farm, each with its
+    /// Answers on these ports until `stop` is true. Returns the counters. Several threads can share a farm, each with other
     /// ports.
     pub fn run(&self, bound: &[BoundPort], stop: &AtomicBool) -> FarmCounts {
         let sockets: Vec<&Socket> = bound.iter().map(BoundPort::socket).collect();
@@ -115,7 +116,7 @@ impl Farm {
             });
             let full = posts.iter().any(|post| !post.outbox.is_empty());
             if !time.is_zero() && wait(&sockets, full, time).is_err() {
-                // Passing shortages of the system: never a reason to stop, nor to spin.
+                // A passing shortage of the system: pause, so as not to spin.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -129,17 +130,17 @@ impl Farm {
 }
 
 impl OpenPort<'_> {
-    /// One round. Returns whether there is more to do at once.
+    /// Runs one round. Returns whether there may be more to receive.
     fn serve(&mut self, clock: &Clock, inbox: &mut Inbox) -> bool {
         let now = clock.now();
         self.port.release(now, MAX_UNSENT_REPLIES, &mut self.outbox);
-        let mut heard = 0;
+        let mut received = 0;
         if self.outbox.len() < MAX_UNSENT_REPLIES {
             match self.socket.receive(inbox) {
-                Ok(count) => heard = count,
+                Ok(count) => received = count,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
-            for datagram in inbox.iter().take(heard) {
+            for datagram in inbox.iter().take(received) {
                 self.port.receive(
                     now,
                     datagram.from,
@@ -153,11 +154,11 @@ impl OpenPort<'_> {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.port.counts.unsent += self.outbox.take_unsent().len() as u64;
-        heard == BATCH
+        received == BATCH
     }
 }
 
-/// Time since 1970, going on by the monotonic clock.
+/// Time since 1970, advanced by the monotonic clock.
 struct Clock {
     started: Instant,
     started_at: Duration,

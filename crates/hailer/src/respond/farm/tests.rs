@@ -29,7 +29,7 @@ fn farm(settings: FarmConfig) -> Farm {
     Farm::new(settings).unwrap()
 }
 
-/// What a client reads, in fair conditions and in no time; and the length of the longest reply.
+/// Returns the status that a client reads, and the length of the longest reply. Without loss and delay.
 fn query(
     port: &mut FarmPort<'_>,
     protocol: &dyn Protocol,
@@ -58,7 +58,7 @@ fn query(
     panic!("{address}: no end");
 }
 
-/// Hears requests for challenge tokens, each of another address, and returns the replies.
+/// Receives requests for challenge tokens at different addresses.
 fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
     for number in 0..count {
         port.receive(
@@ -72,7 +72,7 @@ fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
 }
 
 #[test]
-fn clients_read_exactly_what_the_farm_says() {
+fn clients_read_exactly_the_status_of_the_farm() {
     let farm = farm(FarmConfig {
         variants: 4_096,
         silent: 0.1,
@@ -146,7 +146,7 @@ fn texts_travel_in_both_encodings() {
 }
 
 #[test]
-fn the_silent_are_a_share_and_always_the_same() {
+fn silent_servers_are_a_fixed_share() {
     let farms = [1, 1, 2].map(|seed| {
         farm(FarmConfig {
             silent: 0.2,
@@ -238,7 +238,7 @@ fn everything_can_be_lost() {
 }
 
 #[test]
-fn what_is_not_the_farms_is_not_answered() {
+fn drops_datagrams_to_other_addresses() {
     let mut farm = farm(FarmConfig {
         networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)],
         ..settings()
@@ -275,7 +275,7 @@ fn what_is_not_the_farms_is_not_answered() {
 }
 
 #[test]
-fn a_farm_is_not_open_to_the_world() {
+fn refuses_public_networks() {
     let of = |networks: &[(&str, u8)], beyond_loopback| {
         let networks = networks
             .iter()
@@ -402,7 +402,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_under_way_is_bounded() {
+fn limits_delayed_replies() {
     let farm = farm(FarmConfig {
         delay: Duration::from_secs(1),
         max_delayed: 50,
