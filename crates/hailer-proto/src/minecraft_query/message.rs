@@ -23,6 +23,10 @@ const TYPE_HANDSHAKE: u8 = 9;
 const TYPE_STAT: u8 = 0;
 /// Stands before the pairs of a full stat.
 pub(super) const PAIRS_START: &[u8; 11] = b"splitnum\0\x80\0";
+/// How nearly all full stats begin, whatever follows.
+const SPLITNUM: &[u8; 9] = b"splitnum\0";
+/// Longest value of `splitnum` that is looked for, in bytes without its NUL. One byte is usual; encoded as UTF-8 it is two.
+const MAX_SPLITNUM_VALUE: usize = 8;
 const GEYSER_START: &[u8; 11] = b"GeyserMC\0\x80\0";
 /// Ends the last value and the pairs, and starts the list of players.
 const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
@@ -435,7 +439,8 @@ pub fn parse_stat<'a>(
 }
 
 fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
-    if rest.starts_with(PAIRS_START) || rest.starts_with(GEYSER_START) {
+    // No basic stat has the MOTD "splitnum". MiNET sends it with other bytes and other keys behind it.
+    if rest.starts_with(SPLITNUM) || rest.starts_with(GEYSER_START) {
         return true;
     }
     let Some((start, pairs)) = rest.split_at_checked(PAIRS_START.len()) else {
@@ -449,12 +454,25 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
     key_follows && odd_start_allowed
 }
 
+/// Length of what stands before the pairs: `splitnum` and a value with its NUL, or the usual 11 bytes.
+fn start_length(rest: &[u8]) -> usize {
+    let value = rest.strip_prefix(SPLITNUM).unwrap_or_default();
+    match value
+        .iter()
+        .take(MAX_SPLITNUM_VALUE)
+        .position(|&byte| byte == 0)
+    {
+        Some(end) => SPLITNUM.len() + end + 1,
+        None => PAIRS_START.len(),
+    }
+}
+
 /// Names are seldom shorter, with their NUL: room for so many is room enough.
 const SHORT_NAME: usize = 6;
 
 fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let at = r.at();
-    let start = r.raw(PAIRS_START.len(), "start of pairs")?;
+    let start = r.raw(start_length(r.rest()), "start of pairs")?;
     if start != PAIRS_START {
         let zero = start.iter().all(|&byte| byte == 0);
         let deviation = if start == GEYSER_START {

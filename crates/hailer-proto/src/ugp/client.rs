@@ -1,54 +1,83 @@
 //! The client: the players first, then the rules, and no player list lost in transit takes the rest with it
 //! (spec/ugp.md#10.2).
 
-use super::message::{ListFlags, MAGIC, QueryFlags, QueryReply, Reply, Request, WireText};
-use super::table::{self, player, player_extra, server};
-use crate::model::{Extra, Status};
+use super::message::{ListFlags, MAGIC, QueryFlags, QueryReply, Reply, Request, Team, WireText};
+use super::table::{self, player, player_extra, server, team};
+use crate::model::{Extra, Status, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
-/// After so many silent tries of the request for players the exchange goes on without its answer.
+/// Requests for players without a reply, after which the exchange goes on without them.
 const TRIES: u8 = 2;
 
-/// All but the extra server flags, whose layout is disputed.
-const SERVER: u8 =
-    server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
-/// All but the time joined, whose unit is not known: what the known clients ask for.
-const PLAYERS: ListFlags = ListFlags::Players {
-    fields: player::ID
-        | player::NAME
-        | player::TEAM
-        | player::SCORE
-        | player::KILLS
-        | player::DEATHS
-        | player::EXTRA,
+/// Longest request of this client in bytes.
+const LONGEST_REQUEST: usize = 16;
+
+/// The one value of the rule flags that is known to be answered.
+const RULES: u8 = 0x07;
+
+/// Every field.
+const ALL: Fields = Fields {
+    server: UNDISPUTED.server | server::EXTRA,
+    extra: UNDISPUTED.extra | player_extra::JOINED,
+    teams: Some(team::NAME | team::SCORE | team::PLAYERS | team::COLOUR),
+};
+/// Fields that known clients request. Left out: the extra server flags and teams, whose layout is assumed, and the time
+/// joined, whose unit is unknown (spec/ugp.md#9).
+const UNDISPUTED: Fields = Fields {
+    server: server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX,
     extra: player_extra::PING
         | player_extra::POSITION
         | player_extra::HEALTH
         | player_extra::ARMOUR
         | player_extra::SKIN,
+    teams: None,
 };
-/// Of those that are asked here, in bytes.
-const LONGEST_REQUEST: usize = 16;
 
-/// The one value that is known to be answered.
-const RULES: u8 = 0x07;
+/// The fields that requests name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fields {
+    server: u8,
+    extra: u8,
+    teams: Option<u8>,
+}
 
-const SERVER_ONLY: QueryFlags = QueryFlags {
-    server: Some(SERVER),
-    list: None,
-    rules: None,
-};
-const WITH_PLAYERS: QueryFlags = QueryFlags {
-    list: Some(PLAYERS),
-    ..SERVER_ONLY
-};
-const WITH_RULES: QueryFlags = QueryFlags {
-    rules: Some(RULES),
-    ..SERVER_ONLY
-};
+impl Fields {
+    fn server_only(self) -> QueryFlags {
+        QueryFlags {
+            server: Some(self.server),
+            list: None,
+            rules: None,
+        }
+    }
+
+    fn with_players(self) -> QueryFlags {
+        QueryFlags {
+            list: Some(ListFlags::Players {
+                fields: player::ID
+                    | player::NAME
+                    | player::TEAM
+                    | player::SCORE
+                    | player::KILLS
+                    | player::DEATHS
+                    | player::EXTRA,
+                extra: self.extra,
+            }),
+            ..self.server_only()
+        }
+    }
+
+    /// Teams go with the rules: their order relative to players is disputed (spec/ugp.md#5).
+    fn with_rules(self) -> QueryFlags {
+        QueryFlags {
+            list: self.teams.map(|fields| ListFlags::Teams { fields }),
+            rules: Some(RULES),
+            ..self.server_only()
+        }
+    }
+}
 
 /// Asks one server.
 #[derive(Debug)]
@@ -56,6 +85,8 @@ pub struct UgpExchange {
     stage: Stage,
     /// Whether a list of players was asked for, so that an answer with one may still come.
     players: bool,
+    /// What to request. After the first timeout or unreadable reply, only undisputed fields.
+    fields: Fields,
     /// Tries of this stage that stayed silent.
     silent: u8,
     /// The answer to the request for players, while the rules are asked for.
@@ -99,6 +130,7 @@ impl UgpExchange {
         Self {
             stage,
             players,
+            fields: ALL,
             silent: 0,
             first: None,
             unreadable: false,
@@ -108,16 +140,16 @@ impl UgpExchange {
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
-        self.request().write(out);
+        self.request(self.fields).write(out);
         Step::Send
     }
 
-    fn request(&self) -> Request {
+    fn request(&self, fields: Fields) -> Request {
         match self.stage {
             Stage::Ping => Request::Ping,
-            Stage::Server => Request::Query(SERVER_ONLY),
-            Stage::Players => Request::Query(WITH_PLAYERS),
-            Stage::Rules => Request::Query(WITH_RULES),
+            Stage::Server => Request::Query(fields.server_only()),
+            Stage::Players => Request::Query(fields.with_players()),
+            Stage::Rules => Request::Query(fields.with_rules()),
         }
     }
 
@@ -126,9 +158,11 @@ impl UgpExchange {
         if self.stage == Stage::Ping || bytes.len() > LONGEST_REQUEST {
             return false;
         }
-        let mut own = Vec::with_capacity(LONGEST_REQUEST);
-        self.request().write(&mut own);
-        own == bytes
+        [ALL, UNDISPUTED].into_iter().any(|fields| {
+            let mut own = Vec::with_capacity(LONGEST_REQUEST);
+            self.request(fields).write(&mut own);
+            own == bytes
+        })
     }
 
     fn ask_rules(&mut self, out: &mut Vec<u8>) -> Step {
@@ -138,6 +172,7 @@ impl UgpExchange {
     }
 
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
+        self.fields = UNDISPUTED;
         if core::mem::take(&mut self.unreadable) {
             return self.send(out);
         }
@@ -181,10 +216,10 @@ impl UgpExchange {
         out: &mut Vec<u8>,
     ) -> Step {
         match self.stage {
-            Stage::Server if SERVER_ONLY.covers(&given) => {
+            Stage::Server if ALL.server_only().covers(&given) => {
                 ParsedReply::new(given, notes).done(None)
             }
-            Stage::Players if WITH_PLAYERS.covers(&given) => {
+            Stage::Players if ALL.with_players().covers(&given) => {
                 self.first = Some(ParsedReply::new(given, notes));
                 self.copies = self.silent;
                 self.ask_rules(out)
@@ -195,10 +230,10 @@ impl UgpExchange {
     }
 
     fn receive_rules(&mut self, given: QueryReply<'_>, notes: Notes) -> Step {
-        let answers = WITH_RULES.covers(&given);
+        let answers = ALL.with_rules().covers(&given);
         match self.first.take() {
             // Given up already, the answer about players did come. The rules are on their way.
-            None if self.players && WITH_PLAYERS.covers(&given) => {
+            None if self.players && ALL.with_players().covers(&given) => {
                 self.first = Some(ParsedReply::new(given, notes));
                 Step::Wait
             }
@@ -207,6 +242,7 @@ impl UgpExchange {
             }
             Some(mut first) if answers && given.sections != first.sections => {
                 first.status.rules = given.rules.unwrap_or_default();
+                first.status.extra.extend(given.teams.map(teams));
                 for (met, at) in notes.deviations() {
                     first.notes.deviation(met, *at);
                 }
@@ -257,6 +293,7 @@ impl ParsedReply {
         status.version = filled(server.version);
         status.name = server.name.map(WireText::text);
         status.rules = given.rules.unwrap_or_default();
+        status.extra.extend(given.teams.map(teams));
         status.players.online = server.online.map(i64::from);
         status.players.max = server.max.map(i64::from);
         // Without the section the list is absent, not empty: servers drop it when it grows too long.
@@ -279,6 +316,24 @@ impl ParsedReply {
     }
 }
 
+fn teams(teams: Vec<Team<'_>>) -> Extra {
+    let table = |team: Team<'_>| {
+        let mut table = Vec::new();
+        let mut add = |key: &'static str, value: Option<Value>| {
+            table.extend(value.map(|value| (key.into(), value)));
+        };
+        add("name", team.name.map(|name| name.plain().into()));
+        add("score", team.score.map(|score| i64::from(score).into()));
+        add("players", team.players.map(|count| i64::from(count).into()));
+        add("colour", team.colour.map(|colour| i64::from(colour).into()));
+        Value::Table(table)
+    };
+    Extra {
+        key: "teams",
+        value: Value::List(teams.into_iter().map(table).collect()),
+    }
+}
+
 /// A text without control characters, or nothing if that is empty.
 fn filled(text: Option<WireText<'_>>) -> Option<CompactString> {
     text.map(WireText::plain).filter(|text| !text.is_empty())
@@ -286,16 +341,19 @@ fn filled(text: Option<WireText<'_>>) -> Option<CompactString> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::deviation::ALL;
-    use super::super::server::{UgpConfig, UgpResponder};
+    use super::super::deviation;
+    use super::super::server::{Profile, UgpConfig, UgpResponder};
     use super::*;
     use crate::token::Epoch;
-    use crate::{Fault, Player, Responder, Roster, Rule, Text, Value, Verdict};
+    use crate::{Fault, Player, Responder, Roster, Rule, Text, Verdict};
 
     const PING: &[u8] = b"\xFF\xFFUGP\0\x01\0";
-    const ASK_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x01\x7D";
-    const ASK_PLAYERS: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
-    const ASK_RULES: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
+    const ASK_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x01\x7F";
+    const ASK_PLAYERS: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7F\x7F\x3F";
+    const ASK_RULES: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x0D\x7F\x0F\x07";
+    const ASK_SERVER_AGAIN: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x01\x7D";
+    const ASK_PLAYERS_AGAIN: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
+    const ASK_RULES_AGAIN: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
 
     const GIVE_SERVER: &[u8] = b"\xFF\xFFUGP\0\x01\x81\x01\x01\x6C\x05Test\0\x03DM\0\x02\x20";
     const GIVE_PLAYERS: &[u8] =
@@ -357,7 +415,7 @@ mod tests {
         let mut exchange = ask(Depth::Basic, true);
         assert_eq!(send(&mut exchange, Input::Start), ASK_SERVER);
         for _ in 0..5 {
-            assert_eq!(send(&mut exchange, Input::Timeout), ASK_SERVER);
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_SERVER_AGAIN);
         }
         assert_eq!(
             hear(&mut exchange, GIVE_PLAYERS),
@@ -406,8 +464,9 @@ mod tests {
     #[test]
     fn without_players_one_question_is_enough() {
         let mut exchange = ask(Depth::Full, false);
-        for input in [Input::Start, Input::Timeout, Input::Timeout, Input::Timeout] {
-            assert_eq!(send(&mut exchange, input), ASK_RULES);
+        assert_eq!(send(&mut exchange, Input::Start), ASK_RULES);
+        for _ in 0..3 {
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
         }
         assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait);
         let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
@@ -428,7 +487,7 @@ mod tests {
             Step::Wait,
             "a late copy, or no rules"
         );
-        assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
+        assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!(status.players.roster, Roster::Absent);
         assert_eq!((status.players.online, status.rules.len()), (Some(2), 1));
@@ -438,8 +497,11 @@ mod tests {
     fn a_server_without_rules_and_players_costs_two_tries() {
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
-        for input in [Input::Datagram(GIVE_SERVER), Input::Timeout] {
-            assert_eq!(send(&mut exchange, input), ASK_RULES);
+        for (input, request) in [
+            (Input::Datagram(GIVE_SERVER), ASK_RULES),
+            (Input::Timeout, ASK_RULES_AGAIN),
+        ] {
+            assert_eq!(send(&mut exchange, input), request);
             assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
         }
         let status = finish(&mut exchange, Input::Timeout);
@@ -472,7 +534,7 @@ mod tests {
         for _ in 0..300 {
             assert_eq!(
                 send(&mut exchange, Input::Timeout),
-                ASK_RULES,
+                ASK_RULES_AGAIN,
                 "until whoever waits gives up"
             );
         }
@@ -496,15 +558,15 @@ mod tests {
         let silent = || {
             let mut exchange = ask(Depth::Full, true);
             assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
-            assert_eq!(send(&mut exchange, Input::Timeout), ASK_PLAYERS);
-            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES);
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_PLAYERS_AGAIN);
+            assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
             exchange
         };
         let mut exchange = silent();
         for _ in 0..300 {
             assert_eq!(
                 send(&mut exchange, Input::Timeout),
-                ASK_RULES,
+                ASK_RULES_AGAIN,
                 "until whoever waits gives up"
             );
         }
@@ -567,7 +629,12 @@ mod tests {
         let status = finish(&mut exchange, Input::Datagram(&unmarked(GIVE_RULES, b"x")));
         let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
         assert_eq!(met, ["unmarked-type", "trailing-bytes"]);
-        assert!(status.deviations.iter().all(|met| ALL.contains(met)));
+        assert!(
+            status
+                .deviations
+                .iter()
+                .all(|met| deviation::ALL.contains(met))
+        );
     }
 
     #[test]
@@ -630,6 +697,95 @@ mod tests {
             Step::Done(status) => *status,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// spec/ugp.md#9
+    #[test]
+    fn an_unreadable_reply_ends_requests_for_disputed_fields() {
+        let mut exchange = ask(Depth::Full, true);
+        send(&mut exchange, Input::Start);
+        send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
+        // Teams in an unknown layout.
+        let unknown = b"\xFF\xFFUGP\0\x01\x81\x01\x0C\x05\x0F\xFF";
+        assert!(matches!(hear(&mut exchange, unknown), Step::Bad(_)));
+        assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
+        let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
+        assert_eq!((names(&status).len(), status.rules.len()), (2, 1));
+    }
+
+    #[test]
+    fn every_field_survives_the_full_profile() {
+        let table = |name: &str, colour: i64| {
+            let entries: [(&'static str, Value); 4] = [
+                ("name", name.into()),
+                ("score", (-5).into()),
+                ("players", 1.into()),
+                ("colour", colour.into()),
+            ];
+            Value::Table(entries.map(|(key, value)| (key.into(), value)).into())
+        };
+        let player = |id: i64, name: &str| Player {
+            name: Text::unformatted(name),
+            extra: [
+                Extra::new("id", id),
+                Extra::new("team", 1),
+                Extra::new("score", -7),
+                Extra::new("kills", 3),
+                Extra::new("deaths", 4),
+                Extra::new("ping", 55),
+                Extra::new("joined", 1_700_000_000),
+                Extra {
+                    key: "position",
+                    value: Value::Point([1.5, -2.0, 10.0]),
+                },
+                Extra::new("health", 98),
+                Extra::new("armour", 0),
+                Extra::new("skin", 21),
+            ]
+            .into(),
+            ..Player::default()
+        };
+        let mut said = Status {
+            name: Some(Text::unformatted("Liberty")),
+            game: Some("Grand Theft Auto: Connected".into()),
+            mode: Some("Roleplay".into()),
+            map: Some("Portland".into()),
+            version: Some("1.6".into()),
+            ..Status::default()
+        };
+        said.extra = [
+            Extra::new("game-id", 1),
+            Extra::new("password", true),
+            Extra::new("os", "Linux"),
+            Extra {
+                key: "teams",
+                value: Value::List([table("Red", 255), table("Blue", 65_280)].into()),
+            },
+        ]
+        .into();
+        said.players.max = Some(128);
+        said.players.online = Some(2);
+        said.players
+            .set_list([player(4, "Clara"), player(9, "Maria")].into());
+        said.rules = [Rule {
+            key: "Discord".into(),
+            value: "none".into(),
+        }]
+        .into();
+        let full = UgpConfig {
+            profile: Profile::Full,
+            ..UgpConfig::default()
+        };
+        let responder = UgpResponder::new(&said, &full);
+        assert_eq!(converse(&Ask::default(), &responder, 1000), said);
+
+        let gtac = UgpResponder::new(&said, &UgpConfig::default());
+        let status = converse(&Ask::default(), &gtac, 1000);
+        assert_eq!(
+            (status.version.clone(), status.extra("teams")),
+            (None, None)
+        );
+        assert_eq!(status.players.list[0].extra, [Extra::new("id", 4)]);
     }
 
     #[test]

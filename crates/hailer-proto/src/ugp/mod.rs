@@ -19,7 +19,7 @@ mod server;
 pub mod table;
 
 pub use client::UgpExchange;
-pub use server::{UgpConfig, UgpResponder};
+pub use server::{Profile, UgpConfig, UgpResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
@@ -52,15 +52,19 @@ static INFO: Info = Info {
         },
         Doc {
             key: "password",
-            help: "Whether a password is needed to join; not asked for, kept if a server says so",
+            help: "Whether a password is needed to join",
         },
         Doc {
             key: "os",
-            help: "Operating system of the server; not asked for, kept if a server says so",
+            help: "Operating system of the server",
+        },
+        Doc {
+            key: "teams",
+            help: "Teams: name, score, players and colour, as far as the server sends them",
         },
         Doc {
             key: "unanswered",
-            help: "What was asked for again and again without a readable answer: `players` or `rules`",
+            help: "Requests without a readable reply: `players` or `rules`",
         },
     ],
     player_fields: &[
@@ -90,11 +94,11 @@ static INFO: Info = Info {
         },
         Doc {
             key: "joined",
-            help: "When the player joined, in a unit that is not known",
+            help: "When the player joined, in an unknown unit",
         },
         Doc {
             key: "position",
-            help: "Place in the world: X, Y, Z",
+            help: "Position in the world: X, Y, Z",
         },
         Doc {
             key: "health",

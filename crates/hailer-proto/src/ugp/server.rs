@@ -1,7 +1,10 @@
-//! The server: the reference server's bytes within a cap, since an asker proves nothing (spec/ugp.md#11).
+//! The UGP responder: the reference server's bytes, with a limit on the reply (spec/ugp.md#11).
+//!
+//! Limits: requests have at most 64 bytes; replies at most `max-reply` bytes (default 1,024). Beyond it, the player or
+//! team section is left out as a whole, then rules from the last. Lists and counts hold at most 255 entries.
 
 use super::message::{self, ListFlags, QueryFlags, Request, TEXT_MAX};
-use super::table::{self, player, section, server};
+use super::table::{self, player, player_extra, section, server, server_extra, team};
 use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
@@ -10,22 +13,17 @@ use alloc::{format, string::String, vec::Vec};
 use compact_str::CompactString;
 use core::net::SocketAddr;
 
-/// The longest answer unless the operator wants more: the smallest buffer of a public client, and no fragments.
+/// Default of `max-reply` in bytes: the smallest buffer of a public client, and no IP fragments.
 pub(super) const DEFAULT_REPLY: usize = 1_024;
-/// Room for four cut texts.
+/// Smallest `max-reply` in bytes: room for all texts of the server section, cut short.
 const MIN_REPLY: usize = 64;
-/// The most that UDP carries over IPv4.
+/// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
-/// A longer datagram is no request, whatever it starts with.
+/// Longer datagrams are not requests, whatever they start with.
 const MAX_REQUEST: usize = 64;
-/// What the longest server section and an empty rule section take beside the four texts: the server flags, two counts,
-/// and the number of rules.
-const BESIDE_TEXTS: usize = 4;
-/// Fields of the server section that are given: all but the extra server flags, whose layout is disputed.
-const FIELDS: u8 =
-    server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX;
-/// Fields of a player that are given: those of the reference server. The others are personal data.
-const LISTED: u8 = player::ID | player::NAME;
+/// Bytes of the longest server section and an empty rule section besides texts: two bytes of flags, two counts, and the
+/// number of rules.
+const BYTES_BESIDE_TEXTS: usize = 5;
 /// Fields of the server section in a short reply.
 const SHORT_FIELDS: u8 = server::NAME | server::ONLINE | server::MAX;
 /// Longest name in a short reply, in bytes: with headers, the reply is at most 3 times the shortest request that asks
@@ -35,24 +33,41 @@ const MAX_SHORT_NAME: usize = 64;
 pub(super) static OPTIONS: &[Doc] = &[
     Doc {
         key: "max-reply",
-        help: "The longest answer in bytes, 64 to 65507, by default 1024; past it the player list is left out as a \
-               whole, then rules from the last; amplification grows with it",
+        help: "Longest reply in bytes, 64 to 65507, default 1024; beyond it the player list is left out as a whole, then \
+               rules from the last; amplification grows with it",
     },
     Doc {
         key: "game",
         help: "The game as a number from 0 to 255 or a name such as \"gta:iii\" or \"mafia:one\"; by default what the \
                status says, else 255 (unknown)",
     },
+    Doc {
+        key: "profile",
+        help: "\"gtac\" (default) sends the fields that the game's servers send; \"full\" sends every requested field \
+               that the status has, such as scores, positions and teams",
+    },
 ];
 
-/// UgpConfig of the responder.
+/// Which fields a responder sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Those that the servers of GTA Connected send. Of players, only id and name.
+    #[default]
+    Gtac,
+    /// Every requested field that the status has. Some layouts are assumed (spec/ugp.md#9).
+    Full,
+}
+
+/// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UgpConfig {
-    /// The longest answer, bytes.
+    /// Longest reply in bytes, 64 to 65,507.
     pub max_reply: usize,
-    /// Number of the game; without one the status decides.
+    /// Number of the game; `None` takes it from the status.
     pub game: Option<u8>,
+    /// Which fields are sent.
+    pub profile: Profile,
 }
 
 impl Default for UgpConfig {
@@ -60,12 +75,17 @@ impl Default for UgpConfig {
         Self {
             max_reply: DEFAULT_REPLY,
             game: None,
+            profile: Profile::Gtac,
         }
     }
 }
 
 impl UgpConfig {
     /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let max_reply = options.int(
@@ -87,9 +107,14 @@ impl UgpConfig {
                 }
             })?),
         };
+        let profile = match options.word("profile", &["gtac", "full"])? {
+            Some("full") => Profile::Full,
+            _ => Profile::Gtac,
+        };
         Ok(Self {
             max_reply: max_reply as usize,
             game,
+            profile,
         })
     }
 }
@@ -102,18 +127,37 @@ fn game_id(game: &Value) -> Option<u8> {
     }
 }
 
-/// Answers for one server. Every field and section is built once; answering copies those asked for.
+/// Answers for one server. Every field is encoded once; a reply copies the requested ones.
 #[derive(Debug)]
 pub struct UgpResponder {
     game: u8,
     max_reply: usize,
-    /// Fields of the server section by their flag, in the order of the answer.
-    server: [(u8, Vec<u8>); 6],
+    /// Fields of the server section with their flags, in the order of the reply.
+    server: Vec<(u8, Vec<u8>)>,
     /// The name field of short replies.
     short_name: Vec<u8>,
-    /// The player section for each choice of `LISTED`, if there is one.
-    players: Option<[Vec<u8>; 1 + LISTED as usize]>,
+    /// `None`: the list is not sent.
+    players: Option<List>,
+    /// `None`: the status has no teams, or the profile does not send them.
+    teams: Option<List>,
     rules: Rules,
+}
+
+/// A player or team section, by field.
+#[derive(Debug)]
+struct List {
+    count: u8,
+    /// In the order of the reply. Those of the extra player flags are 8 bits above the others.
+    columns: Vec<Column>,
+}
+
+/// One field of all entries of a list.
+#[derive(Debug)]
+struct Column {
+    flag: u16,
+    bytes: Vec<u8>,
+    /// Where the field of each entry ends in `bytes`.
+    ends: Vec<usize>,
 }
 
 /// The rule section without its count.
@@ -125,7 +169,7 @@ struct Rules {
 }
 
 impl UgpResponder {
-    /// A responder for this status.
+    /// Returns a responder that sends this status.
     pub fn new(status: &Status, config: &UgpConfig) -> Self {
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let list = &status.players.list;
@@ -133,24 +177,27 @@ impl UgpResponder {
         let game = config
             .game
             .or_else(|| status.extra("game-id").and_then(game_id));
+        let is_full = config.profile == Profile::Full;
         Self {
             game: game
                 .or_else(|| table::game_id(status.game.as_deref()?))
                 .unwrap_or(table::GAME_UNKNOWN),
             max_reply,
-            server: server_fields(status, online, max_reply),
+            server: server_fields(status, online, max_reply, is_full),
             short_name: string(&status.title().unwrap_or_default(), MAX_SHORT_NAME),
-            // Clients exist that read as many players as the count says. So a list that has more or fewer, because it
-            // is a sample, is left out: the count is the better truth.
+            // Some clients read as many players as the server section counts. A list of another length, such as a
+            // sample, is therefore left out.
             players: (byte(list.len() as i64) == online)
-                .then(|| core::array::from_fn(|fields| player_section(list, online, fields as u8))),
+                .then(|| player_list(list, online, is_full)),
+            teams: is_full.then(|| team_list(status.extra("teams")?)).flatten(),
             rules: Rules::new(status),
         }
     }
 
-    /// Appends the answer to a query: what is asked for, can be given, and fits (spec/ugp.md#11.3).
-    fn write(&self, asked: &QueryFlags, out: &mut Vec<u8>) {
-        let fields = asked.server.map(|asked| asked & FIELDS);
+    /// Appends the reply to a query: the requested fields that can be sent and fit (spec/ugp.md#11.3).
+    fn write(&self, query: &QueryFlags, out: &mut Vec<u8>) {
+        let provided = self.server.iter().fold(0, |flags, (flag, _)| flags | flag);
+        let fields = query.server.map(|requested| requested & provided);
         let server = || {
             self.server
                 .iter()
@@ -162,25 +209,36 @@ impl UgpResponder {
             + server().map(Vec::len).sum::<usize>();
         let room = self.max_reply.saturating_sub(head);
 
-        let players = match (asked.list, &self.players) {
-            (Some(ListFlags::Players { fields, .. }), Some(sections)) => {
-                sections.get(usize::from(fields & LISTED))
+        let list = match query.list {
+            Some(ListFlags::Players { fields, extra }) => {
+                let requested = u16::from(fields & !player::EXTRA) | u16::from(extra) << 8;
+                self.players
+                    .as_ref()
+                    .map(|list| (section::PLAYERS, list, requested))
             }
-            _ => None,
+            Some(ListFlags::Teams { fields }) => self
+                .teams
+                .as_ref()
+                .map(|list| (section::TEAMS, list, u16::from(fields))),
+            None => None,
         };
-        // The list goes before the first rule does, so beside it the rules are whole.
-        let all_rules = asked.rules.map_or(0, |_| 1 + self.rules.bytes.len());
-        let players = players.filter(|players| players.len() + all_rules <= room);
-        let rules = asked.rules.map(|_| self.rules.fitting(room));
+        // The list is dropped before the first rule, so all rules fit beside it.
+        let all_rules = query.rules.map_or(0, |_| 1 + self.rules.bytes.len());
+        let list = list.filter(|(_, list, requested)| list.length(*requested) + all_rules <= room);
+        let rules = query.rules.map(|_| self.rules.fitting(room));
 
         let flag = |present: bool, flag: u8| if present { flag } else { 0 };
         let sections = flag(fields.is_some(), section::SERVER)
-            | flag(players.is_some(), section::PLAYERS)
+            | list.map_or(0, |(section, ..)| section)
             | flag(rules.is_some(), section::RULES);
         message::write_reply_header(self.game, sections, out);
         out.extend(fields);
-        server().for_each(|field| out.extend_from_slice(field));
-        out.extend_from_slice(players.map_or(&[], Vec::as_slice));
+        for field in server() {
+            out.extend_from_slice(field);
+        }
+        if let Some((_, list, requested)) = list {
+            list.write(requested, out);
+        }
         if let Some((count, rules)) = rules {
             out.push(count);
             out.extend_from_slice(rules);
@@ -196,11 +254,11 @@ impl Responder for UgpResponder {
         if bytes.len() > MAX_REQUEST {
             return Verdict::Drop("oversized");
         }
-        // Answers are malformed requests, so two servers cannot be made to answer each other.
+        // Replies are malformed requests, so two servers cannot be made to answer each other.
         match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => return Verdict::Drop("malformed"),
             Ok(Request::Ping) => message::write_ping_reply(out),
-            Ok(Request::Query(asked)) => self.write(&asked, out),
+            Ok(Request::Query(query)) => self.write(&query, out),
         }
         Verdict::Reply { verified: false }
     }
@@ -208,13 +266,13 @@ impl Responder for UgpResponder {
     /// Name and player counts, if the request asks for them (spec/ugp.md#11.3).
     fn short_reply(&self, request: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(Request::Query(QueryFlags {
-            server: Some(asked),
+            server: Some(requested),
             ..
         })) = Request::read(request, &mut Notes::discarding())
         else {
             return false;
         };
-        let fields = asked & SHORT_FIELDS;
+        let fields = requested & SHORT_FIELDS;
         message::write_reply_header(self.game, section::SERVER, out);
         out.push(fields);
         for (flag, field) in &self.server {
@@ -227,30 +285,107 @@ impl Responder for UgpResponder {
     }
 }
 
-/// Counts are bytes on the wire; what is past them stays at the end that it is past.
+impl List {
+    fn requested(&self, flags: u16) -> impl Iterator<Item = &Column> {
+        self.columns
+            .iter()
+            .filter(move |column| flags & column.flag != 0)
+    }
+
+    /// The requested fields that the list has.
+    fn fields(&self, flags: u16) -> u16 {
+        self.requested(flags)
+            .fold(0, |fields, column| fields | column.flag)
+    }
+
+    /// Length of the section in bytes.
+    fn length(&self, flags: u16) -> usize {
+        let flag_bytes = match (self.count, self.fields(flags) >> 8) {
+            (0, _) => 0,
+            (_, 0) => 1,
+            _ => 2,
+        };
+        let fields: usize = self.requested(flags).map(|column| column.bytes.len()).sum();
+        1 + flag_bytes + fields
+    }
+
+    fn write(&self, flags: u16, out: &mut Vec<u8>) {
+        out.push(self.count);
+        if self.count == 0 {
+            return;
+        }
+        let [extra, fields] = self.fields(flags).to_be_bytes();
+        if extra == 0 {
+            out.push(fields);
+        } else {
+            out.extend([fields | player::EXTRA, extra]);
+        }
+        for index in 0..usize::from(self.count) {
+            for column in self.requested(flags) {
+                out.extend_from_slice(column.entry(index));
+            }
+        }
+    }
+
+    /// Adds a field whose encoded entries are given.
+    fn add(&mut self, flag: u16, entries: impl Iterator<Item = Vec<u8>>) {
+        let mut column = Column {
+            flag,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+        };
+        for entry in entries {
+            column.bytes.extend(entry);
+            column.ends.push(column.bytes.len());
+        }
+        self.columns.push(column);
+    }
+}
+
+impl Column {
+    fn entry(&self, index: usize) -> &[u8] {
+        let before = index.checked_sub(1).and_then(|last| self.ends.get(last));
+        let start = before.copied().unwrap_or(0);
+        let end = self.ends.get(index).copied().unwrap_or(start);
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Counts are bytes on the wire. A count out of range becomes 0 or 255.
 fn byte(count: i64) -> u8 {
     count.clamp(0, i64::from(u8::MAX)) as u8
 }
 
-/// Text as it may travel: no control character, in one line.
+/// Text without control characters, in one line.
 fn line(text: &str) -> String {
     Text::unformatted(text).plain().replace('\n', " ")
 }
 
-/// A string field.
+/// A string field of at most `limit` bytes of text.
 fn string(text: &str, limit: usize) -> Vec<u8> {
     let mut out = Vec::new();
     message::write_text(cut(&line(text), limit), &mut out);
     out
 }
 
-/// spec/ugp.md#6.1. Each text gets a quarter of the room, so that the section fits whatever else must go.
-fn server_fields(status: &Status, online: u8, max_reply: usize) -> [(u8, Vec<u8>); 6] {
-    let limit = ((max_reply - message::REPLY_HEADER - BESIDE_TEXTS) / 4 - 2).min(TEXT_MAX);
+/// The fields of the server section (spec/ugp.md#6.1). All texts get the same share of the room, so that the section
+/// always fits.
+fn server_fields(
+    status: &Status,
+    online: u8,
+    max_reply: usize,
+    is_full: bool,
+) -> Vec<(u8, Vec<u8>)> {
+    let room = max_reply - message::REPLY_HEADER - BYTES_BESIDE_TEXTS;
+    let texts = if is_full { 6 } else { 4 };
+    let limit = (room / texts - 2).min(TEXT_MAX);
     let or_empty =
         |text: &Option<CompactString>| string(text.as_deref().unwrap_or_default(), limit);
-    [
-        (server::GAME, or_empty(&status.game)),
+    let mut fields = alloc::vec![(server::GAME, or_empty(&status.game))];
+    if is_full {
+        fields.extend(extra_field(status, limit).map(|field| (server::EXTRA, field)));
+    }
+    fields.extend([
         (
             server::NAME,
             string(&status.title().unwrap_or_default(), limit),
@@ -259,32 +394,187 @@ fn server_fields(status: &Status, online: u8, max_reply: usize) -> [(u8, Vec<u8>
         (server::MAP, or_empty(&status.map)),
         (server::ONLINE, [online].into()),
         (server::MAX, [byte(status.players.max.unwrap_or(0))].into()),
-    ]
+    ]);
+    fields
 }
 
-/// spec/ugp.md#6.2. A player without a known id gets the place in the list.
-fn player_section(list: &[Player], count: u8, fields: u8) -> Vec<u8> {
-    let mut out = alloc::vec![count];
-    if count > 0 {
-        out.push(fields);
+/// Password flag, version and operating system (spec/ugp.md#9.2), or `None` if the status has none of them.
+fn extra_field(status: &Status, limit: usize) -> Option<Vec<u8>> {
+    let version = status.version.as_deref();
+    let os = match status.extra("os") {
+        Some(Value::Str(os)) => Some(os.as_str()),
+        _ => None,
+    };
+    let password = status.extra("password");
+    if version.is_none() && os.is_none() && password.is_none() {
+        return None;
     }
-    for (place, player) in (0..count).zip(list) {
-        if fields & player::ID != 0 {
-            let id = player
-                .extra
-                .iter()
-                .find(|extra| extra.key == "id")
-                .and_then(|extra| match extra.value {
-                    Value::Int(id) => u8::try_from(id).ok(),
-                    _ => None,
-                });
-            out.push(id.unwrap_or(place));
-        }
-        if fields & player::NAME != 0 {
-            message::write_text(&line(&player.name.plain()), &mut out);
+    let mut flags = 0;
+    if password == Some(&Value::Bool(true)) {
+        flags |= server_extra::PASSWORD;
+    }
+    if version.is_some() {
+        flags |= server_extra::VERSION;
+    }
+    if os.is_some() {
+        flags |= server_extra::OS;
+    }
+    let mut field = alloc::vec![flags];
+    for text in [version, os].into_iter().flatten() {
+        field.extend(string(text, limit));
+    }
+    Some(field)
+}
+
+/// How a number is encoded.
+#[derive(Clone, Copy)]
+enum Width {
+    U8,
+    U16,
+    I32,
+    U32,
+    U64,
+}
+
+impl Width {
+    /// The number in little-endian bytes. A number out of range becomes the nearest in range.
+    fn encode(self, number: i64) -> Vec<u8> {
+        match self {
+            Self::U8 => [byte(number)].into(),
+            Self::U16 => (number.clamp(0, u16::MAX.into()) as u16)
+                .to_le_bytes()
+                .into(),
+            Self::I32 => (number.clamp(i32::MIN.into(), i32::MAX.into()) as i32)
+                .to_le_bytes()
+                .into(),
+            Self::U32 => (number.clamp(0, u32::MAX.into()) as u32)
+                .to_le_bytes()
+                .into(),
+            Self::U64 => number.max(0).to_le_bytes().into(),
         }
     }
-    out
+}
+
+/// Numbers of a player by flag and key, up to the position.
+const NUMBERS_BEFORE_POSITION: [(u16, &str, Width); 6] = [
+    (player::TEAM as u16, "team", Width::U8),
+    (player::SCORE as u16, "score", Width::I32),
+    (player::KILLS as u16, "kills", Width::I32),
+    (player::DEATHS as u16, "deaths", Width::I32),
+    ((player_extra::PING as u16) << 8, "ping", Width::U16),
+    ((player_extra::JOINED as u16) << 8, "joined", Width::U64),
+];
+/// Numbers of a player by flag and key, after the position.
+const NUMBERS_AFTER_POSITION: [(u16, &str, Width); 3] = [
+    ((player_extra::HEALTH as u16) << 8, "health", Width::U8),
+    ((player_extra::ARMOUR as u16) << 8, "armour", Width::U8),
+    ((player_extra::SKIN as u16) << 8, "skin", Width::U8),
+];
+
+fn player_value<'a>(player: &'a Player, key: &str) -> Option<&'a Value> {
+    let extra = player.extra.iter().find(|extra| extra.key == key)?;
+    Some(&extra.value)
+}
+
+fn player_number(player: &Player, key: &str) -> Option<i64> {
+    match player_value(player, key) {
+        Some(Value::Int(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The player section (spec/ugp.md#6.2). A player without an id gets its index. Beyond id and name, a field is sent if
+/// any player has it; the others get 0.
+fn player_list(players: &[Player], count: u8, is_full: bool) -> List {
+    let mut list = List {
+        count,
+        columns: Vec::new(),
+    };
+    let players = || (0..count).zip(players);
+    let id = |(index, player)| {
+        let id = player_number(player, "id").and_then(|id| u8::try_from(id).ok());
+        alloc::vec![id.unwrap_or(index)]
+    };
+    list.add(player::ID.into(), players().map(id));
+    let name = |(_, player): (u8, &Player)| string(&player.name.plain(), TEXT_MAX);
+    list.add(player::NAME.into(), players().map(name));
+    if !is_full {
+        return list;
+    }
+    let add_numbers = |list: &mut List, numbers: &[(u16, &str, Width)]| {
+        for (flag, key, width) in numbers {
+            if players().any(|(_, player)| player_number(player, key).is_some()) {
+                let number = |(_, player)| width.encode(player_number(player, key).unwrap_or(0));
+                list.add(*flag, players().map(number));
+            }
+        }
+    };
+    add_numbers(&mut list, &NUMBERS_BEFORE_POSITION);
+    let position = |player| match player_value(player, "position") {
+        Some(Value::Point(axes)) => Some(*axes),
+        _ => None,
+    };
+    if players().any(|(_, player)| position(player).is_some()) {
+        let encode = |(_, player)| {
+            let axes = position(player).unwrap_or_default();
+            axes.iter()
+                .flat_map(|axis| (*axis as f32).to_le_bytes())
+                .collect()
+        };
+        list.add(
+            u16::from(player_extra::POSITION) << 8,
+            players().map(encode),
+        );
+    }
+    add_numbers(&mut list, &NUMBERS_AFTER_POSITION);
+    list
+}
+
+/// The team section (spec/ugp.md#9.3), or `None` if the value is not a list of tables. Fields as for players.
+fn team_list(teams: &Value) -> Option<List> {
+    let Value::List(teams) = teams else {
+        return None;
+    };
+    let teams: Vec<&[_]> = teams
+        .iter()
+        .take(usize::from(u8::MAX))
+        .map(|team| match team {
+            Value::Table(team) => Some(team.as_slice()),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let mut list = List {
+        count: byte(teams.len() as i64),
+        columns: Vec::new(),
+    };
+    let value = |index: usize, key: &str| {
+        let team = teams.get(index)?;
+        let (_, value) = team.iter().find(|(name, _)| name == key)?;
+        Some(value)
+    };
+    let indices = || 0..teams.len();
+    if indices().any(|index| value(index, "name").is_some()) {
+        let name = |index| match value(index, "name") {
+            Some(Value::Str(name)) => string(name, TEXT_MAX),
+            _ => string("", TEXT_MAX),
+        };
+        list.add(team::NAME.into(), indices().map(name));
+    }
+    for (flag, key, width) in [
+        (team::SCORE, "score", Width::I32),
+        (team::PLAYERS, "players", Width::U8),
+        (team::COLOUR, "colour", Width::U32),
+    ] {
+        let number = |index| match value(index, key) {
+            Some(Value::Int(number)) => Some(*number),
+            _ => None,
+        };
+        if indices().any(|index| number(index).is_some()) {
+            let entry = |index| width.encode(number(index).unwrap_or(0));
+            list.add(flag.into(), indices().map(entry));
+        }
+    }
+    Some(list)
 }
 
 impl Rules {
@@ -299,7 +589,7 @@ impl Rules {
         rules
     }
 
-    /// As many whole rules as fit behind their count.
+    /// Returns as many whole rules as fit into `room` bytes with their count.
     fn fitting(&self, room: usize) -> (u8, &[u8]) {
         let count = self.ends.partition_point(|&end| end < room);
         let end = count
@@ -413,7 +703,7 @@ mod tests {
                 assert_eq!(given.sections & !(flags & 0x0B), 0);
                 assert_eq!(given.server.is_some(), flags & section::SERVER != 0);
                 if given.server.is_some() {
-                    assert_eq!(answer[10], fields & FIELDS);
+                    assert_eq!(answer[10], fields & 0x7D);
                 }
             }
         }
