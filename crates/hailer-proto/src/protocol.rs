@@ -47,7 +47,6 @@ pub trait Protocol: Sync {
 }
 
 /// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
-#[derive(Debug)]
 pub struct Info {
     /// Kebab-case name; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
@@ -73,6 +72,12 @@ pub struct Info {
     pub deviations: &'static [&'static Deviation],
     /// Options of the responder.
     pub options: &'static [Doc],
+}
+
+impl fmt::Debug for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Info({})", self.id)
+    }
 }
 
 /// What carries a protocol.
@@ -205,6 +210,11 @@ impl Cookie {
 pub trait Exchange: Send {
     /// Takes one input. If the step is [`Step::Send`], the datagram to send was appended to `out`.
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step;
+
+    /// Number of the request that the exchange waits for: 0 for the first, one more for each that follows. A request that
+    /// is repeated keeps its number, also if an earlier one, such as a handshake, must be repeated before it. Callers bound
+    /// the datagrams of each stage.
+    fn stage(&self) -> usize;
 }
 
 /// What happens to an exchange.

@@ -1,5 +1,5 @@
-//! A protocol in one file: what a folder in `hailer-proto` holds, at its smallest. In the project it would have a spec
-//! page, vectors and a line in the registry; everything else, from the client to the budget, works as it is.
+//! A minimal protocol in one file. In the project it would be a folder in `hailer-proto` with a spec page, vectors and a
+//! line in the registry. Everything else, from the client to the budget, works unchanged.
 //!
 //! ```text
 //!   client  "WHO?" id   ─►
@@ -21,7 +21,7 @@ use hailer::{Client, Status, Target, Text};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The longest name sent, so that the amplification below is true.
+/// Longest name sent, in bytes. It determines the amplification below.
 const MAX_NAME: usize = 32;
 
 struct Who;
@@ -63,7 +63,7 @@ impl Protocol for Who {
         options: &Options,
     ) -> Result<Arc<dyn Responder>, OptionError> {
         options.check(INFO.options)?;
-        // Everything is encoded once; answering copies it.
+        // The reply is encoded once, and copied for each request.
         let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, 255) as u8;
         let mut body = vec![count(status.players.online), count(status.players.max)];
         body.extend(cut(&status.title().unwrap_or_default(), MAX_NAME).bytes());
@@ -94,7 +94,7 @@ impl Protocol for Who {
     }
 }
 
-// What would be message.rs: the only place that knows offsets.
+// In the project: message.rs, the only file that contains offsets.
 
 fn read_question(bytes: &[u8], notes: &mut Notes) -> Result<u8, Error> {
     let mut r = Reader::new(bytes, notes);
@@ -123,7 +123,7 @@ fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Err
     })
 }
 
-// What would be client.rs.
+// In the project: client.rs.
 
 struct Asking {
     id: u8,
@@ -158,9 +158,13 @@ impl Exchange for Asking {
             }
         }
     }
+
+    fn stage(&self) -> usize {
+        0
+    }
 }
 
-// What would be server.rs.
+// In the project: server.rs.
 
 struct Answering {
     body: Vec<u8>,

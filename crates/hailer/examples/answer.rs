@@ -1,4 +1,4 @@
-//! Answer for one server, in every protocol, on a socket of your own.
+//! Responds for one server in every protocol, on one socket.
 //!
 //! ```sh
 //! cargo run --example answer -- 127.0.0.1:25565
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .players
         .set_list(vec![Player::named(Text::unformatted("Alice"))]);
 
-    // When the truth changes, `board.publish(&status)` from any thread.
+    // When the status changes, call `board.publish(&status)` from any thread.
     let board = Board::new(registry::PROTOCOLS, &status)?;
     let mut service = Service::new(board, Budget::default());
     let socket = UdpSocket::bind(std::env::args().nth(1).unwrap_or("127.0.0.1:0".into()))?;

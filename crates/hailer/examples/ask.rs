@@ -1,4 +1,4 @@
-//! Ask one server who is on.
+//! Queries one server and prints its players.
 //!
 //! ```sh
 //! cargo run --example ask -- play.example.com

@@ -1,36 +1,44 @@
-//! Patience: runs one exchange with deadlines, retries and budgets.
+//! Runs one exchange with a timeout, retries, a deadline and receive limits.
 //!
-//! Sans-IO like the exchange itself. Time is a [`Duration`] since any moment the caller likes, so tests run whole
-//! conversations through a simulated network without a socket or a sleep; [`Client`](crate::Client) and later the sweep
-//! run the same code on real ones.
+//! Sans-IO, like the exchange itself. Time is a [`Duration`] since a moment that the caller chooses. Tests therefore
+//! run whole conversations through a simulated network, and [`Client`](crate::Client) and the
+//! [sweep](crate::sweep) run the same code on sockets.
 //!
 //! ```text
 //!   start ──► Send ──► datagram: useful ──► Send … Done | Fail
-//!               ▲        │  stray, late: Wait, the clock runs on
-//!               │        └─ unreadable: asked again at once, so often as retries allow
-//!               └─ tick: nothing useful for `timeout`, retries left
+//!               ▲        │  stray or late: Wait, the timeout keeps running
+//!               │        └─ unreadable: sent again at once, while retries are left
+//!               └─ tick: nothing useful within the timeout, and retries are left
 //! ```
 //!
-//! A stream takes the same way with one datagram that grows, and nothing is asked again: see [`ExchangeDriver::stream`].
+//! Datagrams to the server are bounded twice. After `retries` repetitions in a row without a useful reply, the
+//! query ends. And each [stage](Exchange::stage) of the exchange gets at most `retries + 1` datagrams in the whole
+//! query, so that a server which answers the first stage again and again cannot prolong it.
+//!
+//! A stream uses the same code with one datagram that grows, and nothing is sent again:
+//! see [`ExchangeDriver::stream`].
 
 use hailer_proto::wire::{self, ErrorKind};
 use hailer_proto::{Exchange, Fault, Input, Status, Step};
 use std::time::Duration;
 
-/// How long and how much to bear from one server.
+/// Limits of one query to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueryLimits {
-    /// Wait for one datagram. One second covers any path on Earth and servers that answer once per tick.
+    /// Time to wait for one reply. The default of 1 s covers any path on Earth, and servers that reply once per tick.
     pub timeout: Duration,
-    /// Resends in a row before silence is final. Three: at 20 % loss each way, 98 of 100 stages get through. Over a
-    /// stream nothing is sent again, and the wait is as long as for all of them.
+    /// Repetitions of a request after timeouts in a row, and of each [stage](Exchange::stage) in the whole query. With the
+    /// default of 3, and 20 % loss in each direction, 98 of 100 stages succeed. More than 254 count as 254. Nothing is
+    /// repeated on a stream, which instead waits as long as all tries together.
     pub retries: u32,
-    /// The whole query, name lookup not included. Ends servers that drip, or that always want one more question.
+    /// Longest duration of the whole query without the name lookup. Ends exchanges with servers that send replies slowly,
+    /// or that always want another request. Default: 10 s.
     pub deadline: Duration,
-    /// The most datagrams to hear, stray ones included. Twice what an exchange itself reads of the longest list.
+    /// Datagrams to receive at most, stray ones included. The default of 8,192 is twice what an exchange reads of the
+    /// longest list.
     pub max_datagrams: u32,
-    /// The most bytes to hear, stray ones included.
+    /// Bytes to receive at most, stray datagrams included. Default: 16 MiB.
     pub max_bytes: usize,
 }
 
@@ -46,45 +54,45 @@ impl Default for QueryLimits {
     }
 }
 
-/// What the driver wants.
+/// What the caller of an [`ExchangeDriver`] must do next.
 #[derive(Debug)]
 pub enum Action {
     /// Send the datagram in the buffer.
     Send,
-    /// Wait for a datagram, or for [`ExchangeDriver::due`].
+    /// Wait for a datagram, or until [`ExchangeDriver::due`].
     Wait,
-    /// It is over.
+    /// The query is over.
     End(Result<ExchangeOutput, ExchangeError>),
 }
 
-/// A complete answer.
+/// Output of a completed exchange.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExchangeOutput {
-    /// What the server said.
+    /// The status that the server reported.
     pub status: Box<Status>,
     /// The shortest time between a request and its reply.
     pub latency: Duration,
 }
 
-/// Why there is no answer.
+/// Reason why an exchange failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// Nothing useful came.
+    /// No useful reply arrived.
     Silence {
         /// Time since the start.
         after: Duration,
     },
-    /// The server answered, and its answer is at fault.
+    /// The server sent an invalid reply, or a refusal.
     Fault {
-        /// What is wrong.
+        /// What is wrong with the reply.
         fault: Fault,
-        /// The datagram that it is about.
+        /// The datagram that the fault is about.
         datagram: Vec<u8>,
     },
-    /// More came than [`QueryLimits`] allows.
+    /// More arrived than [`QueryLimits`] allows.
     Flood {
-        /// Bytes heard.
+        /// Bytes received.
         bytes: usize,
     },
 }
@@ -95,22 +103,26 @@ pub struct ExchangeDriver {
     limits: QueryLimits,
     started: Duration,
     last_send: Duration,
-    /// When the wait that is due began: with the last datagram sent, or with a time-out that sent none.
+    /// Start of the current wait: when the last datagram was sent, or the last timeout that sent none.
     waiting_since: Duration,
-    /// The last datagram sent repeats an earlier one: its reply tells no round trip.
-    resent: bool,
-    resends: u32,
+    /// Datagrams sent in each stage so far.
+    stage_sends: Vec<u8>,
+    /// Timeouts in a row without a useful reply.
+    timeouts: u32,
+    /// Repetitions because of unreadable replies.
     repeats_after_fault: u32,
-    /// Rare, and most drivers of a sweep are kept for a while: they should take little room.
+    /// Until the first useful reply: a shorter timeout, and the time at which the query ends.
+    hurry: Option<Box<(Duration, Duration)>>,
+    /// Boxed because it is rare and a sweep keeps many drivers.
     fault: Option<Box<(Fault, Vec<u8>)>>,
     latency: Option<Duration>,
     sent: u32,
     received: u32,
-    bytes: usize,
+    received_bytes: usize,
 }
 
 impl ExchangeDriver {
-    /// A driver that has not started.
+    /// Returns a driver that has not started.
     pub fn new(exchange: Box<dyn Exchange>, limits: QueryLimits) -> Self {
         Self {
             exchange,
@@ -118,54 +130,56 @@ impl ExchangeDriver {
             started: Duration::ZERO,
             last_send: Duration::ZERO,
             waiting_since: Duration::ZERO,
-            resent: false,
-            resends: 0,
+            stage_sends: Vec::new(),
+            timeouts: 0,
             repeats_after_fault: 0,
+            hurry: None,
             fault: None,
             latency: None,
             sent: 0,
             received: 0,
-            bytes: 0,
+            received_bytes: 0,
         }
     }
 
-    /// Starts. Like all that follow: appends to `out` what to send, if the action is [`Action::Send`].
+    /// Starts the exchange. This and the following methods append a datagram to `out` if they return [`Action::Send`].
     pub fn start(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         self.started = now;
         let step = self.exchange.handle(Input::Start, out);
         self.follow(step, now, None)
     }
 
-    /// A driver of which nothing was kept: the same exchange again, asked so many times more without an answer. What was
-    /// sent last is appended to `out` once more.
+    /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and received nothing.
+    /// Appends the last of these requests to `out`.
     pub(crate) fn replayed(
         exchange: Box<dyn Exchange>,
         limits: QueryLimits,
-        began: Duration,
+        started: Duration,
         last_send: Duration,
-        resends: u32,
+        timeouts: u32,
         out: &mut Vec<u8>,
     ) -> (Self, Action) {
-        let mut drive = Self::new(exchange, limits);
+        let mut driver = Self::new(exchange, limits);
         let start = out.len();
-        let mut action = drive.start(began, out);
-        while drive.resends < resends && matches!(action, Action::Send) {
+        let mut action = driver.start(started, out);
+        while driver.timeouts < timeouts && matches!(action, Action::Send) {
             out.truncate(start);
-            drive.resends += 1;
-            action = drive.ask_again(last_send, out);
+            driver.timeouts += 1;
+            action = driver.repeat(last_send, out);
         }
-        (drive.last_send, drive.waiting_since) = (last_send, last_send);
-        (drive, action)
+        driver.last_send = last_send;
+        driver.waiting_since = last_send;
+        (driver, action)
     }
 
-    /// The last silence was the asker's own fault: it does not count.
-    pub(crate) fn forgive(&mut self) {
+    /// Grants one more retry, because the last timeout was caused on our side.
+    pub(crate) fn grant_retry(&mut self) {
         self.limits.retries = self.limits.retries.saturating_add(1);
     }
 
-    /// Whether the last datagram sent repeats an earlier one.
+    /// Whether the last datagram sent repeats an earlier one, so that its reply does not show the latency.
     pub(crate) fn has_resent(&self) -> bool {
-        self.resent
+        self.sends_in_stage() > 1
     }
 
     /// When the last datagram was sent.
@@ -173,35 +187,56 @@ impl ExchangeDriver {
         self.last_send
     }
 
-    /// What it asked to send goes out only now, so that the wait for its reply begins here.
-    pub fn sending(&mut self, now: Duration) {
-        (self.last_send, self.waiting_since) = (now, now);
+    /// Records that the last datagram was sent only now: the wait for its reply starts here.
+    pub fn mark_sent(&mut self, now: Duration) {
+        self.last_send = now;
+        self.waiting_since = now;
     }
 
-    /// When to call [`ExchangeDriver::tick`], if nothing ends the query before.
+    /// Until the first useful reply, limits each wait to `timeout` and the rest of the query to `length`.
+    pub fn hurry(&mut self, now: Duration, timeout: Duration, length: Duration) {
+        self.hurry = Some(Box::new((timeout, now.saturating_add(length))));
+    }
+
+    /// Returns when to call [`ExchangeDriver::tick`], unless something ends the query before.
     pub fn due(&self) -> Duration {
-        (self.waiting_since + self.limits.timeout).min(self.started + self.limits.deadline)
+        let timeout = match self.hurry.as_deref() {
+            Some((timeout, _)) => self.limits.timeout.min(*timeout),
+            None => self.limits.timeout,
+        };
+        (self.waiting_since + timeout).min(self.end())
     }
 
-    /// Takes a datagram from the address asked.
+    /// When the query ends, whatever arrives.
+    fn end(&self) -> Duration {
+        let deadline = self.started + self.limits.deadline;
+        match self.hurry.as_deref() {
+            Some((_, end)) => deadline.min(*end),
+            None => deadline,
+        }
+    }
+
+    /// Takes a datagram that came from the server's address.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         self.received += 1;
-        self.bytes += bytes.len();
-        match self.hear(now, bytes, out) {
+        self.received_bytes += bytes.len();
+        match self.receive(now, bytes, out) {
             Some(action) => action,
             None if self.repeats_after_fault >= self.limits.retries => self.give_up(now),
             None => {
                 self.repeats_after_fault += 1;
-                self.ask_again(now, out)
+                self.repeat(now, out)
             }
         }
     }
 
-    /// Takes everything heard on a connection so far: one datagram that grows. What ends too early waits for more, until
-    /// the server [closes](ExchangeDriver::closed). Nothing mends another fault, so that ends the query.
+    /// Takes all bytes received on a connection so far, as one datagram that grows. An incomplete message waits for more,
+    /// until the server [closes](ExchangeDriver::closed) the connection. Any other fault ends the query, since more bytes
+    /// cannot correct it.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
-        (self.received, self.bytes) = (1, bytes.len());
-        match (self.hear(now, bytes, out), self.fault.as_deref()) {
+        self.received = 1;
+        self.received_bytes = bytes.len();
+        match (self.receive(now, bytes, out), self.fault.as_deref()) {
             (Some(action), _) => action,
             (
                 None,
@@ -217,7 +252,7 @@ impl ExchangeDriver {
         }
     }
 
-    /// The server closed the connection.
+    /// Takes the end of the connection.
     pub fn closed(&mut self, now: Duration) -> Action {
         self.fault.get_or_insert_with(|| {
             Box::new((
@@ -231,15 +266,19 @@ impl ExchangeDriver {
         self.give_up(now)
     }
 
-    /// What comes of a datagram. `None`: it cannot be read, and its fault is kept.
-    fn hear(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
-        if self.received > self.limits.max_datagrams || self.bytes > self.limits.max_bytes {
-            let flood = ExchangeError::Flood { bytes: self.bytes };
-            return Some(Action::End(self.part().ok_or(flood)));
+    /// Passes a datagram to the exchange. Returns `None` if it cannot be parsed; its fault is then stored.
+    fn receive(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
+        if self.received > self.limits.max_datagrams || self.received_bytes > self.limits.max_bytes
+        {
+            let flood = ExchangeError::Flood {
+                bytes: self.received_bytes,
+            };
+            return Some(Action::End(self.take_partial().ok_or(flood)));
         }
-        if now >= self.started + self.limits.deadline {
+        if now >= self.end() {
             return Some(self.give_up(now));
         }
+        let has_repeated = self.has_resent();
         match self.exchange.handle(Input::Datagram(bytes), out) {
             Step::Bad(fault) => {
                 self.fault = Some(Box::new((fault, bytes.to_vec())));
@@ -247,86 +286,101 @@ impl ExchangeDriver {
             }
             step => {
                 if matches!(step, Step::Send | Step::Done(_)) {
-                    self.useful_reply(now);
+                    self.record_useful_reply(now, has_repeated);
                 }
                 Some(self.follow(step, now, Some(bytes)))
             }
         }
     }
 
-    /// Time has passed. Does nothing before [`ExchangeDriver::due`].
+    /// Handles a timeout. Does nothing before [`ExchangeDriver::due`].
     pub fn tick(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         if now < self.due() {
             return Action::Wait;
         }
-        if self.resends >= self.limits.retries || now >= self.started + self.limits.deadline {
+        if self.timeouts >= self.limits.retries || now >= self.end() {
             return self.give_up(now);
         }
-        self.resends += 1;
-        self.ask_again(now, out)
+        self.timeouts += 1;
+        self.repeat(now, out)
     }
 
-    fn ask_again(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
+    fn repeat(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         let step = self.exchange.handle(Input::Timeout, out);
-        self.resent |= step == Step::Send;
         self.follow(step, now, None)
     }
 
-    fn useful_reply(&mut self, now: Duration) {
-        // What came before the last datagram left is no reply to it.
+    fn record_useful_reply(&mut self, now: Duration, has_repeated: bool) {
+        // A datagram that arrived before the last request left is no reply to it.
         if let Some(sample) = now.checked_sub(self.last_send)
             && self.latency.is_none_or(|best| sample < best)
-            && (!self.resent || self.latency.is_none())
+            && (!has_repeated || self.latency.is_none())
         {
             self.latency = Some(sample);
         }
-        self.resent = false;
-        self.resends = 0;
-        // What came after all makes up for what could not be read before.
+        self.hurry = None;
+        self.timeouts = 0;
+        // A useful reply makes an unreadable one before it irrelevant.
         self.fault = None;
     }
 
-    fn follow(&mut self, step: Step, now: Duration, heard: Option<&[u8]>) -> Action {
+    fn sends_in_stage(&self) -> u8 {
+        let stage = self.exchange.stage();
+        self.stage_sends.get(stage).copied().unwrap_or(0)
+    }
+
+    fn follow(&mut self, step: Step, now: Duration, received: Option<&[u8]>) -> Action {
         match step {
             Step::Send => {
+                let stage = self.exchange.stage();
+                if self.stage_sends.len() <= stage {
+                    self.stage_sends.resize(stage + 1, 0);
+                }
+                let sends = &mut self.stage_sends[stage];
+                if u32::from(*sends) > self.limits.retries.min(254) {
+                    return self.give_up(now);
+                }
+                *sends += 1;
                 self.sent += 1;
-                (self.last_send, self.waiting_since) = (now, now);
+                self.mark_sent(now);
                 Action::Send
             }
             Step::Wait => {
-                // An exchange that has nothing to send again waits another time-out.
-                if heard.is_none() {
+                // An exchange that repeats nothing waits for another timeout.
+                if received.is_none() {
                     self.waiting_since = now;
                 }
                 Action::Wait
             }
-            Step::Done(status) => Action::End(Ok(self.outcome(status))),
+            Step::Done(status) => Action::End(Ok(self.output(status))),
             Step::Bad(fault) | Step::Fail(fault) => Action::End(Err(ExchangeError::Fault {
                 fault,
-                datagram: heard.unwrap_or_default().to_vec(),
+                datagram: received.unwrap_or_default().to_vec(),
             })),
         }
     }
 
-    /// A part of the answer is better than silence, but an unreadable answer must not pass for a part.
+    /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported first.
     fn give_up(&mut self, now: Duration) -> Action {
-        Action::End(match self.fault.take().map(|kept| *kept) {
-            Some((fault, datagram)) => Err(ExchangeError::Fault { fault, datagram }),
-            None => self.part().ok_or(ExchangeError::Silence {
-                after: now - self.started,
-            }),
-        })
+        if let Some(fault) = self.fault.take() {
+            let (fault, datagram) = *fault;
+            return Action::End(Err(ExchangeError::Fault { fault, datagram }));
+        }
+        let silence = ExchangeError::Silence {
+            after: now.saturating_sub(self.started),
+        };
+        Action::End(self.take_partial().ok_or(silence))
     }
 
-    /// The part of an answer that came so far, if it is worth having. Ends the exchange.
-    pub fn part(&mut self) -> Option<ExchangeOutput> {
+    /// Ends the exchange and returns the partial status that it has, if that is useful.
+    pub fn take_partial(&mut self) -> Option<ExchangeOutput> {
         match self.exchange.handle(Input::GiveUp, &mut Vec::new()) {
-            Step::Done(status) => Some(self.outcome(status)),
+            Step::Done(status) => Some(self.output(status)),
             _ => None,
         }
     }
 
-    fn outcome(&self, status: Box<Status>) -> ExchangeOutput {
+    fn output(&self, status: Box<Status>) -> ExchangeOutput {
         ExchangeOutput {
             status,
             latency: self.latency.unwrap_or_default(),
@@ -338,7 +392,7 @@ impl ExchangeDriver {
         self.sent
     }
 
-    /// Datagrams heard so far, useful or not.
+    /// Datagrams received so far, useful or not.
     pub fn received(&self) -> u32 {
         self.received
     }
@@ -349,21 +403,38 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Plays a script of steps and counts its inputs.
-    struct Script(VecDeque<Step>);
+    /// Returns the steps of a list. A request that follows a reply begins a new stage.
+    struct Script {
+        steps: VecDeque<Step>,
+        stage: usize,
+    }
+
+    impl Script {
+        fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+            Self {
+                steps: steps.into_iter().collect(),
+                stage: 0,
+            }
+        }
+    }
 
     impl Exchange for Script {
-        fn handle(&mut self, _: Input<'_>, out: &mut Vec<u8>) -> Step {
+        fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
             out.push(0);
-            self.0.pop_front().unwrap_or(Step::Wait)
+            let step = self.steps.pop_front().unwrap_or(Step::Wait);
+            if step == Step::Send && matches!(input, Input::Datagram(_)) {
+                self.stage += 1;
+            }
+            step
+        }
+
+        fn stage(&self) -> usize {
+            self.stage
         }
     }
 
     fn drive(steps: impl IntoIterator<Item = Step>) -> ExchangeDriver {
-        ExchangeDriver::new(
-            Box::new(Script(steps.into_iter().collect())),
-            QueryLimits::default(),
-        )
+        ExchangeDriver::new(Box::new(Script::new(steps)), QueryLimits::default())
     }
 
     fn endless(step: impl Fn() -> Step) -> ExchangeDriver {
@@ -379,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_after_the_retries() {
+    fn silence_ends_the_query_after_the_retries() {
         let mut drive = endless(|| Step::Send);
         let mut out = Vec::new();
         assert!(matches!(drive.start(ms(5), &mut out), Action::Send));
@@ -401,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn dripped_strays_do_not_extend_the_wait() {
+    fn stray_datagrams_do_not_extend_the_timeout() {
         let mut drive = drive(
             [Step::Send]
                 .into_iter()
@@ -430,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn floods_end_by_count_and_by_bytes() {
+    fn floods_end_the_query_by_count_and_by_bytes() {
         let mut out = Vec::new();
         for length in [0, 65_507] {
             let mut drive = endless(|| Step::Wait);
@@ -451,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_answer_is_asked_for_again_and_then_reported() {
+    fn unreadable_reply_is_requested_again_and_then_reported() {
         let mut drive = drive([
             Step::Send,
             bad(),
@@ -479,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_is_reported_when_silence_follows() {
+    fn fault_is_reported_when_silence_follows() {
         let mut drive = drive([
             Step::Send,
             bad(),
@@ -499,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_one_datagram_that_grows() {
+    fn stream_is_one_datagram_that_grows() {
         let short = || {
             Step::Bad(
                 wire::Error {
@@ -528,7 +599,7 @@ mod tests {
         assert_eq!(
             slow.due(),
             ms(2_000),
-            "a time-out on a stream sends nothing and waits again"
+            "a timeout on a stream sends nothing and waits again"
         );
         for heard in 2..=5 {
             assert!(matches!(
@@ -542,7 +613,7 @@ mod tests {
         assert_eq!(
             (outcome.latency, slow.sent(), slow.received()),
             (ms(1_500), 1, 1),
-            "from the request, not the time-out"
+            "since the request, not since the timeout"
         );
 
         let end = |steps: [Step; 2], then: fn(&mut ExchangeDriver) -> Action| {
@@ -596,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_not_taken_from_resent_requests() {
+    fn repeated_requests_give_no_latency() {
         let done = || Step::Done(Box::default());
         let mut out = Vec::new();
         let mut clean = drive([Step::Send, Step::Send, Step::Send, done()]);
@@ -615,12 +686,12 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_begin_when_the_request_leaves() {
+    fn latency_begins_when_the_request_is_sent() {
         let done = || Step::Done(Box::default());
         for (heard, round_trip) in [(ms(70), ms(40)), (ms(20), ms(0))] {
             let mut drive = drive([Step::Send, done()]);
             drive.start(ms(10), &mut Vec::new());
-            drive.sending(ms(30));
+            drive.mark_sent(ms(30));
             assert_eq!(drive.due(), ms(1_030));
             let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else {
                 panic!()
@@ -629,7 +700,7 @@ mod tests {
         }
     }
 
-    /// Has a part worth having from the start.
+    /// Has a partial status from the start.
     struct Halfway(Script);
 
     impl Exchange for Halfway {
@@ -639,17 +710,17 @@ mod tests {
                 input => self.0.handle(input, out),
             }
         }
+
+        fn stage(&self) -> usize {
+            self.0.stage
+        }
     }
 
     #[test]
-    fn a_part_of_the_answer_outlives_silence_but_not_an_unreadable_answer() {
+    fn partial_status_is_preferred_to_silence_but_not_to_a_fault() {
         let mut out = Vec::new();
         for unreadable in [false, true] {
-            let script = Script(
-                std::iter::once(Step::Send)
-                    .chain((0..100).map(|_| Step::Send))
-                    .collect(),
-            );
+            let script = Script::new((0..101).map(|_| Step::Send));
             let mut drive = ExchangeDriver::new(Box::new(Halfway(script)), QueryLimits::default());
             drive.start(ms(0), &mut out);
             drive.fault = unreadable.then(|| Box::new((Fault::Misbehaved("nonsense"), Vec::new())));
@@ -659,5 +730,75 @@ mod tests {
             });
             assert_eq!(end.map(|end| end.is_err()), Some(unreadable));
         }
+    }
+
+    /// Replies to a handshake, but never to the stat that follows.
+    #[derive(Default)]
+    struct EndlessHandshake {
+        stage: usize,
+    }
+
+    impl Exchange for EndlessHandshake {
+        fn handle(&mut self, input: Input<'_>, _: &mut Vec<u8>) -> Step {
+            match input {
+                Input::Start | Input::Timeout => self.stage = 0,
+                Input::Datagram(_) => self.stage = 1,
+                Input::GiveUp => return Step::Wait,
+            }
+            Step::Send
+        }
+
+        fn stage(&self) -> usize {
+            self.stage
+        }
+    }
+
+    #[test]
+    fn each_stage_gets_at_most_one_datagram_more_than_retries() {
+        for (retries, expected) in [(0, 1), (1, 2), (3, 4), (1_000, 255)] {
+            let mut limits = QueryLimits::default();
+            limits.retries = retries;
+            limits.timeout = ms(1);
+            let mut driver = ExchangeDriver::new(Box::new(EndlessHandshake::default()), limits);
+            let mut out = Vec::new();
+            let mut sends = [0, 0];
+            let mut action = driver.start(ms(0), &mut out);
+            while !is_end(&action) {
+                assert!(matches!(action, Action::Send));
+                sends[driver.exchange.stage()] += 1;
+                let due = driver.due();
+                action = if driver.exchange.stage() == 0 {
+                    driver.datagram(due - ms(1), b"challenge", &mut out)
+                } else {
+                    driver.tick(due, &mut out)
+                };
+            }
+            assert_eq!(sends, [expected, expected], "{retries} retries");
+        }
+    }
+
+    #[test]
+    fn hurry_lasts_until_the_first_useful_reply() {
+        let mut out = Vec::new();
+        let mut silent = endless(|| Step::Send);
+        silent.start(ms(0), &mut out);
+        silent.hurry(ms(20), ms(250), ms(1_000));
+        for due in [250, 500, 750] {
+            assert_eq!(silent.due(), ms(due));
+            assert!(matches!(silent.tick(ms(due), &mut out), Action::Send));
+        }
+        assert_eq!(silent.due(), ms(1_000));
+        assert!(is_end(&silent.tick(ms(1_000), &mut out)));
+
+        let mut slow = endless(|| Step::Send);
+        slow.start(ms(0), &mut out);
+        slow.hurry(ms(20), ms(250), ms(1_000));
+        assert!(matches!(
+            slow.datagram(ms(900), b"", &mut out),
+            Action::Send
+        ));
+        assert_eq!(slow.due(), ms(1_900), "the timeout is the usual one again");
+        assert!(matches!(slow.tick(ms(1_900), &mut out), Action::Send));
+        assert_eq!(slow.due(), ms(2_900));
     }
 }

@@ -2,9 +2,13 @@
 //! time, the second on loopback sockets with short patience.
 
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
+use hailer::proto::wire::Notes;
+use hailer::proto::{
+    Ask, Cookie, DatagramContext, Depth, Epoch, Keys, Options, Protocol, Responder, registry,
+};
 use hailer::{Client, ClientConfig, Error, Target};
 use hailer_testkit::statuses::{self, Random};
+use proptest::prelude::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,9 +51,19 @@ struct End {
 fn query(
     protocol: &dyn Protocol,
     limits: QueryLimits,
+    server: impl FnMut(&[u8], Duration) -> Vec<(Duration, Vec<u8>)>,
+) -> End {
+    query_for(protocol, &Ask::default(), limits, server)
+}
+
+/// The same for a certain request.
+fn query_for(
+    protocol: &dyn Protocol,
+    ask: &Ask,
+    limits: QueryLimits,
     mut server: impl FnMut(&[u8], Duration) -> Vec<(Duration, Vec<u8>)>,
 ) -> End {
-    let mut drive = ExchangeDriver::new(protocol.exchange(&Ask::default(), Cookie(1)), limits);
+    let mut drive = ExchangeDriver::new(protocol.exchange(ask, Cookie(1)), limits);
     let (mut out, mut now, mut sent, mut heard) = (Vec::new(), Duration::ZERO, 0, 0);
     let mut flights: Vec<(Duration, Vec<u8>)> = Vec::new();
     let mut action = drive.start(now, &mut out);
@@ -105,6 +119,71 @@ fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u
         "{id}: {} datagrams heard",
         end.heard
     );
+}
+
+/// What a request asks for, without the exchange's own idea of it: its message, and what else makes a difference.
+fn kind(protocol: &dyn Protocol, request: &[u8]) -> (&'static str, Option<Vec<u8>>) {
+    let mut notes = Notes::default();
+    let explained = protocol
+        .explain(request, DatagramContext::Request, &mut notes)
+        .expect("our own requests are of the protocol");
+    let part = match protocol.info().id {
+        // The token differs.
+        "minecraft-query" => None,
+        "onequery" => request.get(47..51),
+        _ => Some(request),
+    };
+    (explained.message, part.map(<[u8]>::to_vec))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever is lost, late, repeated or unreadable: no request is sent more often than `retries + 1` times in the whole
+    /// query. A server that replies to the first requests only, again and again, once received 630 datagrams.
+    #[test]
+    fn each_request_is_sent_at_most_retries_plus_one_times(
+        seed: u64, retries in 0_u32..5, players in 0_usize..120, answered_kinds in 0_usize..5, loss in 0_u64..60,
+        unreadable in 0_u64..40, delay in 0_u64..60, is_basic: bool,
+    ) {
+        for protocol in registry::datagram() {
+            let responder = responder(protocol, players);
+            let mut ask = Ask::default();
+            if is_basic {
+                ask.depth = Depth::Basic;
+            }
+            let mut limits = QueryLimits::default();
+            limits.retries = retries;
+            limits.timeout = ms(20);
+            let mut random = Random(seed | 1);
+            let mut sends: Vec<((&str, Option<Vec<u8>>), u32)> = Vec::new();
+            let end = query_for(protocol, &ask, limits, |request, _| {
+                let kind = kind(protocol, request);
+                let place = match sends.iter().position(|(known, _)| *known == kind) {
+                    Some(place) => place,
+                    None => {
+                        sends.push((kind, 0));
+                        sends.len() - 1
+                    }
+                };
+                sends[place].1 += 1;
+                if place >= answered_kinds || random.next() % 100 < loss {
+                    return Vec::new();
+                }
+                let mut reply = reply_to(&*responder, request);
+                if random.next() % 100 < unreadable {
+                    reply.truncate(random.next() as usize % (reply.len() + 1));
+                }
+                let copies = 1 + usize::from(random.next().is_multiple_of(8));
+                vec![(ms(random.next() % (delay + 1)), reply); copies]
+            });
+            let id = protocol.info().id;
+            for (kind, count) in &sends {
+                prop_assert!(*count <= retries + 1, "{id}: {kind:?} {count} times with {retries} retries");
+            }
+            prop_assert_eq!(end.sent, sends.iter().map(|(_, count)| count).sum::<u32>());
+        }
+    }
 }
 
 /// gamedig (Rust): an endless A2S challenge, 202,411 requests in 22 s. A server that answers each request with a new

@@ -47,6 +47,10 @@ impl Exchange for ListPingExchange {
             Input::Timeout | Input::GiveUp => Step::Wait,
         }
     }
+
+    fn stage(&self) -> usize {
+        0
+    }
 }
 
 fn status(listing: Listing) -> Status {

@@ -1,6 +1,6 @@
 //! The client: handshake, then stat, with a resend for each stage (spec/minecraft-query.md#6.5).
 
-use super::deviation::ODD_NUMBER;
+use super::deviation::{NO_BASIC_STAT, ODD_NUMBER};
 use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token, decimal};
 use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
@@ -9,9 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
-/// A stat is sent again so often with the same token before a new handshake: some servers know a token only a moment
-/// after they sent it, others forget it at any time.
-const STAT_RESENDS: u8 = 2;
+/// Unanswered stats after which the full stat is requested in place of the basic one. PocketMine never replies to the latter.
+const BASIC_TRIES: u8 = 2;
 
 /// Asks one Minecraft server.
 #[derive(Debug)]
@@ -20,15 +19,19 @@ pub struct MinecraftQueryExchange {
     depth: Depth,
     players: bool,
     state: State,
+    /// Stats that timed out.
+    unanswered: u8,
+    /// Whether the last reply could not be parsed, so that the next repetition is not due to silence.
+    is_unreadable: bool,
     notes: Notes,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum State {
-    /// Waiting for a challenge token.
-    Handshake,
-    /// Waiting for a stat, which was sent again so often.
-    Stat { token: Token, resends: u8 },
+    /// Waits for a challenge token. After an unanswered stat, `last` is the token that the stat had.
+    Handshake { last: Option<Token> },
+    /// Waits for a stat. If `is_newer`, the token arrived after the stat was sent.
+    Stat { token: Token, is_newer: bool },
 }
 
 impl MinecraftQueryExchange {
@@ -38,19 +41,22 @@ impl MinecraftQueryExchange {
             session: SessionId::safe(cookie.derive(0)),
             depth: ask.depth,
             players: ask.players,
-            state: State::Handshake,
+            state: State::Handshake { last: None },
+            unanswered: 0,
+            is_unreadable: false,
             notes: Notes::default(),
         }
     }
 
+    /// Whether to request a full stat: as configured, or because basic ones stay unanswered.
     fn full(&self) -> bool {
-        self.depth == Depth::Full
+        self.depth == Depth::Full || self.unanswered >= BASIC_TRIES
     }
 
     fn send(&self, out: &mut Vec<u8>) -> Step {
         let session = self.session;
         match self.state {
-            State::Handshake => Request::Handshake { session },
+            State::Handshake { .. } => Request::Handshake { session },
             State::Stat { token, .. } => Request::Stat {
                 session,
                 token,
@@ -69,7 +75,7 @@ impl MinecraftQueryExchange {
             Err(error) => return Step::Bad(error.into()),
         };
         match &mut self.state {
-            State::Handshake => {
+            State::Handshake { .. } => {
                 self.notes = notes;
                 if self.depth == Depth::Ping {
                     let deviations = self.notes.met().collect();
@@ -78,40 +84,79 @@ impl MinecraftQueryExchange {
                         ..Status::default()
                     }));
                 }
-                self.state = State::Stat { token, resends: 0 };
+                self.state = State::Stat {
+                    token,
+                    is_newer: false,
+                };
                 self.send(out)
             }
-            // A late or stray challenge: not an answer, but its token is the one that the server knows by now.
-            State::Stat { token: newest, .. } => {
+            // A late or stray challenge is no reply to a stat, but its token is the newest that the server knows.
+            State::Stat {
+                token: newest,
+                is_newer,
+            } => {
                 *newest = token;
+                *is_newer = true;
                 Step::Wait
             }
         }
     }
 
     fn receive_stat(&mut self, bytes: &[u8]) -> Step {
-        // A stat that cannot be read must not take along what was met in the handshake.
+        // A stat that cannot be parsed must not change the notes of the handshake.
         let mut notes = self.notes.clone();
-        match message::parse_stat(bytes, Some(self.full()), &mut notes) {
-            Ok(stat) => Step::Done(status(&stat, Utf8::end_of(bytes), self.players, &mut notes)),
-            Err(error) => Step::Bad(Fault::Malformed(error)),
+        let is_fallback = self.depth != Depth::Full && self.full();
+        // In the fallback, a late reply to a basic stat is as good as the full one.
+        let expected = (!is_fallback).then_some(self.full());
+        match message::parse_stat(bytes, expected, &mut notes) {
+            Ok(stat) => {
+                if is_fallback && matches!(stat, Stat::Full(_)) {
+                    notes.deviation(&NO_BASIC_STAT, 0);
+                }
+                Step::Done(status(&stat, Utf8::end_of(bytes), self.players, &mut notes))
+            }
+            Err(error) => {
+                self.is_unreadable = true;
+                Step::Bad(Fault::Malformed(error))
+            }
         }
+    }
+
+    /// Repeats a request (spec/minecraft-query.md#6.5). Some servers forget a token at any time, so that an unanswered stat
+    /// needs a new one. Others know a token only a moment after they sent it, so that the second stat is repeated as it is.
+    fn repeat(&mut self, out: &mut Vec<u8>) -> Step {
+        if core::mem::take(&mut self.is_unreadable) {
+            return self.send(out);
+        }
+        self.state = match self.state {
+            State::Handshake { last: None } => State::Handshake { last: None },
+            // The new handshake is unanswered too. The token before it may still be valid.
+            State::Handshake { last: Some(token) } => State::Stat {
+                token,
+                is_newer: false,
+            },
+            State::Stat { token, is_newer } => {
+                self.unanswered = self.unanswered.saturating_add(1);
+                if is_newer || self.unanswered.is_multiple_of(2) {
+                    State::Stat {
+                        token,
+                        is_newer: false,
+                    }
+                } else {
+                    State::Handshake { last: Some(token) }
+                }
+            }
+        };
+        self.send(out)
     }
 }
 
 impl Exchange for MinecraftQueryExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
-        match (input, &mut self.state) {
-            (Input::Start, _) | (Input::Timeout, State::Handshake) => self.send(out),
-            (Input::Timeout, State::Stat { resends, .. }) => {
-                if *resends < STAT_RESENDS {
-                    *resends += 1;
-                } else {
-                    self.state = State::Handshake;
-                }
-                self.send(out)
-            }
-            (Input::Datagram(bytes), State::Stat { .. })
+        match (input, self.state) {
+            (Input::Start, _) => self.send(out),
+            (Input::Timeout, _) => self.repeat(out),
+            (Input::Datagram(bytes), State::Stat { .. } | State::Handshake { last: Some(_) })
                 if message::is_stat(bytes, self.session) =>
             {
                 self.receive_stat(bytes)
@@ -121,6 +166,13 @@ impl Exchange for MinecraftQueryExchange {
             }
             // Half an answer does not exist here.
             (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        match self.state {
+            State::Handshake { .. } => 0,
+            State::Stat { .. } => 1,
         }
     }
 }
@@ -292,12 +344,18 @@ mod tests {
             stat.get(7..),
             Some(&[0x00, 0x91, 0x29, 0x5B, 0, 0, 0, 0][..])
         );
-        assert_eq!(wait(&mut exchange), stat, "the same stat again");
-        assert_eq!(wait(&mut exchange), stat, "and again");
+        let handshake = wait(&mut exchange);
+        assert_eq!(handshake.len(), message::HANDSHAKE_LENGTH, "a new token");
         assert_eq!(
-            wait(&mut exchange).len(),
-            message::HANDSHAKE_LENGTH,
-            "then a new handshake"
+            wait(&mut exchange),
+            stat,
+            "the last token, without a new one"
+        );
+        assert_eq!(wait(&mut exchange), stat, "the second stat is repeated");
+        assert_eq!(
+            wait(&mut exchange),
+            handshake,
+            "the third needs a new token"
         );
     }
 

@@ -12,6 +12,7 @@ deviations! {
     ODD_PADDING "odd-padding" "unknown bytes stand in place of the constants";
     FULL_FOR_BASIC "full-for-basic" "a full stat answers a request for a basic one";
     BASIC_FOR_FULL "basic-for-full" "a basic stat answers a request for a full one";
+    NO_BASIC_STAT "no-basic-stat" "no reply to a request for a basic stat, but one to a request for a full one";
     PORT_AS_TEXT "port-as-text" "the port of the basic stat is decimal text";
     SPACED_KEY "spaced-key" "a key is spelt with a space, such as `game type`";
     NUL_IN_MOTD "nul-in-motd" "the MOTD holds NUL bytes, which can imitate later pairs";

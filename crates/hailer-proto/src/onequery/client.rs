@@ -313,6 +313,14 @@ impl Exchange for OneQueryExchange {
             Input::GiveUp => self.partial_result(),
         }
     }
+
+    fn stage(&self) -> usize {
+        match (&self.state, self.stage) {
+            (State::Challenge, _) => 0,
+            (State::Query { .. }, Stage::Basic) => 1,
+            (State::Query { .. }, Stage::Players { .. }) => 2 + self.pages.pages,
+        }
+    }
 }
 
 impl PlayerPages {

@@ -270,6 +270,10 @@ impl Exchange for UgpExchange {
                 .map_or(Step::Wait, |first| first.done(Some("rules"))),
         }
     }
+
+    fn stage(&self) -> usize {
+        usize::from(self.stage == Stage::Rules && self.players)
+    }
 }
 
 impl ParsedReply {

@@ -588,7 +588,7 @@ impl SweepEngine {
             return self.flight.wake_at(id, drive.due());
         }
         if self.overflowed.is_some_and(|at| at >= drive.last_send()) {
-            drive.forgive();
+            drive.grant_retry();
             self.counts.resent_after_overflow += 1;
         }
         let was_resent = drive.has_resent();
