@@ -454,7 +454,7 @@ impl Args {
             5.0,
             &series.range(time),
         );
-        at_most("MB", series.median(peak), 8.0, &series.range(peak));
+        at_most("MB", series.median(peak), 16.0, &series.range(peak));
         server_lost(server)
     }
 

@@ -1,6 +1,6 @@
 //! What can be typed. Help, completions and man pages come from here.
 
-use crate::command::filter::Names;
+use crate::packet_filter::PacketNames;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
@@ -273,7 +273,10 @@ pub(crate) struct Query {
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) auth: Auth,
-    /// One line of JSON for each answer, as in schema/answer-v2.json
+    /// Show the answer in each protocol, not only the most complete one
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// One line of JSON for each target, as in schema/answer-v2.json; with --all, one for each answer
     #[arg(long)]
     pub(crate) json: bool,
     /// Show every datagram in hexadecimal, explained
@@ -657,7 +660,7 @@ pub(crate) struct MonitorExport {
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Only this table: servers, samples, rollups, events or sessions; may be given several times
-    #[arg(long, value_parser = crate::command::history_table)]
+    #[arg(long)]
     pub(crate) table: Vec<hailer_monitor::history::Table>,
     /// The plan that says where the history is
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -857,8 +860,8 @@ pub(crate) struct GameServer {
 
 #[derive(Args)]
 pub(crate) struct Decode {
-    /// Datagrams in hexadecimal, capture files (pcap, pcapng) or recorded game sessions (.hlr); without any, hexadecimal
-    /// from standard input, one datagram a line
+    /// Datagrams in hexadecimal, capture files (pcap, pcapng) or recorded game sessions (.hlr); `-`, or nothing, reads
+    /// one of these from standard input, with one datagram in hexadecimal per line
     #[arg(value_name = "HEX|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<String>,
     /// The bytes are of this protocol
@@ -907,10 +910,10 @@ pub(crate) struct Decode {
 pub(crate) struct Choice {
     /// Show only these packets, such as Chat,0x33
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub(crate) only: Vec<Names>,
+    pub(crate) only: Vec<PacketNames>,
     /// Do not show these packets
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub(crate) hide: Vec<Names>,
+    pub(crate) hide: Vec<PacketNames>,
     /// Show packets field by field
     #[arg(long, visible_alias = "fields")]
     pub(crate) long: bool,

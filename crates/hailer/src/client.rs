@@ -1,50 +1,66 @@
-//! Asking one server.
+//! Queries of single servers.
+//!
+//! ```text
+//!   in_every_protocol ─► at_every_address ─► at_address ─► run_exchange ─► socket
+//!   one exchange for      one address after   one address,  one exchange
+//!   each protocol         the other           one Answer
+//! ```
+//!
+//! Each exchange has its own connected socket. The system then picks a random source port for every query, delivers
+//! only datagrams of the server's address, and reports closed ports (ICMP).
+//!
+//! A target without a protocol is queried in all protocols of the [registry] at once. Every exchange that has received
+//! a useful reply runs to its end. Once one protocol has answered, the others have [`DETECTION_WINDOW`] for their first
+//! useful reply, or four times the latency of that answer if this is longer, and repeat their requests within it.
+//! Answers are sorted by how complete they are, not by their arrival, so that the result does not depend on timing.
 
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use crate::error::Error;
-#[cfg(unix)]
-use crate::hub::{Hubs, Seat};
+use crate::error::{Error, ProtocolFailure};
 use crate::names::NameResolver;
 use crate::target::Target;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
+use hailer_proto::model::Roster;
 use hailer_proto::{Ask, Cookie, Depth, Direction, Info, Protocol, Status, Transport, registry};
-use std::future::Future;
+use std::cmp::Reverse;
+use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
-/// The largest datagram there is: a smaller buffer would cut long lists of players.
+/// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
-/// Room for what comes at once over a stream, whose answers are one small packet.
+/// Bytes read from a stream at once. The replies are one small packet.
 const STREAM_CHUNK: usize = 2_048;
-/// A name with several addresses: how long one may be silent before the next is asked as well (RFC 8305 has 250 ms).
-const STAGGER: Duration = Duration::from_millis(250);
-/// Once one protocol has answered, the others get this long, or four of its round trips: enough for a server that answers
-/// once in a tick of 50 ms, and for a protocol with one request more.
-const GRACE: Duration = Duration::from_millis(100);
+/// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
+const ADDRESS_DELAY: Duration = Duration::from_millis(250);
+/// Time for the first useful reply in a protocol once another protocol has answered.
+const DETECTION_WINDOW: Duration = Duration::from_secs(1);
+/// Shortest timeout of one request within [`DETECTION_WINDOW`].
+const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What to ask for and how patiently. The default asks for everything.
+/// Configuration of a [`Client`]. The default requests everything that needs no auth token.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// What to ask.
+    /// What to request.
     pub ask: Ask,
-    /// How long and how much to bear.
+    /// Timeout, retries, deadline and receive limits.
     pub limits: QueryLimits,
-    /// Refuse answers that deviate from the protocol, instead of naming the deviations.
+    /// Whether to refuse answers that deviate from the protocol, instead of listing the deviations in them.
     pub strict: bool,
-    /// Keep every datagram of the exchange in the answer.
+    /// Whether to store every datagram of an exchange in [`Transcript::datagrams`].
     pub keep_datagrams: bool,
-    /// Ask this name server instead of the system's.
+    /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
 }
 
-/// Asks servers. Keep one for many queries: those of a runtime share a socket.
+/// Queries servers.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), hailer::Error> {
@@ -55,26 +71,22 @@ pub struct ClientConfig {
 /// ```
 #[derive(Default)]
 pub struct Client {
-    settings: ClientConfig,
+    config: ClientConfig,
     names: NameResolver,
-    #[cfg(unix)]
-    hubs: Hubs,
 }
 
-/// The ends of many queries: [`Client::query_many`]. A [`Stream`], but for those who need no more than
-/// [`next`](QueryStream::next).
-pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Vec<Answer>, Error>)>);
+/// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
+pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Answers, Error>)>);
 
 impl<T> QueryStream<'_, T> {
-    /// The next end, with the target as it was given; `None`: all have ended. The answers are never none, and the fastest
-    /// comes first.
-    pub async fn next(&mut self) -> Option<(T, Result<Vec<Answer>, Error>)> {
+    /// Waits for the next result and returns it with its target; `None` after the last.
+    pub async fn next(&mut self) -> Option<(T, Result<Answers, Error>)> {
         self.0.next().await
     }
 }
 
 impl<T> Stream for QueryStream<'_, T> {
-    type Item = (T, Result<Vec<Answer>, Error>);
+    type Item = (T, Result<Answers, Error>);
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_next_unpin(context)
@@ -85,19 +97,19 @@ impl<T> Stream for QueryStream<'_, T> {
     }
 }
 
-/// What a server answered.
+/// Answer of a server in one protocol.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Who was asked, and what went to and fro.
+    /// Protocol, address and datagrams of the exchange.
     pub transcript: Transcript,
-    /// What it says of itself.
+    /// What the server reports of itself.
     pub status: Box<Status>,
-    /// The shortest time between a request and its reply; of a connection, without the time that it took to set up.
+    /// Shortest time between a request and its reply, without the time to set up a connection.
     pub latency: Duration,
 }
 
 impl Answer {
-    /// The answer, unless it deviates from the protocol and that is to be refused.
+    /// Returns the answer, or an error if it deviates from the protocol and `strict` is set.
     #[inline]
     pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
         if !strict || self.status.deviations.is_empty() {
@@ -114,21 +126,117 @@ impl Answer {
             names,
         })
     }
+
+    /// Rank among the answers of one server: how much of the player list there is, then the number of fields.
+    fn completeness(&self) -> (u8, usize) {
+        let status = &*self.status;
+        let roster = match status.players.roster {
+            Roster::Whole => 3,
+            Roster::Partial => 2,
+            Roster::Refused => 1,
+            _ => 0,
+        };
+        let fields = [
+            status.name.is_some(),
+            status.motd.is_some(),
+            status.game.is_some(),
+            status.mode.is_some(),
+            status.map.is_some(),
+            status.version.is_some(),
+            status.address.is_some(),
+            status.players.online.is_some(),
+            status.players.max.is_some(),
+            !status.rules.is_empty(),
+        ];
+        let present = fields.iter().filter(|is_present| **is_present).count();
+        (roster, present + status.extra.len())
+    }
 }
 
-/// One exchange, whatever came of it.
+/// Answers of one server: one for each protocol that it answered in, and at least one.
+///
+/// The most complete answer comes first: the one with the most complete player list, then with the most fields.
+/// Equally complete answers are in the order of the [registry].
 #[derive(Clone, Debug)]
+pub struct Answers(Vec<Answer>);
+
+impl Answers {
+    /// Sorts the answers, of which there must be one.
+    fn new(mut answers: Vec<Answer>) -> Self {
+        answers.sort_by_key(|answer| {
+            (
+                Reverse(answer.completeness()),
+                place_in_registry(answer.transcript.protocol),
+            )
+        });
+        Self(answers)
+    }
+
+    /// The most complete answer.
+    pub fn best(&self) -> &Answer {
+        &self.0[0]
+    }
+
+    /// Returns the most complete answer and drops the others.
+    pub fn into_best(mut self) -> Answer {
+        self.0.swap_remove(0)
+    }
+
+    /// All answers but the most complete one.
+    pub fn others(&self) -> &[Answer] {
+        &self.0[1..]
+    }
+}
+
+impl std::ops::Deref for Answers {
+    type Target = [Answer];
+
+    fn deref(&self) -> &[Answer] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Answers {
+    type Item = Answer;
+    type IntoIter = std::vec::IntoIter<Answer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Answers {
+    type Item = &'a Answer;
+    type IntoIter = std::slice::Iter<'a, Answer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+/// Protocol, address and datagrams of one exchange, with or without success.
+#[derive(Clone)]
 pub struct Transcript {
     /// The protocol.
     pub protocol: &'static Info,
-    /// The address.
+    /// The server's address.
     pub address: SocketAddr,
-    /// Datagrams sent; over a connection, requests.
+    /// Datagrams sent; on a connection, requests.
     pub sent: u32,
-    /// Datagrams heard; over a connection, all that came is one.
+    /// Datagrams received. All bytes of a connection count as one.
     pub received: u32,
-    /// All of them, if [`ClientConfig::keep_datagrams`].
+    /// All datagrams, if [`ClientConfig::keep_datagrams`] is set.
     pub datagrams: Vec<Datagram>,
+}
+
+impl std::fmt::Debug for Transcript {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Transcript({}://{}, {} sent, {} received)",
+            self.protocol.id, self.address, self.sent, self.received
+        )
+    }
 }
 
 /// One datagram of an exchange.
@@ -136,9 +244,9 @@ pub struct Transcript {
 pub struct Datagram {
     /// Request or reply.
     pub direction: Direction,
-    /// Time since the query began; of what came in pieces, the last one's.
+    /// Time since the exchange began; for a reply in several pieces, when the last one arrived.
     pub at: Duration,
-    /// Its payload. A request may hold an auth token.
+    /// The payload. A request may contain an auth token.
     pub bytes: Vec<u8>,
 }
 
@@ -155,56 +263,64 @@ impl std::fmt::Debug for Datagram {
 }
 
 impl Client {
-    /// A client with its own settings.
-    pub fn new(settings: ClientConfig) -> Self {
-        let names = NameResolver::new(settings.name_server);
-        Self {
-            settings,
-            names,
-            #[cfg(unix)]
-            hubs: Hubs::default(),
-        }
+    /// Returns a client with this configuration.
+    pub fn new(config: ClientConfig) -> Self {
+        let names = NameResolver::new(config.name_server);
+        Self { config, names }
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &ClientConfig {
-        &self.settings
+    /// The configuration.
+    pub fn config(&self) -> &ClientConfig {
+        &self.config
     }
 
-    /// Where a target would be asked, the best first, never empty: its name looked up, by way of an SRV record where the
-    /// protocol has them. Without a protocol, at the port of none: an error.
+    /// Returns the addresses at which a target would be queried, at least one, the best first. Follows an SRV record if
+    /// the target's protocol has them. Without a protocol and a port, the port is 0.
+    ///
+    /// # Errors
+    /// The name does not exist, or cannot be looked up.
     pub async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
-        let (port, srv) = target.protocol.map_or((0, None), |protocol| {
-            (protocol.info().port, protocol.info().srv)
-        });
+        let (port, srv) = match target.protocol {
+            Some(protocol) => (protocol.info().port, protocol.info().srv),
+            None => (0, None),
+        };
         self.names.addresses(target, port, srv).await
     }
 
-    /// Asks a server: in the target's protocol, or in all of them and takes the first answer. One over a stream tells less
-    /// than a query, which therefore gets a moment more.
+    /// Queries a server and returns its most complete answer. A target without a protocol is queried in all of them, as by
+    /// [`Client::query_all`].
+    ///
+    /// # Errors
+    /// The target is invalid, its name cannot be resolved, or there is no valid answer.
     pub async fn query<T>(&self, target: T) -> Result<Answer, Error>
     where
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let answers = self
-            .ask_all(&target.try_into()?, &self.settings.ask, false)
-            .await?;
-        Ok(fastest(answers))
+        let answers = self.query_all(target).await?;
+        Ok(answers.into_best())
     }
 
-    /// Asks a server in the target's protocol, or in every one at once, and returns all that answered, the fastest first;
-    /// never empty.
-    pub async fn query_all<T>(&self, target: T) -> Result<Vec<Answer>, Error>
+    /// Queries a server in the target's protocol, or else in all protocols at once, and returns every answer.
+    ///
+    /// With several protocols this takes up to a second longer than the first answer, if others are silent.
+    ///
+    /// # Errors
+    /// As of [`Client::query`]. If no protocol got an answer, [`Error::NoProtocol`] has the reasons.
+    pub async fn query_all<T>(&self, target: T) -> Result<Answers, Error>
     where
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        self.ask_all(&target.try_into()?, &self.settings.ask, true)
+        self.in_every_protocol(&target.try_into()?, &self.config.ask)
             .await
     }
 
-    /// Asks only for a sign of life, in the target's protocol or whichever answers first. The status stays empty.
+    /// Measures the latency of a server, with the cheapest request of the target's protocol or of all protocols. The
+    /// status stays empty.
+    ///
+    /// # Errors
+    /// As of [`Client::query`].
     pub async fn ping<T>(&self, target: T) -> Result<Answer, Error>
     where
         T: TryInto<Target>,
@@ -212,32 +328,31 @@ impl Client {
     {
         let ask = Ask {
             depth: Depth::Ping,
-            ..self.settings.ask.clone()
+            ..self.config.ask.clone()
         };
-        Ok(fastest(
-            self.ask_all(&target.try_into()?, &ask, false).await?,
-        ))
+        let answers = self.in_every_protocol(&target.try_into()?, &ask).await?;
+        Ok(answers.into_best())
     }
 
-    /// Asks many servers, so many at a time, as [`Client::query_all`] does. Ends come as they are ready, each with its
-    /// target: a silent server holds up nobody. Nobody new is asked while ends wait to be taken, and to drop the stream
-    /// is to ask no more.
+    /// Queries many servers as [`Client::query_all`] does, `concurrency` at a time (0 counts as 1). Results arrive in the
+    /// order in which the queries end. No new query starts while finished results are waiting to be taken, nor after the
+    /// stream was dropped.
     ///
     /// ```no_run
     /// # async fn example() {
     /// let client = hailer::Client::default();
-    /// let mut ends = client.query_many(["play.example.com", "ugp://192.0.2.7"], 100);
-    /// while let Some((target, end)) = ends.next().await {
-    ///     match end {
-    ///         Ok(answers) => println!("{target}: {} players", answers[0].status.players.online.unwrap_or(0)),
+    /// let mut results = client.query_many(["play.example.com", "ugp://192.0.2.7"], 100);
+    /// while let Some((target, result)) = results.next().await {
+    ///     match result {
+    ///         Ok(answers) => println!("{target}: {} players", answers.best().status.players.count()),
     ///         Err(error) => println!("{target}: {error}"),
     ///     }
     /// }
     /// # }
     /// ```
     ///
-    /// `concurrency` of 0 counts as 1. All datagrams go through one socket; what limits the speed is how soon servers
-    /// answer, and one core. To ask at a pace, or more than some ten thousand: [`sweep`](crate::sweep).
+    /// Each query opens its own socket. With a rate limit, or for more than about ten thousand servers, use
+    /// [`sweep`](crate::sweep).
     pub fn query_many<'a, I, T>(&'a self, targets: I, concurrency: usize) -> QueryStream<'a, T>
     where
         I: IntoIterator<Item = T>,
@@ -246,79 +361,112 @@ impl Client {
         T::Error: Send,
         Error: From<T::Error>,
     {
-        let ask = move |target: T| async move {
-            let end = match target.clone().try_into() {
-                Ok(parsed) => self.ask_all(&parsed, &self.settings.ask, true).await,
+        let query = move |target: T| async move {
+            let result = match target.clone().try_into() {
+                Ok(parsed) => self.in_every_protocol(&parsed, &self.config.ask).await,
                 Err(error) => Err(error.into()),
             };
-            (target, end)
+            (target, result)
         };
         QueryStream(
             stream::iter(targets)
-                .map(ask)
+                .map(query)
                 .buffer_unordered(concurrency.max(1))
                 .boxed(),
         )
     }
 
-    /// In the target's protocol, or in all of them at once.
-    async fn ask_all(&self, target: &Target, ask: &Ask, every: bool) -> Result<Vec<Answer>, Error> {
-        match target.protocol {
-            Some(protocol) => self
-                .ask(target, protocol, ask)
-                .await
-                .map(|answer| vec![answer]),
-            None => {
-                first(
-                    registry::PROTOCOLS
-                        .iter()
-                        .map(|&protocol| self.ask(target, protocol, ask)),
-                    every,
-                )
-                .await
+    /// Queries a target in its protocol, or in all protocols at once.
+    async fn in_every_protocol(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
+        if let Some(protocol) = target.protocol {
+            let answer = self.at_every_address(target, protocol, ask, None).await?;
+            return Ok(Answers::new(vec![answer]));
+        }
+        let (first_answer, _) = watch::channel(None);
+        let mut exchanges: FuturesUnordered<_> = registry::PROTOCOLS
+            .iter()
+            .map(|&protocol| {
+                let window = first_answer.subscribe();
+                async move {
+                    let result = self
+                        .at_every_address(target, protocol, ask, Some(window))
+                        .await;
+                    (protocol.info(), result)
+                }
+            })
+            .collect();
+        let mut answers = Vec::new();
+        let mut failures = Vec::new();
+        while let Some((protocol, result)) = exchanges.next().await {
+            match result {
+                Ok(answer) => {
+                    if answers.is_empty() {
+                        let window = DETECTION_WINDOW.max(answer.latency * 4);
+                        first_answer.send_replace(Some(window));
+                    }
+                    answers.push(answer);
+                }
+                Err(error) => failures.push(ProtocolFailure { protocol, error }),
             }
         }
+        if answers.is_empty() {
+            failures.sort_by_key(|failure| place_in_registry(failure.protocol));
+            return Err(Error::of_all_protocols(failures));
+        }
+        Ok(Answers::new(answers))
     }
 
-    /// All addresses of a target, one after the other: the next as soon as one has failed or been silent for a moment.
-    async fn ask(
+    /// Queries the addresses of a target in one protocol. The next address is tried as soon as one has failed, or after
+    /// [`ADDRESS_DELAY`].
+    async fn at_every_address(
         &self,
         target: &Target,
         protocol: &'static dyn Protocol,
         ask: &Ask,
+        window: Option<DetectionWindow>,
     ) -> Result<Answer, Error> {
         let info = protocol.info();
         let addresses = self.names.addresses(target, info.port, info.srv).await?;
         if let [address] = addresses[..] {
-            return self.ask_address(address, protocol, ask).await;
+            return self.at_address(address, protocol, ask, window).await;
         }
         let mut addresses = addresses.into_iter();
-        let mut tries = FuturesUnordered::new();
+        let mut exchanges = FuturesUnordered::new();
         let mut best_error: Option<Error> = None;
         loop {
-            let another = addresses.next();
-            let last = another.is_none();
-            tries.extend(another.map(|address| self.ask_address(address, protocol, ask)));
-            let next = if last {
-                Ok(tries.next().await)
+            let address = addresses.next();
+            let was_last = address.is_none();
+            exchanges.extend(
+                address.map(|address| self.at_address(address, protocol, ask, window.clone())),
+            );
+            let next = if was_last {
+                Ok(exchanges.next().await)
             } else {
-                tokio::time::timeout(STAGGER, tries.next()).await
+                tokio::time::timeout(ADDRESS_DELAY, exchanges.next()).await
             };
             match next {
                 Ok(Some(Ok(answer))) => return Ok(answer),
-                Ok(Some(Err(error))) => keep_best(&mut best_error, error),
+                Ok(Some(Err(error))) => {
+                    if best_error
+                        .as_ref()
+                        .is_none_or(|best| error.weight() > best.weight())
+                    {
+                        best_error = Some(error);
+                    }
+                }
                 Ok(None) => return Err(best_error.expect("a name has at least one address")),
                 Err(_) => {}
             }
         }
     }
 
-    /// One exchange with one address, that hears nobody else.
-    async fn ask_address(
+    /// Queries one address.
+    async fn at_address(
         &self,
         address: SocketAddr,
         protocol: &'static dyn Protocol,
         ask: &Ask,
+        window: Option<DetectionWindow>,
     ) -> Result<Answer, Error> {
         let mut transcript = Transcript {
             protocol: protocol.info(),
@@ -327,13 +475,16 @@ impl Client {
             received: 0,
             datagrams: Vec::new(),
         };
-        match self.exchange(&mut transcript, protocol, ask).await {
-            Ok(Ok(outcome)) => Answer {
+        match self
+            .run_exchange(&mut transcript, protocol, ask, window)
+            .await
+        {
+            Ok(Ok(output)) => Answer {
                 transcript,
-                status: outcome.status,
-                latency: outcome.latency,
+                status: output.status,
+                latency: output.latency,
             }
-            .accept(self.settings.strict),
+            .accept(self.config.strict),
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
                 transcript: transcript.into(),
@@ -345,36 +496,38 @@ impl Client {
         }
     }
 
-    async fn exchange(
+    /// Runs one exchange on a socket of its own. The outer error is that of the socket.
+    async fn run_exchange(
         &self,
         transcript: &mut Transcript,
         protocol: &'static dyn Protocol,
         ask: &Ask,
+        mut window: Option<DetectionWindow>,
     ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
-        let mut limits = self.settings.limits;
+        let mut limits = self.config.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
-        let mut socket = match is_stream {
-            false => self.socket(transcript.address).await?,
-            true => {
-                // Nothing is sent again, so that all tries are one wait: for the connection, then for the reply.
-                let limit = limits
-                    .timeout
-                    .saturating_mul(limits.retries.saturating_add(1))
-                    .min(limits.deadline);
-                let Ok(stream) = timeout(limit, TcpStream::connect(transcript.address)).await
-                else {
-                    return Ok(Err(ExchangeError::Silence { after: limit }));
-                };
-                limits.deadline = limit.saturating_sub(started.elapsed());
-                Socket::Stream(stream?)
-            }
+        let mut socket = if is_stream {
+            // Nothing is repeated on a stream: one wait for the connection and the reply replaces all tries.
+            let limit = limits
+                .timeout
+                .saturating_mul(limits.retries.saturating_add(1))
+                .min(limits.deadline);
+            let Some(stream) = connect(transcript.address, started + limit, &mut window).await
+            else {
+                let after = started.elapsed();
+                return Ok(Err(ExchangeError::Silence { after }));
+            };
+            limits.deadline = limit.saturating_sub(started.elapsed());
+            Socket::Stream(stream?)
+        } else {
+            Socket::Datagram(connected(transcript.address).await?)
         };
 
         let cookie = Cookie(getrandom::u64()?);
-        let mut drive = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);
-        let mut keep = |direction, at, bytes: &[u8]| {
-            if self.settings.keep_datagrams {
+        let mut driver = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);
+        let mut store = |direction, at, bytes: &[u8]| {
+            if self.config.keep_datagrams {
                 transcript
                     .datagrams
                     .pop_if(|last| is_stream && last.direction == direction);
@@ -385,175 +538,185 @@ impl Client {
                 });
             }
         };
-        let (mut request, mut heard) = (Vec::new(), Vec::new());
-        let mut action = drive.start(started.elapsed(), &mut request);
-        // One timer for the whole exchange: to set one anew costs more than to move it.
-        let mut due = pin!(sleep_until(started + drive.due()));
-        let end = loop {
-            let mut sent = Ok(());
+        let mut request = Vec::new();
+        let mut reply = Vec::new();
+        let mut action = driver.start(started.elapsed(), &mut request);
+        // Moving one timer costs less than creating one for each wait.
+        let mut due = pin!(sleep_until(started + driver.due()));
+        let result = loop {
             match action {
                 Action::Send => {
                     let now = started.elapsed();
-                    keep(Direction::Request, now, &request);
-                    drive.sending(now);
-                    sent = socket.send(&request).await;
-                }
-                Action::Wait => {}
-                Action::End(end) => break Ok(end),
-            }
-            request.clear();
-            if due.deadline() != started + drive.due() {
-                due.as_mut().reset(started + drive.due());
-            }
-            let came = match sent {
-                Ok(()) => tokio::select! {
-                    biased;
-                    came = socket.hear(&mut heard) => Some(came),
-                    () = &mut due => None,
-                },
-                Err(error) => Some(Err(error)),
-            };
-            action = match came {
-                Some(Ok(at)) => {
-                    let at = at.saturating_duration_since(started);
-                    keep(Direction::Reply, at, &heard);
-                    match is_stream {
-                        false => drive.datagram(at, &heard, &mut request),
-                        true => drive.stream(at, &heard, &mut request),
+                    store(Direction::Request, now, &request);
+                    driver.mark_sent(now);
+                    if let Err(error) = socket.send(&request).await {
+                        match closed_or(error, is_stream) {
+                            None => action = driver.closed(started.elapsed()),
+                            Some(error) => break driver.take_partial().map(Ok).ok_or(error),
+                        }
+                        continue;
                     }
                 }
-                Some(Err(error)) if is_stream && is_end(&error) => drive.closed(started.elapsed()),
-                Some(Err(error)) => break drive.part().map(Ok).ok_or(error),
-                None => drive.tick(started.elapsed(), &mut request),
+                Action::Wait => {}
+                Action::End(result) => break Ok(result),
+            }
+            request.clear();
+            if due.deadline() != started + driver.due() {
+                due.as_mut().reset(started + driver.due());
+            }
+            action = tokio::select! {
+                biased;
+                received = socket.receive(&mut reply) => match received {
+                    Ok(()) => {
+                        let at = started.elapsed();
+                        store(Direction::Reply, at, &reply);
+                        if is_stream {
+                            driver.stream(at, &reply, &mut request)
+                        } else {
+                            driver.datagram(at, &reply, &mut request)
+                        }
+                    }
+                    Err(error) => match closed_or(error, is_stream) {
+                        None => driver.closed(started.elapsed()),
+                        Some(error) => break driver.take_partial().map(Ok).ok_or(error),
+                    },
+                },
+                () = &mut due => driver.tick(started.elapsed(), &mut request),
+                length = opened(&mut window) => {
+                    let tries = limits.retries.saturating_add(1);
+                    let timeout = (length / tries).max(MIN_DETECTION_TIMEOUT);
+                    driver.hurry(started.elapsed(), timeout, length);
+                    Action::Wait
+                }
             };
         };
-        (transcript.sent, transcript.received) = (drive.sent(), drive.received());
-        end
-    }
-
-    /// The way to an address: the client's socket; where that cannot be, one that hears nobody else.
-    async fn socket(&self, address: SocketAddr) -> io::Result<Socket> {
-        #[cfg(unix)]
-        if let Some(seat) = self.hubs.seat(address)? {
-            return Ok(Socket::Shared(seat));
-        }
-        let local: SocketAddr = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(local).await?;
-        socket.connect(address).await?;
-        Ok(Socket::Own(socket))
+        transcript.sent = driver.sent();
+        transcript.received = driver.received();
+        result
     }
 }
 
-/// What an exchange goes through.
+/// Tells the exchanges of a detection that another protocol has answered, and how long they have for their first reply.
+type DetectionWindow = watch::Receiver<Option<Duration>>;
+
+/// Waits until the detection window opens, and returns its length once. Without a window, waits forever.
+async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
+    let length = match window {
+        Some(window) => match window.wait_for(Option::is_some).await {
+            Ok(length) => *length,
+            Err(_) => None,
+        },
+        None => None,
+    };
+    *window = None;
+    match length {
+        Some(length) => length,
+        None => pending().await,
+    }
+}
+
+/// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this takes too long. The
+/// window then starts again for the reply.
+async fn connect(
+    address: SocketAddr,
+    deadline: Instant,
+    window: &mut Option<DetectionWindow>,
+) -> Option<io::Result<TcpStream>> {
+    let mut window = window.clone();
+    let mut stream = pin!(TcpStream::connect(address));
+    let mut due = pin!(sleep_until(deadline));
+    loop {
+        tokio::select! {
+            biased;
+            stream = &mut stream => return Some(stream),
+            () = &mut due => return None,
+            length = opened(&mut window) => {
+                let end = due.deadline().min(Instant::now() + length);
+                due.as_mut().reset(end);
+            }
+        }
+    }
+}
+
+/// Returns a datagram socket that is connected to the address, on a random port.
+async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
+    let local: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(local).await?;
+    socket.connect(address).await?;
+    Ok(socket)
+}
+
+/// A connection to one server.
 enum Socket {
-    #[cfg(unix)]
-    Shared(Seat),
-    Own(UdpSocket),
+    Datagram(UdpSocket),
     Stream(TcpStream),
 }
 
 impl Socket {
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            #[cfg(unix)]
-            Self::Shared(seat) => seat.send(bytes).await,
-            Self::Own(socket) => socket.send(bytes).await.map(drop),
+            Self::Datagram(socket) => socket.send(bytes).await.map(drop),
             Self::Stream(stream) => stream.write_all(bytes).await,
         }
     }
 
-    /// Hears one datagram into the buffer, or more of a stream behind what the buffer holds. Returns when it came.
-    async fn hear(&mut self, buffer: &mut Vec<u8>) -> io::Result<Instant> {
+    /// Receives one datagram in place of the buffer's content, or appends bytes of a stream to it. Loses nothing when
+    /// dropped.
+    async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            #[cfg(unix)]
-            Self::Shared(seat) => {
-                let heard = seat.hear().await?;
-                *buffer = heard.bytes;
-                return Ok(heard.at);
-            }
-            Self::Own(socket) => {
-                buffer.clear();
-                buffer.reserve(MAX_DATAGRAM);
-                socket.recv_buf(buffer).await?;
+            Self::Datagram(socket) => {
+                // The buffer is allocated only when there is a datagram, since most exchanges are waiting.
+                loop {
+                    let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+                    let result = if ready.is_error() {
+                        // ICMP errors, which do not make a socket readable.
+                        socket.try_io(Interest::ERROR, || match socket.take_error()? {
+                            Some(error) => Err(error),
+                            None => Err(ErrorKind::WouldBlock.into()),
+                        })
+                    } else {
+                        buffer.clear();
+                        buffer.reserve(MAX_DATAGRAM);
+                        socket.try_recv_buf(buffer).map(drop)
+                    };
+                    match result {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        result => return result,
+                    }
+                }
             }
             Self::Stream(stream) => {
                 buffer.reserve(STREAM_CHUNK);
                 if stream.read_buf(buffer).await? == 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
+                Ok(())
             }
         }
-        Ok(Instant::now())
     }
 }
 
-/// The other side ended the connection, in good manners or bad.
-fn is_end(error: &io::Error) -> bool {
+/// Returns `None` if the error is the end of a stream, properly closed or reset.
+fn closed_or(error: io::Error, is_stream: bool) -> Option<io::Error> {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(
+    let ends_stream = matches!(
         error.kind(),
         UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
-    )
-}
-
-/// Of several errors the one that tells most.
-fn keep_best(best: &mut Option<Error>, error: Error) {
-    if best
-        .as_ref()
-        .is_none_or(|best| error.weight() > best.weight())
-    {
-        *best = Some(error);
+    );
+    if is_stream && ends_stream {
+        None
+    } else {
+        Some(error)
     }
 }
 
-fn is_stream(answer: &Answer) -> bool {
-    answer.transcript.protocol.transport == Transport::Stream
-}
-
-/// The first of the answers, of which there is at least one; one over a stream only if there is no other.
-fn fastest(answers: Vec<Answer>) -> Answer {
-    answers
-        .into_iter()
-        .min_by_key(is_stream)
-        .expect("at least one answer")
-}
-
-/// The answers among several tries at once: ends when all have ended, or a while after the first answer; unless `every`
-/// one is wanted, at once with the first that came as a datagram. Without any answer, the error that tells most.
-async fn first<F>(tries: impl Iterator<Item = F>, every: bool) -> Result<Vec<Answer>, Error>
-where
-    F: Future<Output = Result<Answer, Error>>,
-{
-    let mut tries: FuturesUnordered<F> = tries.collect();
-    let mut answers: Vec<Answer> = Vec::new();
-    let mut best_error: Option<Error> = None;
-    let mut end: Option<Instant> = None;
-    loop {
-        let next = match end {
-            None => tries.next().await,
-            Some(end) => tokio::time::timeout_at(end, tries.next())
-                .await
-                .ok()
-                .flatten(),
-        };
-        match next {
-            Some(Ok(answer)) => {
-                let enough = !every && !is_stream(&answer);
-                end.get_or_insert(Instant::now() + GRACE.max(answer.latency * 4));
-                answers.push(answer);
-                if enough {
-                    break;
-                }
-            }
-            Some(Err(error)) => keep_best(&mut best_error, error),
-            None => break,
-        }
-    }
-    match (answers.is_empty(), best_error) {
-        (true, Some(error)) => Err(error),
-        _ => Ok(answers),
-    }
+/// Position of a protocol in the registry; after all others if it is not there.
+fn place_in_registry(protocol: &Info) -> usize {
+    registry::PROTOCOLS
+        .iter()
+        .position(|known| known.info().id == protocol.id)
+        .unwrap_or(usize::MAX)
 }

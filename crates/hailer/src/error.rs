@@ -1,151 +1,140 @@
-//! Why a server gave no answer: one variant for each thing a user can do something about.
+//! Errors of a query: one variant for each cause that a user can act on.
 
 use crate::client::Transcript;
 use crate::drive::ExchangeError;
-use hailer_proto::{Fault, Transport};
+use crate::target::TargetError;
+use hailer_proto::{Fault, Info, Transport};
+use std::fmt::{self, Formatter};
+use std::net::IpAddr;
 use std::time::Duration;
 
-/// Why a server gave no answer.
-#[derive(Debug, thiserror::Error)]
+/// Reason why a query has no answer.
+///
+/// `Debug` prints the kind and the message, so that a `main` which returns this error ends with one readable line.
 #[non_exhaustive]
 pub enum Error {
-    /// The target cannot be understood.
-    #[error(transparent)]
-    Target(#[from] crate::target::TargetError),
+    /// The target is invalid.
+    Target(TargetError),
     /// The name does not exist, or has no address.
-    #[error("{name}: name not found; check the spelling")]
     NameNotFound {
         /// The name.
         name: String,
     },
-    /// The name could not be looked up.
-    #[error("{name}: name lookup failed: {cause}")]
+    /// The name could not be looked up, or its SRV record leads nowhere.
     Lookup {
         /// The name.
         name: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// The name leads to an address that this sweep must not ask.
-    #[error("{name}: leads to {address}, {reason}")]
+    /// The name leads to an address that the sweep excludes.
     Excluded {
         /// The name.
         name: String,
         /// The address.
-        address: std::net::IpAddr,
-        /// Why it must not.
+        address: IpAddr,
+        /// Why the address is excluded.
         reason: &'static str,
     },
-    /// No way there: no route, no address of this family, not permitted.
-    #[error("{}: cannot be reached: {cause}", transcript.address)]
+    /// The address is unreachable: there is no route or no address of this family here, or sending is not permitted.
     Unreachable {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
-        /// What the operating system says.
+        /// The operating system's error.
         cause: std::io::Error,
     },
-    /// The host says that nothing listens on this port (ICMP, or TCP's own word).
-    #[error("{}", port_closed(transcript))]
+    /// The host reports that nothing listens on the port (ICMP, or a TCP reset).
     PortClosed {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
     },
-    /// Nothing came back, or never all of it.
-    #[error("{}", silence(transcript, *after))]
+    /// No reply arrived, or not all of them.
     Silence {
-        /// Who was asked. What was heard answered nothing.
+        /// The exchange. If datagrams were received, none of them was a useful reply.
         transcript: Box<Transcript>,
         /// Time since the first datagram.
         after: Duration,
     },
-    /// The server refused.
-    #[error("{}: refused by the server: {reason}", transcript.address)]
+    /// The server refused to answer.
     Refused {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
         /// Why, as a clause about the server.
         reason: &'static str,
         /// Names of the refused endpoints, if the protocol has several.
         endpoints: &'static [&'static str],
     },
-    /// The answer is no sound message of the protocol.
-    #[error("{}: malformed {} answer: {fault}", transcript.address, transcript.protocol.title)]
+    /// A reply is no valid message of the protocol.
     Malformed {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
-        /// What is wrong, with field and offset if the bytes do not parse.
+        /// What is wrong, with field and offset if the bytes cannot be parsed.
         fault: Fault,
         /// The datagram.
         datagram: Vec<u8>,
     },
-    /// More came than a query may cost.
-    #[error("{}: sent {} datagrams, {bytes} bytes, more than a query may cost", transcript.address, transcript.received)]
+    /// More data arrived than [`QueryLimits`](crate::QueryLimits) allows.
     Flood {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
-        /// Bytes heard.
+        /// Bytes received.
         bytes: usize,
     },
-    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is on.
-    #[error("{}: deviates from {}: {}", transcript.address, transcript.protocol.title, names.join(", "))]
+    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is set.
     Deviates {
-        /// Who was asked.
+        /// The exchange.
         transcript: Box<Transcript>,
-        /// The deviations, by name.
+        /// Names of the deviations.
         names: Vec<&'static str>,
+    },
+    /// A target without a protocol has no answer in any protocol, for different reasons.
+    NoProtocol {
+        /// The failure in each protocol, the most informative first.
+        failures: Vec<ProtocolFailure>,
     },
 }
 
-fn port_closed(transcript: &Transcript) -> String {
-    let Transcript {
-        address, protocol, ..
-    } = transcript;
-    let cause = match protocol.transport {
-        Transport::Datagram => "query is off there",
-        Transport::Stream => "the server is down",
-    };
-    format!(
-        "{address}: nothing listens on this {} port: {cause}, or the port is another",
-        protocol.transport
-    )
+/// Failure of a query in one of several protocols.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ProtocolFailure {
+    /// The protocol.
+    pub protocol: &'static Info,
+    /// What failed.
+    pub error: Error,
 }
 
-/// Silence has causes a user can check; half an answer has others.
-fn silence(transcript: &Transcript, after: Duration) -> String {
-    let (
-        Transcript {
-            address,
-            sent,
-            received,
-            ..
-        },
-        after,
-    ) = (transcript, after.as_secs_f64());
-    if transcript.protocol.transport == Transport::Stream {
-        return match sent {
-            0 => format!(
-                "{address}: no connection in {after:.1} s: filtered, on another port, or the server is down"
-            ),
-            _ => format!(
-                "{address}: connected, but no answer in {after:.1} s: another service, or the server hangs"
-            ),
-        };
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(error) => error.fmt(f),
+            Self::NameNotFound { name } => write!(f, "{name}: name not found; check the spelling"),
+            Self::Lookup { name, cause } => write!(f, "{name}: name lookup failed: {cause}"),
+            Self::Excluded { name, .. } => write!(f, "{name}: {}", self.reason()),
+            Self::NoProtocol { .. } => write!(f, "no protocol got an answer: {}", self.reason()),
+            Self::Unreachable { transcript, .. }
+            | Self::PortClosed { transcript }
+            | Self::Silence { transcript, .. }
+            | Self::Refused { transcript, .. }
+            | Self::Malformed { transcript, .. }
+            | Self::Flood { transcript, .. }
+            | Self::Deviates { transcript, .. } => {
+                write!(f, "{}: {}", transcript.address, self.reason())
+            }
+        }
     }
-    let datagrams = if *sent == 1 { "datagram" } else { "datagrams" };
-    if *received == 0 {
-        format!(
-            "{address}: no answer in {after:.1} s to {sent} {datagrams}: query is off, filtered, on another port, or the \
-             server is down"
-        )
-    } else {
-        format!(
-            "{address}: no complete answer in {after:.1} s: {received} came back for {sent} {datagrams}, never all of it"
-        )
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self, self.kind())
     }
 }
 
 impl Error {
-    /// What a driver's failure means for whoever asked.
+    /// Converts the failure of an exchange.
     pub(crate) fn from_failure(transcript: Transcript, failure: ExchangeError) -> Self {
         let transcript = Box::new(transcript);
         match failure {
@@ -167,7 +156,52 @@ impl Error {
         }
     }
 
-    /// A stable word for programs, as in the JSON schema.
+    /// Combines the failures of all protocols, in the order of the registry. If a name cannot be resolved in any of them,
+    /// for the same reason, that is the error.
+    pub(crate) fn of_all_protocols(mut failures: Vec<ProtocolFailure>) -> Self {
+        failures.sort_by_key(|failure| std::cmp::Reverse(failure.error.weight()));
+        let is_same = |failure: &ProtocolFailure| {
+            failure.error.transcript().is_none()
+                && failure.error.to_string() == failures[0].error.to_string()
+        };
+        if failures.iter().all(is_same) {
+            return failures.swap_remove(0).error;
+        }
+        Self::NoProtocol { failures }
+    }
+
+    /// The most informative error: the first of [`Error::NoProtocol`], otherwise the error itself.
+    pub fn most_informative(&self) -> &Self {
+        match self {
+            Self::NoProtocol { failures } => {
+                failures.first().map_or(self, |failure| &failure.error)
+            }
+            _ => self,
+        }
+    }
+
+    /// One sentence for each different result of [`Error::NoProtocol`], the most informative first. Empty for other errors.
+    pub fn protocol_reports(&self) -> Vec<String> {
+        let Self::NoProtocol { failures } = self else {
+            return Vec::new();
+        };
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for ProtocolFailure { protocol, error } in failures {
+            let place = match error.transcript() {
+                Some(transcript) => format!(" at {}", transcript.address),
+                None => String::new(),
+            };
+            let result = format!("{place}: {}", error.reason());
+            match groups.iter_mut().find(|(known, _)| *known == result) {
+                Some((_, titles)) => titles.push(protocol.title),
+                None => groups.push((result, vec![protocol.title])),
+            }
+        }
+        let sentence = |(result, titles): &(String, Vec<&str>)| titles.join(", ") + result;
+        groups.iter().map(sentence).collect()
+    }
+
+    /// A stable word for programs, as in the JSON schema. [`Error::NoProtocol`] has that of its most informative failure.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Target(_) => "target",
@@ -181,10 +215,13 @@ impl Error {
             Self::Malformed { .. } => "malformed",
             Self::Flood { .. } => "flood",
             Self::Deviates { .. } => "deviates",
+            Self::NoProtocol { failures } => failures
+                .first()
+                .map_or("silence", |failure| failure.error.kind()),
         }
     }
 
-    /// Who was asked, if it came to that.
+    /// The exchange that failed, if one began. [`Error::NoProtocol`] has that of its most informative failure.
     pub fn transcript(&self) -> Option<&Transcript> {
         match self {
             Self::Target(_)
@@ -198,37 +235,125 @@ impl Error {
             | Self::Malformed { transcript, .. }
             | Self::Flood { transcript, .. }
             | Self::Deviates { transcript, .. } => Some(transcript),
+            Self::NoProtocol { failures } => failures.first()?.error.transcript(),
         }
     }
 
-    /// How much the error tells of the server: the higher, the better worth showing when several ways failed.
+    /// The message without the address.
+    fn reason(&self) -> String {
+        match self {
+            Self::Target(error) => error.to_string(),
+            Self::NameNotFound { name } => format!("{name} has no address"),
+            Self::Lookup { cause, .. } => cause.clone(),
+            Self::Excluded {
+                address, reason, ..
+            } => format!("leads to {address}, {reason}"),
+            Self::Unreachable { cause, .. } => format!("unreachable: {cause}"),
+            Self::PortClosed { transcript } => port_closed(transcript),
+            Self::Silence { transcript, after } => silence(transcript, *after),
+            Self::Refused { reason, .. } => format!("refused by the server: {reason}"),
+            Self::Malformed {
+                transcript, fault, ..
+            } => format!("malformed {} reply: {fault}", transcript.protocol.title),
+            Self::Flood { transcript, bytes } => format!(
+                "sent {} datagrams, {bytes} bytes, which exceeds the limit of a query",
+                transcript.received
+            ),
+            Self::Deviates { transcript, names } => {
+                format!(
+                    "deviates from {}: {}",
+                    transcript.protocol.title,
+                    names.join(", ")
+                )
+            }
+            Self::NoProtocol { .. } => self.protocol_reports().join("; "),
+        }
+    }
+
+    /// The exchange that failed, or all of them for [`Error::NoProtocol`].
+    pub fn transcripts(&self) -> Vec<&Transcript> {
+        match self {
+            Self::NoProtocol { failures } => failures
+                .iter()
+                .filter_map(|failure| failure.error.transcript())
+                .collect(),
+            error => error.transcript().into_iter().collect(),
+        }
+    }
+
+    /// Rank of the error among several of one server: the higher, the more it says about the server.
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self
             .transcript()
             .is_some_and(|transcript| transcript.protocol.transport == Transport::Stream);
         match self {
-            Self::Target(_)
-            | Self::NameNotFound { .. }
-            | Self::Lookup { .. }
-            | Self::Excluded { .. } => 0,
+            Self::Target(_) | Self::NameNotFound { .. } | Self::Excluded { .. } => 0,
+            // An SRV record that leads nowhere says more than a missing address.
+            Self::Lookup { .. } => 1,
+            Self::Unreachable { .. } => 2,
+            Self::Silence { transcript, .. } if is_stream && transcript.sent == 0 => 2,
+            Self::PortClosed { .. } => 3,
+            Self::Silence { transcript, .. } if !is_stream && transcript.received == 0 => 4,
+            // Many services accept TCP connections. One that is open still says more than silence.
+            Self::Silence { .. } => 5,
+            Self::Refused { .. } if is_stream => 5,
             Self::Malformed {
-                fault: Fault::Misbehaved(_),
+                fault: Fault::Malformed(_),
                 ..
-            } => 5,
-            Self::Deviates { .. } => 6,
-            // Anything may listen on a TCP port, and little does on a UDP port.
-            _ if is_stream => 1,
-            Self::Unreachable { .. } => 1,
-            Self::PortClosed { .. } => 2,
-            Self::Silence { .. } => 3,
-            Self::Flood { .. } => 4,
-            Self::Malformed { .. } => 5,
-            Self::Refused { .. } => 6,
+            } if is_stream => 5,
+            Self::Flood { .. } => 6,
+            Self::Malformed { .. } => 7,
+            Self::Refused { .. } | Self::Deviates { .. } => 8,
+            Self::NoProtocol { failures } => {
+                failures.first().map_or(0, |failure| failure.error.weight())
+            }
         }
     }
 }
 
-/// Something that is a target already never fails to become one.
+fn port_closed(transcript: &Transcript) -> String {
+    let cause = match transcript.protocol.transport {
+        Transport::Datagram => "the query is disabled or on another port",
+        Transport::Stream => "the server is down or on another port",
+    };
+    format!(
+        "nothing listens on this {} port: {cause}",
+        transcript.protocol.transport
+    )
+}
+
+fn silence(transcript: &Transcript, after: Duration) -> String {
+    let Transcript { sent, received, .. } = *transcript;
+    let after = after.as_secs_f64();
+    if transcript.protocol.transport == Transport::Stream {
+        return if sent == 0 {
+            format!("no connection in {after:.1} s: the port is filtered, or the server is down")
+        } else {
+            format!(
+                "connected, but no answer in {after:.1} s: the port belongs to another service, or the server hangs"
+            )
+        };
+    }
+    let datagrams = if sent == 1 { "datagram" } else { "datagrams" };
+    if received == 0 {
+        format!(
+            "no answer in {after:.1} s to {sent} {datagrams}: the query is disabled, filtered or on another port, or \
+             the server is down"
+        )
+    } else {
+        format!(
+            "no complete answer in {after:.1} s: {received} received for {sent} {datagrams} sent, none complete"
+        )
+    }
+}
+
+impl From<TargetError> for Error {
+    fn from(error: TargetError) -> Self {
+        Self::Target(error)
+    }
+}
+
+/// A value that already is a target cannot fail to become one.
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}

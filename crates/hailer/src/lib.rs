@@ -1,23 +1,24 @@
-//! Talk to game servers: ask them for their status, and answer for them.
+//! Game server protocols, in both roles: queries servers, and responds for them.
 //!
 //! ```text
-//!   asking      Target ─► Names ─► socket ─► Drive ─► Exchange ─► Status     (Client)
-//!   answering   Status ─► Board ─► Responder ◄─ Service ◄─ socket            (respond)
-//!               source ─► TimedStatus ─► Policy ─► Board                           (source)
+//!   query     Target ─► NameResolver ─► socket ─► ExchangeDriver ─► Exchange ─► Status     (client)
+//!   respond   Status ─► Board ─► Responder ◄─ Service ◄─ socket                            (respond)
+//!             source ─► TimedStatus ─► Policy ─► Board                                     (source)
 //! ```
 //!
-//! The protocols live in [`hailer_proto`], re-exported as [`proto`]; this crate adds sockets, clocks and patience.
+//! The protocols are in [`hailer_proto`], re-exported as [`proto`]. This crate adds sockets, clocks, retries and limits.
 //!
-//! Modules: [`client`] drives exchanges with the patience of [`drive`] at the addresses that `names` finds for a
-//! [`target`]; [`report`] is what programs read of it. [`respond`] stands beside them, and, with the feature `game`
-//! (on unless told otherwise), `minecraft`: the game protocol of the 1.3 pre-releases, whose crate is re-exported as `game`. With
-//! the feature `redis`, `network`: servers that answer as one.
+//! - [`client`] queries single servers, with the limits of [`drive`], at the addresses of a [`target`].
+//! - [`sweep`] queries many servers with a rate limit.
+//! - [`report`] formats answers as JSON.
+//! - [`respond`] replies to queries, with a status from a [`source`].
+//! - `minecraft` joins, serves and proxies the game protocol of the 1.3 snapshots (feature `game`, on by default). Its
+//!   crate is re-exported as `game`.
+//! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
 
 pub mod client;
 pub mod drive;
 mod error;
-#[cfg(unix)]
-mod hub;
 #[cfg(feature = "redis")]
 pub mod link;
 #[cfg(feature = "game")]
@@ -33,9 +34,9 @@ pub mod target;
 #[cfg(all(unix, feature = "sources"))]
 pub mod unix;
 
-pub use client::{Answer, Client, ClientConfig, Datagram, QueryStream, Transcript};
+pub use client::{Answer, Answers, Client, ClientConfig, Datagram, QueryStream, Transcript};
 pub use drive::QueryLimits;
-pub use error::Error;
+pub use error::{Error, ProtocolFailure};
 #[cfg(feature = "game")]
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;

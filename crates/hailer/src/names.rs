@@ -1,4 +1,6 @@
-//! Names to addresses, by way of SRV records where a protocol has them.
+//! Resolves host names to addresses, following SRV records if the protocol has them.
+//!
+//! A lookup takes at most 5 s, that of an SRV record at most 2 s. At most 8 addresses of a name are used.
 
 use crate::error::Error;
 use crate::target::{Host, Target};
@@ -10,17 +12,17 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// An SRV record is a hint: a slow name server must not hold up a query that may do without.
-const SRV_PATIENCE: Duration = Duration::from_secs(2);
-/// A name is not worth waiting longer for.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// More addresses of one name are not asked.
+/// Longest lookup of an SRV record. It is optional, so a slow name server must not delay the query for longer.
+const SRV_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest lookup of an address.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Addresses of one name to use at most.
 const MAX_ADDRESSES: usize = 8;
 
-/// Looks names up.
+/// Resolves names.
 #[derive(Default)]
 pub(crate) struct NameResolver {
-    /// Where to ask; `None`: as the operating system does.
+    /// The name server; `None` uses the operating system's resolver.
     server: Option<SocketAddr>,
     resolver: OnceLock<Option<TokioResolver>>,
 }
@@ -33,8 +35,11 @@ impl NameResolver {
         }
     }
 
-    /// The addresses to ask for a target, the best first; never empty. Port and SRV service are those of the protocol,
-    /// for a target that names no port.
+    /// Returns the addresses of a target, at least one, the best first. `port` and `srv` are those of the protocol; they
+    /// apply to targets without a port.
+    ///
+    /// # Errors
+    /// The name does not exist, or cannot be looked up.
     pub(crate) async fn addresses(
         &self,
         target: &Target,
@@ -46,34 +51,41 @@ impl NameResolver {
             Host::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
             Host::Name(name) => name,
         };
-        // An SRV record names host and port of the game; its port is the best guess for the query
-        // (spec/minecraft-query.md#4.4). A port that the user gave is no guess.
+        // An SRV record has the host and port of the game. Its port is the best guess for the query
+        // (spec/minecraft-query.md#4.4), but a port given by the user is none.
         let service = match (srv, target.port) {
             (Some(service), None) => self.service(service, name).await,
             _ => None,
         };
-        match service {
-            None => self.host(name, port).await,
-            // The user did not type that name, so the error is told of the one that they did.
-            Some((host, port)) => self.host(&host, port).await.map_err(|error| Error::Lookup {
+        let Some((host, port)) = service else {
+            return self.host(name, port).await;
+        };
+        // The user did not type that host, so the error is about the name that they typed.
+        self.host(&host, port).await.map_err(|error| {
+            let host = host.trim_end_matches('.');
+            let cause = match error {
+                Error::NameNotFound { .. } => {
+                    format!("its SRV record leads to {host}, which has no address")
+                }
+                error => format!("its SRV record leads to {error}"),
+            };
+            Error::Lookup {
                 name: name.clone(),
-                cause: format!("its SRV record leads to {error}"),
-            }),
-        }
+                cause,
+            }
+        })
     }
 
+    /// Returns host and port of the first SRV record, if there is one.
     async fn service(&self, service: &str, name: &str) -> Option<(String, u16)> {
         if !name.trim_end_matches('.').contains('.') {
             return None;
         }
-        // Fully qualified, so that no search domain is tried.
+        // A final dot prevents search domains from being tried.
         let full = format!("{service}.{}.", name.trim_end_matches('.'));
         let lookup = self.resolver()?.lookup(full, RecordType::SRV);
-        let lookup = tokio::time::timeout(SRV_PATIENCE, lookup)
-            .await
-            .ok()?
-            .ok()?;
-        // The game's own client takes the first record and looks at neither priority nor weight.
+        let lookup = tokio::time::timeout(SRV_TIMEOUT, lookup).await.ok()?.ok()?;
+        // The game's client uses the first record and ignores priority and weight.
         lookup
             .answers()
             .iter()
@@ -85,42 +97,46 @@ impl NameResolver {
             })
     }
 
+    /// Returns the addresses of a host name.
     async fn host(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let not_found = || Error::NameNotFound { name: name.into() };
         let failed = |cause: String| Error::Lookup {
             name: name.into(),
             cause,
         };
-        let mut found: Vec<SocketAddr> = match self.server {
-            None => {
-                // The system's own way, so that its hosts file, search domains and caches count.
-                let lookup =
-                    tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, port))).await;
-                let lookup = lookup.map_err(|_| failed("no answer from the name server".into()))?;
-                match lookup {
-                    Ok(addresses) => addresses.collect(),
-                    // The C library's reasons come as texts only; all but "try again" mean that there is no such name.
-                    Err(error) if error.to_string().contains("emporary") => {
-                        return Err(failed(error.to_string()));
-                    }
-                    Err(_) => return Err(not_found()),
+        let no_reply = || failed("the name server does not reply".into());
+        let mut found: Vec<SocketAddr> = if self.server.is_some() {
+            let resolver = self
+                .resolver()
+                .ok_or_else(|| failed("there is no name server".into()))?;
+            match tokio::time::timeout(LOOKUP_TIMEOUT, resolver.lookup_ip(name)).await {
+                Ok(Ok(addresses)) => addresses
+                    .iter()
+                    .map(|ip| SocketAddr::new(ip, port))
+                    .collect(),
+                Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => {
+                    return Err(not_found());
                 }
+                Ok(Err(error)) => return Err(failed(error.to_string())),
+                Err(_) => return Err(no_reply()),
             }
-            Some(_) => {
-                let resolver = self
-                    .resolver()
-                    .ok_or_else(|| failed("no name server".into()))?;
-                match tokio::time::timeout(PATIENCE, resolver.lookup_ip(name)).await {
-                    Ok(Ok(addresses)) => addresses
-                        .iter()
-                        .map(|ip| SocketAddr::new(ip, port))
-                        .collect(),
-                    Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => {
-                        return Err(not_found());
-                    }
-                    Ok(Err(error)) => return Err(failed(error.to_string())),
-                    Err(_) => return Err(failed("no answer from the name server".into())),
+        } else {
+            // The system's resolver uses its hosts file, search domains and caches. Most do not know `localhost.` with the
+            // final dot, which must not go to a name server (RFC 6761).
+            let known = if name == "localhost." {
+                "localhost"
+            } else {
+                name
+            };
+            let lookup = tokio::net::lookup_host((known, port));
+            match tokio::time::timeout(LOOKUP_TIMEOUT, lookup).await {
+                Ok(Ok(addresses)) => addresses.collect(),
+                // The C library gives its reasons only as text. All but "temporary failure" mean that the name does not exist.
+                Ok(Err(error)) if error.to_string().contains("emporary") => {
+                    return Err(failed(error.to_string()));
                 }
+                Ok(Err(_)) => return Err(not_found()),
+                Err(_) => return Err(no_reply()),
             }
         };
         let mut seen = std::collections::HashSet::new();
@@ -137,7 +153,7 @@ impl NameResolver {
     }
 }
 
-/// `None`: the system has no usable configuration; then there are no SRV records.
+/// Builds the resolver. Returns `None` if the system has no usable configuration; SRV records are then not found.
 fn build(server: Option<SocketAddr>) -> Option<TokioResolver> {
     let Some(server) = server else {
         return TokioResolver::builder_tokio().ok()?.build().ok();

@@ -1,31 +1,33 @@
-//! What a user types for a server: `host`, `host:port`, `[v6]:port`, `protocol://host:port`.
+//! Targets as users type them: `host`, `host:port`, `[v6]:port`, `protocol://host:port`.
+//!
+//! Names have at most 253 characters, zones of IPv6 addresses at most 32.
 
 use hailer_proto::{Info, Protocol, registry};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A server to ask: which protocol, if said; which host; which port, if said.
+/// A server as the user named it.
 #[derive(Clone)]
 pub struct Target {
-    /// `None`: find out by asking in all of them.
+    /// The protocol; `None` means to try all of them.
     pub protocol: Option<&'static dyn Protocol>,
-    /// Name or address.
+    /// Host name or address.
     pub host: Host,
-    /// `None`: an SRV record's or the protocol's own.
+    /// The port; `None` means that of an SRV record, or the protocol's default.
     pub port: Option<u16>,
 }
 
-/// A name or an address.
+/// A host name or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// To be looked up.
+    /// A name in lower case, or an IPv6 address with a zone.
     Name(String),
-    /// Ready to use.
+    /// An address.
     Address(IpAddr),
 }
 
-/// Why a target cannot be understood.
+/// Error for an invalid target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?}: {problem}")]
 pub struct TargetError {
@@ -41,19 +43,19 @@ impl TargetError {
         }
     }
 
-    /// The same problem, of the text that was typed.
+    /// Replaces the text by the one that was typed.
     pub(crate) fn of(self, text: &str) -> Self {
         Self::new(text, self.problem)
     }
 
-    /// What was typed, cut where it is long.
+    /// The invalid text, cut to 300 characters.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
 impl Target {
-    /// The same target in a certain protocol.
+    /// Returns the same target in another protocol.
     #[must_use]
     pub fn with_protocol(self, protocol: &'static dyn Protocol) -> Self {
         Self {
@@ -117,6 +119,10 @@ impl TryFrom<&Target> for Target {
 }
 
 fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
+    if text.contains(',') {
+        let separated: String = text.replace(',', " ").chars().take(100).collect();
+        return Err(format!("separate several targets with spaces: {separated}"));
+    }
     if let Some(host) = ipv6(text) {
         return Ok((host, None));
     }
@@ -145,7 +151,7 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
     }
 }
 
-/// With a zone, as link-local addresses need it, it is for the system to resolve.
+/// Parses an IPv6 address. One with a zone, as link-local addresses need it, is returned as a name, which the system resolves.
 fn ipv6(text: &str) -> Option<Host> {
     let (address, zone) = text
         .split_once('%')
@@ -169,7 +175,17 @@ fn parse_port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| "the port must be a number from 1 to 65535".into())
 }
 
-/// Names as DNS has them, underscores allowed; international names must come in their `xn--` form.
+/// Whether the system's resolver could take a name for an IPv4 address, such as `25577`, `0x7f.1` or `127.1`: its last
+/// label is a number. No name on the Internet ends like this.
+fn is_numeric(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    match last.strip_prefix("0x").or(last.strip_prefix("0X")) {
+        Some(digits) => digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit()),
+    }
+}
+
+/// Checks a host name. Underscores are allowed; international names must be in their `xn--` form.
 fn parse_name(name: &str) -> Result<String, String> {
     let bare = name.strip_suffix('.').unwrap_or(name);
     if bare.is_empty() {
@@ -184,6 +200,16 @@ fn parse_name(name: &str) -> Result<String, String> {
     };
     if bare.len() > 253 || !bare.split('.').all(label) {
         return Err("neither an address nor a host name".into());
+    }
+    if is_numeric(bare) {
+        return Err(match bare.parse::<u16>() {
+            Ok(port) if port > 0 => {
+                format!(
+                    "a number is no host; for a port write HOST:{port}, such as 127.0.0.1:{port}"
+                )
+            }
+            _ => "a number is no host; write an address as four numbers, such as 127.0.0.1".into(),
+        });
     }
     Ok(name.to_ascii_lowercase())
 }
@@ -222,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_reads_and_prints_back() {
+    fn parses_and_prints_every_form() {
         let forms = [
             ("play.example.com", "play.example.com"),
             ("Play.Example.com:25566", "play.example.com:25566"),
@@ -240,6 +266,10 @@ mod tests {
                 "minecraft-query://[::1]:25565",
             ),
             ("_under.example.com.", "_under.example.com."),
+            ("localhost.", "localhost."),
+            ("127.0.0.1.example.com", "127.0.0.1.example.com"),
+            ("0x7f000001.example", "0x7f000001.example"),
+            ("1and1", "1and1"),
             ("fe80::1%eth0", "fe80::1%eth0"),
             ("[FE80::1%eth0]:22000", "[fe80::1%eth0]:22000"),
         ];
@@ -250,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_a_reason() {
+    fn rejects_invalid_targets_with_a_reason() {
         for (text, reason) in [
             ("", "needed"),
             (":25565", "needed"),
@@ -259,6 +289,20 @@ mod tests {
             ("host:+1", "1 to 65535"),
             ("host:65536", "1 to 65535"),
             ("host:1:2", "[address]:port"),
+            ("a:1,b:2", "with spaces: a:1 b:2"),
+            ("a,b", "with spaces: a b"),
+            ("25577", "write HOST:25577, such as 127.0.0.1:25577"),
+            ("25577.", "127.0.0.1:25577"),
+            ("ugp://25577", "127.0.0.1:25577"),
+            ("25577:25577", "a number is no host"),
+            ("0177", "a number is no host"),
+            ("0x7f000001", "four numbers"),
+            ("0x", "four numbers"),
+            ("127.1", "four numbers"),
+            ("0x7f.0.0.0X1", "four numbers"),
+            ("256.0.0.1", "four numbers"),
+            ("1.2.3.4.5", "four numbers"),
+            ("4294967295", "four numbers"),
             ("[::1", "not closed"),
             ("[host]:1", "no IPv6"),
             ("[::1]1", "colon"),

@@ -1,9 +1,10 @@
 //! The client and the responders over real sockets. Everything stays on loopback: addresses in 127.0.0.0/8 and ::1,
 //! names by way of a name server of our own.
 
+use hailer::client::Answers;
 use hailer::proto::{Direction, Fault, Options, Roster};
 use hailer::respond::{Board, Budget, Service, random_secret};
-use hailer::{Answer, Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
+use hailer::{Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
 use hailer_testkit::servers::dns::{Dns, Record};
 use hailer_testkit::servers::{
     ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol,
@@ -49,21 +50,17 @@ fn url(id: &str, server: &Server) -> String {
     format!("{id}://{}", server.address)
 }
 
-/// What a server answers in all protocols. On a busy machine one may come too late to be waited for, so it may take
-/// several tries.
-async fn all_answers(server: &Server, expected: usize) -> Vec<Answer> {
-    let client = Client::new(settings());
-    let mut answers = Vec::new();
-    for _ in 0..10 {
-        answers = client
-            .query_all(server.address.to_string().as_str())
-            .await
-            .unwrap();
-        if answers.len() == expected {
-            break;
-        }
-    }
-    answers
+/// The answers of a server in all protocols.
+async fn all_answers(address: SocketAddr) -> Answers {
+    Client::new(settings())
+        .query_all(address.to_string().as_str())
+        .await
+        .unwrap()
+}
+
+fn protocols(answers: &Answers) -> Vec<&'static str> {
+    let ids = answers.iter().map(|answer| answer.transcript.protocol.id);
+    ids.collect()
 }
 
 // --- addresses ---
@@ -150,8 +147,8 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
 // --- finding the protocol out ---
 
 #[tokio::test]
-async fn what_answers_is_returned() {
-    let client = Client::new(patience(ms(5_000), 0));
+async fn detection_finds_the_one_protocol_of_a_server() {
+    let client = Client::new(settings());
     for protocol in registry::datagram() {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
@@ -162,35 +159,85 @@ async fn what_answers_is_returned() {
         assert_eq!(answer.transcript.protocol.id, protocol.info().id);
         assert_eq!(names(&answer.status), ALICE);
         assert!(
-            started.elapsed() < ms(2_000),
-            "the silent ones are not waited for"
+            started.elapsed() < ms(3_000),
+            "silent protocols have a second, not the timeout of 5 s"
         );
     }
 }
 
 #[tokio::test]
-async fn all_that_answer_are_returned_and_the_silent_are_not_waited_for() {
-    let two = [protocol("minecraft-query"), protocol("onequery")];
+async fn detection_returns_all_answers_the_most_complete_first() {
+    let two = [protocol("onequery"), protocol("minecraft-query")];
     let server = Server::of(&two, &status("Two", ALICE));
-    let started = Instant::now();
-    let answers = all_answers(&server, two.len()).await;
-    let mut found: Vec<_> = answers
-        .iter()
-        .map(|answer| answer.transcript.protocol.id)
-        .collect();
-    found.sort_unstable();
-    assert_eq!(found, ["minecraft-query", "onequery"]);
-    assert!(
-        started.elapsed() < ms(3_000),
-        "UGP is silent for 5 s, and nobody waits for it"
-    );
+    for _ in 0..5 {
+        let answers = all_answers(server.address).await;
+        assert_eq!(protocols(&answers), ["minecraft-query", "onequery"]);
+        assert_eq!(answers.best().transcript.protocol.id, "minecraft-query");
+        assert_eq!(answers.others().len(), 1);
+    }
+    // The same server with a list of players in one protocol only.
+    let options = Options(vec![(
+        "public".into(),
+        hailer::proto::Value::List(vec!["basic".into()]),
+    )]);
+    let board = Board::with_options(
+        vec![
+            (protocol("onequery"), options),
+            (protocol("ugp"), Options::default()),
+        ],
+        hailer::proto::Keys::new(random_secret()),
+        &status("Refusing", ALICE),
+    )
+    .unwrap();
+    let server = Server::board(loopback(), board, Budget::default());
+    let answers = all_answers(server.address).await;
+    assert_eq!(protocols(&answers), ["ugp", "onequery"]);
+}
+
+/// The datagrams of a query and their timing must not decide which answer it returns.
+#[tokio::test]
+async fn detection_does_not_depend_on_timing() {
+    for (lost, delay) in [
+        (&[1][..], 0),
+        (&[2], 0),
+        (&[1, 2], 0),
+        (&[], 300),
+        (&[], 700),
+    ] {
+        let board = Board::new(&[protocol("minecraft-query")], &status("Slow", ALICE)).unwrap();
+        let mut service = Service::new(board, Budget::default());
+        let mut requests = 0;
+        let server = Server::run(apart(), move |socket, bytes, from| {
+            let is_query = bytes.starts_with(&[0xFE, 0xFD]);
+            requests += usize::from(is_query);
+            if is_query
+                && !lost.contains(&requests)
+                && let Some(reply) = service.answer(from, bytes)
+            {
+                std::thread::sleep(ms(delay));
+                let _ = socket.send_to(reply, from);
+            }
+        });
+        let _stream = Stream::answering(server.address, kick("Slow\u{A7}2\u{A7}20"));
+        let mut config = ClientConfig::default();
+        config.limits = QueryLimits::default();
+        let answers = Client::new(config)
+            .query_all(server.address.to_string().as_str())
+            .await
+            .unwrap();
+        assert_eq!(
+            protocols(&answers),
+            ["minecraft-query", "minecraft-12w"],
+            "lost {lost:?}, delay {delay} ms"
+        );
+    }
 }
 
 #[tokio::test]
 async fn all_three_protocols_share_a_port() {
     let server = Server::of(registry::PROTOCOLS, &status("Shared", ALICE));
     let client = Client::new(settings());
-    let answers = all_answers(&server, ids().len()).await;
+    let answers = all_answers(server.address).await;
     assert_eq!(answers.len(), ids().len());
     for id in ids() {
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
@@ -409,8 +456,12 @@ async fn a_closed_port_is_told_at_once() {
     let started = Instant::now();
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
-        match Client::new(settings()).query(form.as_str()).await {
-            Err(Error::PortClosed { transcript }) => {
+        let error = Client::new(settings())
+            .query(form.as_str())
+            .await
+            .unwrap_err();
+        match error.most_informative() {
+            Error::PortClosed { transcript } => {
                 assert_eq!((transcript.address, transcript.sent), (address, 1));
             }
             other => panic!("{form}: {other:?}"),
@@ -432,14 +483,18 @@ async fn silence_is_told_with_its_counts_and_after_its_time() {
         .chain([server.address.to_string()])
     {
         let started = Instant::now();
-        match client.query(target.as_str()).await {
-            Err(Error::Silence { transcript, after }) => {
+        let error = client.query(target.as_str()).await.unwrap_err();
+        match error.most_informative() {
+            Error::Silence { transcript, after } => {
                 assert_eq!(
                     (transcript.address, transcript.sent, transcript.received),
                     (server.address, 3, 0)
                 );
-                assert!(after >= ms(180) && after < ms(2_000), "{target}: {after:?}");
-                assert!(started.elapsed() >= after);
+                assert!(
+                    *after >= ms(180) && *after < ms(2_000),
+                    "{target}: {after:?}"
+                );
+                assert!(started.elapsed() >= *after);
             }
             other => panic!("{target}: {other:?}"),
         }
@@ -543,18 +598,65 @@ async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
 }
 
 #[tokio::test]
-async fn of_several_failures_the_one_that_tells_most_is_told() {
-    // Unreadable as Minecraft Query, silent in the others.
+async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
+    // Unreadable as Minecraft Query, silent as UGP and OneQuery, closed on TCP.
     let server = Server::script(|request| match request {
         [0xFE, 0xFD, _, _, _, _, _, ..] => vec![minecraft(request, b"Hello")],
         _ => Vec::new(),
     });
-    match impatient().query(server.address.to_string().as_str()).await {
-        Err(Error::Malformed { transcript, .. }) => {
-            assert_eq!(transcript.protocol.id, "minecraft-query");
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = impatient()
+        .query(server.address.to_string().as_str())
+        .await
+        .unwrap_err();
+    let Error::NoProtocol { failures } = &error else {
+        panic!("{error:?}");
+    };
+    let kinds: Vec<_> = failures
+        .iter()
+        .map(|failure| (failure.protocol.id, failure.error.kind()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("minecraft-query", "malformed"),
+            ("ugp", "silence"),
+            ("onequery", "silence"),
+            ("minecraft-12w", "port-closed"),
+        ]
+    );
+    assert_eq!(error.kind(), "malformed");
+    assert_eq!(error.transcript().unwrap().protocol.id, "minecraft-query");
+    let reports = error.protocol_reports();
+    assert_eq!(
+        reports.len(),
+        3,
+        "the same result is reported once: {reports:?}"
+    );
+    assert!(
+        reports[1].starts_with("UGP, OneQuery V2 at "),
+        "{reports:?}"
+    );
+    // Short enough for the end of a `main`.
+    assert!(format!("{error:?}").len() < 700, "{error:?}");
+}
+
+/// An open TCP port that belongs to another service says more than closed UDP ports.
+#[tokio::test]
+async fn unrelated_tcp_service_is_reported_first() {
+    let stream = Stream::silent(closed());
+    let error = impatient()
+        .query(stream.address.to_string().as_str())
+        .await
+        .unwrap_err();
+    let reports = error.protocol_reports();
+    assert!(
+        reports[0].contains("connected, but no answer"),
+        "{reports:?}"
+    );
+    assert!(
+        reports[1].contains("nothing listens on this UDP port"),
+        "{reports:?}"
+    );
 }
 
 #[tokio::test]
@@ -627,10 +729,11 @@ async fn a_refusal_is_told_and_a_token_opens() {
         }
     }
     // Found out among the protocols too: a refusal tells more than silence.
-    assert!(matches!(
-        impatient().query(server.address.to_string().as_str()).await,
-        Err(Error::Refused { .. })
-    ));
+    let error = impatient()
+        .query(server.address.to_string().as_str())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), "refused");
     let answer = with(Some("s3cret")).query(target.as_str()).await.unwrap();
     assert_eq!(names(&answer.status), ALICE);
 
@@ -1151,36 +1254,15 @@ async fn a_closed_port_is_told_by_its_transport() {
 }
 
 #[tokio::test]
-async fn a_stream_is_found_out_beside_the_datagrams() {
+async fn detection_prefers_the_query_to_the_list_ping() {
     let server = Server::at(
         apart(),
         &[protocol("minecraft-query")],
         &status("Both", ALICE),
     );
     let _stream = Stream::answering(server.address, kick("Both\u{A7}2\u{A7}20"));
-    let answers = all_answers(&server, 2).await;
-    let mut found: Vec<_> = answers
-        .iter()
-        .map(|answer| answer.transcript.protocol.id)
-        .collect();
-    found.sort_unstable();
-    assert_eq!(found, ["minecraft-12w", "minecraft-query"]);
-
-    // The first answer will do, but a stream tells less.
-    let board = Board::new(&[protocol("minecraft-query")], &status("Slow", ALICE)).unwrap();
-    let mut service = Service::new(board, Budget::default());
-    let server = Server::run(apart(), move |socket, bytes, from| {
-        if let Some(reply) = service.answer(from, bytes) {
-            std::thread::sleep(ms(10));
-            let _ = socket.send_to(reply, from);
-        }
-    });
-    let _stream = Stream::answering(server.address, kick("Slow\u{A7}2\u{A7}20"));
-    let answer = Client::new(settings())
-        .query(server.address.to_string().as_str())
-        .await
-        .unwrap();
-    assert_eq!(answer.transcript.protocol.id, "minecraft-query");
+    let answers = all_answers(server.address).await;
+    assert_eq!(protocols(&answers), ["minecraft-query", "minecraft-12w"]);
 }
 
 #[tokio::test]
@@ -1192,7 +1274,7 @@ async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
     );
     let _stream = Stream::silent(server.address);
     let started = Instant::now();
-    assert_eq!(all_answers(&server, 2).await.len(), 2);
+    assert_eq!(all_answers(server.address).await.len(), 2);
     assert!(
         started.elapsed() < ms(3_000),
         "nobody waits 5 s for the stream"
@@ -1215,6 +1297,9 @@ async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
 // --- names ---
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// The broadcast address. The system refuses to send there, so that default ports can be tested next to programs that
+/// listen on them.
+const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 #[tokio::test]
 async fn a_name_leads_to_its_addresses() {
@@ -1305,12 +1390,57 @@ async fn a_name_server_that_is_not_there_is_a_failed_lookup() {
 }
 
 #[tokio::test]
+async fn service_record_without_its_host_is_reported() {
+    let dns = Dns::with(&[
+        (
+            "_minecraft._tcp.only.example.test",
+            Record::Service {
+                host: "gone.example.test",
+                port: 25_565,
+            },
+        ),
+        (
+            "_minecraft._tcp.srv.example.test",
+            Record::Service {
+                host: "host.example.test",
+                port: closed().port(),
+            },
+        ),
+        ("host.example.test", Record::Address(closed().ip())),
+    ]);
+    let error = named(&dns).query("only.example.test").await.unwrap_err();
+    let reports = error.protocol_reports();
+    assert_eq!(
+        reports,
+        [
+            "Minecraft Query, Minecraft List Ping: its SRV record leads to gone.example.test, which has no address",
+            "UGP, OneQuery V2: only.example.test has no address",
+        ]
+    );
+    assert!(!error.to_string().contains("spelling"), "{error}");
+
+    let error = named(&dns).query("srv.example.test").await.unwrap_err();
+    assert_eq!(error.kind(), "port-closed");
+    assert!(!error.to_string().contains("spelling"), "{error}");
+}
+
+#[tokio::test]
+async fn localhost_may_end_with_a_dot() {
+    let server = Server::of(registry::PROTOCOLS, &status("Dot", ALICE));
+    let target = format!("ugp://localhost.:{}", server.port());
+    let answer = Client::new(settings())
+        .query(target.as_str())
+        .await
+        .unwrap();
+    assert_eq!(answer.status.title().as_deref(), Some("Dot"));
+}
+
+#[tokio::test]
 async fn a_service_record_leads_to_host_and_port() {
     let server = Server::of(&[protocol("minecraft-query")], &status("Served", ALICE));
-    // Where there is no service, the protocols' own ports are asked; nobody listens at this address.
-    let elsewhere = IpAddr::from([127, 98, 0, 1]);
+    // Protocols without an SRV record use the name's own address.
     let dns = Dns::with(&[
-        ("play.example.test", Record::Address(elsewhere)),
+        ("play.example.test", Record::Address(NOWHERE)),
         (
             "_minecraft._tcp.play.example.test",
             Record::Service {
@@ -1349,7 +1479,7 @@ async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
                 port: 1,
             },
         ),
-        ("shut.example.test", Record::Address([127, 99, 0, 1].into())),
+        ("nowhere.example.test", Record::Address(NOWHERE)),
     ]);
     let client = named(&dns);
     for target in [
@@ -1361,9 +1491,14 @@ async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
             .await
             .unwrap();
     }
-    for target in ["ugp://shut.example.test", "onequery://shut.example.test"] {
-        assert!(
-            matches!(client.query(target).await, Err(Error::PortClosed { .. })),
+    for target in [
+        "ugp://nowhere.example.test",
+        "onequery://nowhere.example.test",
+    ] {
+        let error = client.query(target).await.unwrap_err();
+        assert_eq!(
+            error.transcript().unwrap().address.ip(),
+            NOWHERE,
             "{target}"
         );
     }
@@ -1372,9 +1507,8 @@ async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
 
 #[tokio::test]
 async fn a_service_record_that_says_no_leaves_the_name_itself() {
-    let shut: IpAddr = [127, 99, 0, 1].into();
     let dns = Dns::with(&[
-        ("play.example.test", Record::Address(shut)),
+        ("play.example.test", Record::Address(NOWHERE)),
         (
             "_minecraft._tcp.play.example.test",
             Record::Service {
@@ -1383,31 +1517,28 @@ async fn a_service_record_that_says_no_leaves_the_name_itself() {
             },
         ),
     ]);
-    match named(&dns)
+    let error = named(&dns)
         .query("minecraft-query://play.example.test")
         .await
-    {
-        Err(Error::PortClosed { transcript }) => {
-            assert_eq!(transcript.address, SocketAddr::new(shut, 25565));
-        }
-        other => panic!("{other:?}"),
-    }
+        .unwrap_err();
+    assert_eq!(
+        error.transcript().unwrap().address,
+        SocketAddr::new(NOWHERE, 25565)
+    );
 }
 
 #[tokio::test]
 async fn a_silent_service_lookup_does_not_hold_the_query_up_for_long() {
-    let shut: IpAddr = [127, 99, 0, 1].into();
     let dns = Dns::with(&[
-        ("play.example.test", Record::Address(shut)),
+        ("play.example.test", Record::Address(NOWHERE)),
         ("_minecraft._tcp.play.example.test", Record::Silence),
     ]);
     let started = Instant::now();
-    assert!(matches!(
-        named(&dns)
-            .query("minecraft-query://play.example.test")
-            .await,
-        Err(Error::PortClosed { .. })
-    ));
+    let error = named(&dns)
+        .query("minecraft-query://play.example.test")
+        .await
+        .unwrap_err();
+    assert_eq!(error.transcript().unwrap().address.ip(), NOWHERE);
     assert!(started.elapsed() < ms(4_000), "{:?}", started.elapsed());
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
             () = service.run(&socket) => unreachable!("a service runs until dropped"),
         };
         match end {
-            Ok(answer) => view::answer(&mut out, &asked, &answer, true)?,
+            Ok(answer) => view::answer(&mut out, &asked, &answer, &[], true)?,
             Err(error) => {
                 exit = Exit::Partial;
                 view::failure(&mut out, &asked, &error)?;
@@ -99,7 +99,7 @@ async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Resul
     let asked = target.to_string();
     let mut exit = Exit::Success;
     match client.query(target.clone()).await {
-        Ok(answer) => view::answer(out, &asked, &answer, true)?,
+        Ok(answer) => view::answer(out, &asked, &answer, &[], true)?,
         Err(error) => {
             exit = Exit::Partial;
             view::failure(out, &asked, &error)?;

@@ -1,4 +1,4 @@
-//! `hailer ping`: measures round trips.
+//! `hailer ping`: measures the latency of a server.
 
 use crate::args::Ping;
 use crate::exit::{Exit, as_known};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// One round trip, or none.
+/// One result as JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     schema: &'static str,
@@ -51,21 +51,21 @@ pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
     )
 }
 
-/// What came of it so far.
+/// Results so far.
 #[derive(Default)]
 struct Tally {
     sent: u32,
-    /// The round trips, milliseconds.
+    /// Latencies in milliseconds.
     times: Vec<f64>,
 }
 
 async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
-    // A lost datagram is a result here, not something to mend.
+    // A lost datagram is a result here, so nothing is repeated.
     let client = Client::new(args.asking.settings(0, None));
     let mut out = anstream::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);
-    // After an outage what was missed is not made up for.
+    // Do not catch up on pings that were missed while the machine slept.
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while args.count == 0 || tally.sent < args.count {
         tokio::select! {
@@ -78,7 +78,7 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
         };
         tally.sent += 1;
         if let Ok(answer) = &end {
-            target = whoever_answered(target, &answer.transcript);
+            target = resolved(target, &answer.transcript);
             tally.times.push(ms(answer.latency));
         }
         line(&mut out, args, tally.sent, &end)?;
@@ -86,10 +86,10 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
     summary(&mut out, args, tally)
 }
 
-/// Asked from here on, without looking for the protocol or looking up the name again.
-fn whoever_answered(target: Target, transcript: &Transcript) -> Target {
+/// Returns the target with the protocol and address that answered, so that later pings skip detection and name lookup.
+fn resolved(target: Target, transcript: &Transcript) -> Target {
     let host = match transcript.address {
-        // A target has no place for the zone but the host's name.
+        // Only a host name can contain the zone.
         SocketAddr::V6(address) if address.scope_id() != 0 => target.host,
         address => Host::Address(address.ip()),
     };
@@ -131,7 +131,10 @@ fn line(
                 answer.transcript.address,
                 ms(answer.latency)
             )?,
-            Err(error) => writeln!(out, "seq={sequence} \x1b[31m{error}\x1b[0m")?,
+            Err(error) => {
+                let error = error.most_informative();
+                writeln!(out, "seq={sequence} \x1b[31m{error}\x1b[0m")?;
+            }
         }
     }
     out.flush()?;

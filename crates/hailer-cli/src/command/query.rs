@@ -1,123 +1,131 @@
-//! `hailer query`: asks servers for their status.
+//! `hailer query`: requests the status of servers.
 
 use crate::args::Query;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::{datagram, json, table, view};
+use crate::print::{datagram, json, table, tell, view};
 use futures_util::{StreamExt, stream};
+use hailer::client::Answers;
 use hailer::proto::Depth;
 use hailer::report::AnswerLine;
-use hailer::{Answer, Client, ClientConfig, Error, Target, registry};
+use hailer::{Answer, Client, ClientConfig, Error, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::mem::ManuallyDrop;
 use std::time::Duration;
 
+/// A target as typed, and parsed. Only lines of standard input may be invalid.
+type Entry = (String, Result<Target, String>);
+
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
-    let targets = targets(&args)?;
-    // The program ends with it: taking it apart would only load what that needs.
-    let client = ManuallyDrop::new(Client::new(settings(&args)?));
+    let entries = entries(&args)?;
+    let client = Client::new(config(&args)?);
     let mut exit = Exit::Success;
-    let shown = ask(&args, &targets, &client, &mut exit).await;
+    let shown = query(&args, &entries, &client, &mut exit).await;
     as_known(shown, exit)
 }
 
-/// Asks, and shows what comes, in the order typed and as soon as it can be shown.
-async fn ask(
+/// Queries all targets, and prints each result as soon as those before it are printed.
+async fn query(
     args: &Query,
-    targets: &[(String, Target)],
+    entries: &[Entry],
     client: &Client,
     exit: &mut Exit,
 ) -> anyhow::Result<()> {
-    let progress = progress(args, targets.len());
+    let progress = progress(args, entries.len());
     let mut out = anstream::stdout();
-    let several = targets.len() > 1 && !args.long && !args.raw;
+    let is_table = entries.len() > 1 && !args.long && !args.raw && !args.json;
     let mut rows = Vec::new();
-    let mut answers = stream::iter(targets)
+    let mut targets = Vec::new();
+    for (text, target) in entries {
+        match target {
+            Ok(target) => targets.push((text, target)),
+            Err(problem) => {
+                *exit = Exit::Partial;
+                tell!("\x1b[1;31merror:\x1b[0m {problem}");
+            }
+        }
+    }
+    let mut results = stream::iter(targets)
         .map(|(text, target)| {
             let progress = &progress;
             async move {
-                let mut end = client.query_all(target).await;
-                if let Ok(answers) = &mut end {
-                    answers.sort_by_key(place);
+                let result = client.query_all(target).await;
+                if let Some(bar) = progress {
+                    bar.inc(1);
                 }
-                progress.iter().for_each(|bar| bar.inc(1));
-                (text, end)
+                (text, result)
             }
         })
         .buffered(usize::from(args.concurrency));
-    while let Some((text, end)) = answers.next().await {
-        if end.is_err() {
+    while let Some((text, result)) = results.next().await {
+        if result.is_err() {
             *exit = Exit::Partial;
         }
         if args.json {
-            print_json(&mut out, text, &end)?;
-        } else if several {
-            rows.push((text.clone(), end));
+            print_json(&mut out, text, &result, args.all)?;
+        } else if is_table {
+            rows.push((text.clone(), result));
         } else {
-            let mut print = || print_view(&mut out, text, &end, args);
+            let mut print = || print_view(&mut out, text, &result, args);
             match &progress {
                 Some(bar) => bar.suspend(print)?,
                 None => print()?,
             }
         }
     }
-    progress.iter().for_each(ProgressBar::finish_and_clear);
-    if several && !args.json {
-        table::servers(&mut out, &rows)?;
+    if let Some(bar) = &progress {
+        bar.finish_and_clear();
+    }
+    if is_table {
+        table::servers(&mut out, &rows, args.all)?;
     }
     Ok(out.flush()?)
 }
 
-/// Whoever answers first, answers are shown in the order of the registry.
-fn place(answer: &Answer) -> Option<usize> {
-    registry::PROTOCOLS
-        .iter()
-        .position(|protocol| protocol.info().id == answer.transcript.protocol.id)
-}
-
-/// The library's settings. Reads the auth token's file.
-fn settings(args: &Query) -> anyhow::Result<ClientConfig> {
-    let mut settings = args.asking.settings(args.retries, args.deadline);
-    settings.ask.players = !args.no_players;
-    settings.ask.depth = if args.basic {
+/// Builds the library's configuration. Reads the file of the auth token.
+fn config(args: &Query) -> anyhow::Result<ClientConfig> {
+    let mut config = args.asking.settings(args.retries, args.deadline);
+    config.ask.players = !args.no_players;
+    config.ask.depth = if args.basic {
         Depth::Basic
     } else {
         Depth::Full
     };
-    settings.ask.auth_token = args.auth.token()?.map(Into::into);
-    settings.strict = args.strict;
-    settings.keep_datagrams = args.raw;
-    Ok(settings)
+    config.ask.auth_token = args.auth.token()?.map(Into::into);
+    config.strict = args.strict;
+    config.keep_datagrams = args.raw;
+    Ok(config)
 }
 
-/// Every target, checked before the first is asked.
-fn targets(args: &Query) -> anyhow::Result<Vec<(String, Target)>> {
-    let mut texts = Vec::new();
+/// Returns all targets, parsed before the first query starts.
+fn entries(args: &Query) -> anyhow::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
     for text in &args.targets {
-        if text == "-" {
-            let lines = match std::io::read_to_string(std::io::stdin()) {
-                Ok(lines) => lines,
-                Err(error) => usage!("standard input: {error}; write one host a line"),
-            };
-            let lines = lines
-                .lines()
-                .map(str::trim)
-                .filter(|line| !line.is_empty() && !line.starts_with('#'));
-            texts.extend(lines.map(str::to_owned));
-        } else {
-            texts.push(text.clone());
+        if text != "-" {
+            entries.push((text.clone(), Ok(args.asking.target(text)?)));
+            continue;
+        }
+        let lines = match std::io::read_to_string(std::io::stdin()) {
+            Ok(lines) => lines,
+            Err(error) => usage!("standard input: {error}; write one target per line"),
+        };
+        // As in the lists of a sweep: the first word of a line, without what follows a #.
+        for (number, line) in (1..).zip(lines.lines()) {
+            let content = line.split('#').next().unwrap_or_default();
+            if let Some(word) = content.split_ascii_whitespace().next() {
+                let target = args.asking.target(word);
+                let target =
+                    target.map_err(|error| format!("standard input, line {number}: {error}"));
+                entries.push((word.to_owned(), target));
+            }
         }
     }
-    if texts.is_empty() {
-        usage!("no target on standard input; write one host a line");
+    if entries.is_empty() {
+        usage!("no target on standard input; write one target per line");
     }
-    texts
-        .into_iter()
-        .map(|text| Ok((text.clone(), args.asking.target(&text)?)))
-        .collect()
+    Ok(entries)
 }
 
-/// A bar on standard error while several servers are asked, if somebody is watching.
+/// Returns a progress bar on standard error for several targets, if both outputs allow it.
 fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     if targets < 2
         || args.json && std::io::stdout().is_terminal()
@@ -133,14 +141,20 @@ fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     Some(bar)
 }
 
+/// The answers to show: the most complete one, or all.
+fn shown(answers: &Answers, all: bool) -> &[Answer] {
+    if all { answers } else { &answers[..1] }
+}
+
 fn print_json(
     out: &mut impl Write,
     text: &str,
-    end: &Result<Vec<Answer>, Error>,
+    result: &Result<Answers, Error>,
+    all: bool,
 ) -> anyhow::Result<()> {
-    match end {
+    match result {
         Ok(answers) => {
-            for answer in answers {
+            for answer in shown(answers, all) {
                 writeln!(out, "{}", json::line(&AnswerLine::answered(text, answer))?)?;
             }
         }
@@ -153,32 +167,41 @@ fn print_json(
 fn print_view(
     out: &mut impl Write,
     text: &str,
-    end: &Result<Vec<Answer>, Error>,
+    result: &Result<Answers, Error>,
     args: &Query,
 ) -> anyhow::Result<()> {
-    match end {
-        Ok(answers) => {
-            for answer in answers {
-                view::answer(out, text, answer, !args.no_players)?;
-                if args.raw {
-                    datagram::exchange(out, &answer.transcript)?;
-                }
-            }
+    let answers = match result {
+        Ok(answers) => answers,
+        Err(error) => return print_failure(out, text, error, args.raw),
+    };
+    for answer in shown(answers, args.all) {
+        let others = if args.all { &[] } else { answers.others() };
+        view::answer(out, text, answer, others, !args.no_players)?;
+        if args.raw {
+            datagram::exchange(out, &answer.transcript)?;
         }
-        Err(error) => {
-            view::failure(out, text, error)?;
-            match error {
-                error if args.raw => error
-                    .transcript()
-                    .map_or(Ok(()), |transcript| datagram::exchange(out, transcript))?,
-                Error::Malformed {
-                    transcript,
-                    datagram,
-                    ..
-                } => datagram::culprit(out, transcript.protocol.id, datagram)?,
-                _ => {}
-            }
+    }
+    Ok(())
+}
+
+fn print_failure(
+    out: &mut impl Write,
+    text: &str,
+    error: &Error,
+    is_raw: bool,
+) -> anyhow::Result<()> {
+    view::failure(out, text, error)?;
+    if is_raw {
+        for transcript in error.transcripts() {
+            datagram::exchange(out, transcript)?;
         }
+    } else if let Error::Malformed {
+        transcript,
+        datagram,
+        ..
+    } = error.most_informative()
+    {
+        datagram::culprit(out, transcript.protocol.id, datagram)?;
     }
     Ok(())
 }

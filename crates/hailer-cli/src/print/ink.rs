@@ -1,24 +1,24 @@
-//! Screens for those who set `NO_COLOR`: without colours, and with all else.
+//! Removes colours from terminal screens if `NO_COLOR` is set, and keeps other attributes.
 
 use crossterm::style::force_color_output;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-/// Whether a screen has colours.
+/// Whether screens have colours.
 pub(crate) struct Ink {
     is_colourless: bool,
 }
 
 impl Ink {
-    /// As whoever started us wants it. To be asked before anything is drawn.
+    /// Reads the environment. Must be called before anything is drawn.
     pub(crate) fn wanted() -> Self {
         let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        // Left to itself crossterm writes colours without numbers, and those take back what is bold or reversed as well.
+        // With NO_COLOR, crossterm writes incomplete colour codes, which also reset bold and reversed text.
         force_color_output(true);
         Self { is_colourless }
     }
 
-    /// Takes the colours out of what was drawn, if they are not wanted.
+    /// Removes the colours of a drawn screen, if they are disabled.
     pub(crate) fn apply(&self, drawn: &mut Buffer) {
         if self.is_colourless {
             drawn

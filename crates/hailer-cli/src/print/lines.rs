@@ -1,16 +1,16 @@
-//! A line for each server, for people who watch them come.
+//! One line for each server, as results arrive.
 
 use super::fields::Record;
 use super::table::{players, reason};
 use super::{line, padded};
 use std::io::Write;
 
-/// Columns of a terminal: of the target, who is on, the version.
+/// Widths of target, players and version.
 const WIDTHS: [usize; 3] = [40, 9, 12];
-/// And of what is left.
+/// Width of the name or the failure.
 const TITLE: usize = 60;
 
-/// What the columns are.
+/// Writes the names of the columns.
 pub(crate) fn header(out: &mut Vec<u8>) {
     let [target, on, version] = WIDTHS;
     let _ = writeln!(
@@ -20,7 +20,7 @@ pub(crate) fn header(out: &mut Vec<u8>) {
     );
 }
 
-/// One end; `listed`: with the names of the players.
+/// Writes one result, with the names of the players if `listed`.
 pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
     let [target, on, version] = WIDTHS;
     let shown = padded(&line(record.target, 2 * target), target);

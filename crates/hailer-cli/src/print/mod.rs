@@ -1,5 +1,5 @@
-//! Output forms. Those for people write ANSI colours; the stream that they write to drops them unless it is a terminal.
-//! Widths are columns of a terminal, of which a character takes none, one or two.
+//! Output formats. Human-readable ones contain ANSI colours, which the output stream removes unless it is a terminal.
+//! Widths are terminal columns; a character has a width of 0, 1 or 2.
 
 pub(crate) mod csv;
 pub(crate) mod datagram;
@@ -18,7 +18,7 @@ pub(crate) mod view;
 use hailer::proto::model::printable;
 use unicode_width::UnicodeWidthStr;
 
-/// A line to standard error. If nobody reads it, nothing happens; `eprintln!` would panic.
+/// Writes a line to standard error. Ignores a closed pipe, on which `eprintln!` would panic.
 macro_rules! tell {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{}\n", format_args!($($text)*)));
@@ -26,7 +26,7 @@ macro_rules! tell {
 }
 pub(crate) use tell;
 
-/// How wide the terminal on standard output is, or else what COLUMNS says. None: as wide as it takes.
+/// Returns the width of the terminal on standard output, or else `COLUMNS`. `None` means unlimited.
 pub(crate) fn columns() -> Option<usize> {
     let terminal = comfy_table::Table::new().width().map(usize::from);
     terminal
@@ -34,10 +34,10 @@ pub(crate) fn columns() -> Option<usize> {
         .filter(|columns| *columns > 0)
 }
 
-/// Text of a server's for one line, cut to a width; `…` says so.
+/// Returns text of a server as one printable line of at most `width` columns. A cut line ends with `…`.
 pub(crate) fn line(text: &str, width: usize) -> String {
     let text = printable(text);
-    // Characters without a width of their own could come in any number.
+    // Limits the number of characters without a width.
     let most = 4 * width;
     if text.width() <= width && text.chars().count() <= most {
         return text;
@@ -53,12 +53,12 @@ pub(crate) fn line(text: &str, width: usize) -> String {
     format!("{}…", text[..cut].trim_end())
 }
 
-/// Text with spaces up to a width.
+/// Pads a text with spaces to `width` columns.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(text.width()))
 }
 
-/// `1 packet`, `2 packets`, `2 addresses`.
+/// Formats a number with its noun: `1 packet`, `2 packets`, `2 addresses`.
 pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {noun}"),
@@ -67,12 +67,12 @@ pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-/// A number in four characters or so: `0`, `0.4`, `12`, `950`, `1.2k`, `34k`, `5.6M`.
+/// Formats a number in about four characters: `0`, `0.4`, `12`, `950`, `1.2k`, `34k`, `5.6M`.
 pub(crate) fn rate(number: f64) -> String {
     scaled(number, ["", "k", "M", "G", "T"])
 }
 
-/// Bytes: `950 B`, `1.2 kB`.
+/// Formats a number of bytes: `950 B`, `1.2 kB`.
 pub(crate) fn bytes(number: f64) -> String {
     scaled(number, [" B", " kB", " MB", " GB", " TB"])
 }
@@ -80,7 +80,7 @@ pub(crate) fn bytes(number: f64) -> String {
 fn scaled(number: f64, units: [&str; 5]) -> String {
     let mut number = number.max(0.0);
     for (i, unit) in units.iter().enumerate() {
-        // What would be rounded to four digits belongs to the next unit.
+        // A number that would be rounded to four digits needs the next unit.
         if number < 999.5 || i + 1 == units.len() {
             let text = if number < 9.95 {
                 format!("{number:.1}")
@@ -94,7 +94,7 @@ fn scaled(number: f64, units: [&str; 5]) -> String {
     String::new()
 }
 
-/// A time in at most two units: `3s`, `2m 5s`, `3h 12m`, `40d 6h`.
+/// Formats a duration in at most two units: `3s`, `2m 5s`, `3h 12m`, `40d 6h`.
 pub(crate) fn since(seconds: f64) -> String {
     let seconds = seconds.max(0.0) as u64;
     let two = |great: u64, small: u64, units: [&str; 2]| match small {
@@ -127,7 +127,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// An answer that says the same in each place.
+    /// An answer with the same text in every field.
     pub(crate) fn answer(text: &str) -> Result<Answer, Error> {
         let mut status = Status {
             motd: Some(Text::legacy(text)),
@@ -155,7 +155,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// An answer as most are: eight players, plugins, colours in the MOTD.
+    /// A typical answer: eight players, plugins, colours in the MOTD.
     pub(crate) fn typical() -> Answer {
         let mut answer = answer("").unwrap();
         let status = &mut answer.status;
@@ -187,7 +187,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lines_are_cut_by_what_is_seen() {
+    fn cuts_lines_by_their_width() {
         for (text, width, expected) in [
             ("plain", 5, "plain"),
             ("plainer", 5, "plai…"),
@@ -208,7 +208,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn formats_numbers_and_durations() {
         for (number, expected) in [
             (0.0, "0"),
             (0.04, "0"),
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_is_no_plural() {
+    fn formats_singular_and_plural() {
         assert_eq!(
             [
                 count(0_u64, "byte"),

@@ -1,35 +1,35 @@
-//! Tables.
+//! Tables that fit the terminal.
 
 use super::{columns, line};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table, Width, presets};
-use hailer::{Answer, Error};
+use hailer::{Answer, Answers, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// A cell shows so much of a server's text.
+/// Columns of a server's text in a cell.
 pub(crate) const CELL: usize = 40;
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// As narrow as a column becomes before another is left out, and after that.
+/// Smallest width of a column before spare columns are removed, and afterwards.
 const NARROW: usize = 16;
 const NARROWEST: usize = 8;
 
-/// What becomes of a column where the terminal is narrow.
+/// How a column adapts to a narrow terminal.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fit {
-    /// Nothing, as long as the others can give way.
+    /// Shrinks only when no other column can.
     Whole,
-    /// The same, and as it holds numbers, its cells end under each other.
+    /// As `Whole`, and aligned to the right.
     Number,
-    /// Its cells are cut.
+    /// Cells are cut.
     Cut,
-    /// Its cells are folded between words.
+    /// Cells are wrapped between words.
     Fold,
-    /// It is left out, the lowest number first.
+    /// The column is removed, the lowest number first.
     Spare(u8),
 }
 
-/// A table as wide as the terminal at the most. A column without content is left out.
+/// Prints a table no wider than the terminal, without empty columns.
 pub(crate) fn print(
     out: &mut impl Write,
     header: &[(&str, Fit)],
@@ -115,10 +115,11 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
         .collect()
 }
 
-/// Several servers side by side: one row an answer.
+/// Prints several servers: one row for the most complete answer of each, or with `all` one for each answer.
 pub(crate) fn servers(
     out: &mut impl Write,
-    rows: &[(String, Result<Vec<Answer>, Error>)],
+    rows: &[(String, Result<Answers, Error>)],
+    all: bool,
 ) -> std::io::Result<()> {
     let header = [
         ("target", Fit::Whole),
@@ -130,14 +131,14 @@ pub(crate) fn servers(
         ("round trip", Fit::Spare(2)),
         ("remarks", Fit::Cut),
     ];
-    // Where every target says its protocol, a column of its own would say it again. Who gave no answer has no name, and
-    // so room for the reason.
+    // The protocol has its own column unless every target names it. A failure uses the column of the name.
     let protocols = rows.iter().any(|(target, _)| !target.contains("://"));
     let rows = rows.iter().flat_map(|(target, end)| match end {
-        Ok(answers) => answers
+        Ok(answers) if all => answers
             .iter()
-            .map(|answer| server(target, answer, protocols))
+            .map(|answer| server(target, answer, &[], protocols))
             .collect(),
+        Ok(answers) => vec![server(target, answers.best(), answers.others(), protocols)],
         Err(error) => {
             let mut row = vec![String::new(); header.len()];
             (row[0], row[2]) = (line(target, 2 * CELL), reason(error));
@@ -147,14 +148,19 @@ pub(crate) fn servers(
     print(out, &header, &rows.collect::<Vec<_>>())
 }
 
-fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
+fn server(target: &str, answer: &Answer, others: &[Answer], protocol: bool) -> Vec<String> {
     let status = &answer.status;
     let text = |text: Option<&str>| text.map(|text| line(text, CELL)).unwrap_or_default();
-    let remarks: Vec<_> = status
+    let mut remarks: Vec<_> = status
         .deviations
         .iter()
-        .map(|deviation| deviation.name)
+        .map(|deviation| deviation.name.to_owned())
         .collect();
+    remarks.extend(
+        others
+            .iter()
+            .map(|other| format!("also {}", other.transcript.protocol.id)),
+    );
     vec![
         line(target, 2 * CELL),
         if protocol {
@@ -171,7 +177,7 @@ fn server(target: &str, answer: &Answer, protocol: bool) -> Vec<String> {
     ]
 }
 
-/// `12 / 20`, as far as known.
+/// Formats the player counts that are known, such as `12 / 20`.
 pub(crate) fn players(answer: &Answer) -> String {
     let players = &answer.status.players;
     match (players.online, players.max) {
@@ -182,9 +188,9 @@ pub(crate) fn players(answer: &Answer) -> String {
     }
 }
 
-/// A failure in a few words, for a cell.
+/// Describes a failure in a few words.
 pub(super) fn reason(error: &Error) -> String {
-    match error {
+    match error.most_informative() {
         Error::NameNotFound { .. } => "name not found".into(),
         Error::PortClosed { .. } => "port closed".into(),
         Error::Silence { after, .. } => format!("no answer in {:.1} s", after.as_secs_f64()),
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_less_but_no_broken_words() {
+    fn narrow_tables_have_fewer_columns_and_whole_words() {
         let rows = [
             [
                 "play.example.com:25565",
@@ -251,12 +257,12 @@ mod tests {
             assert_eq!(table.contains("map"), limit >= 80, "{limit}:\n{table}");
             assert_eq!(table.contains('…'), limit <= 100, "{limit}:\n{table}");
         }
-        // Nothing is left to give way: everything is cut.
+        // No column is left to remove or shrink, so all are cut.
         assert!(laid_out(40, &rows).contains('…'));
     }
 
     #[test]
-    fn a_column_without_content_is_left_out() {
+    fn removes_empty_columns() {
         let table = laid_out(
             80,
             &[["a", "b", "1", "", "2", ""], ["a", "", "1", "", "2", ""]],
@@ -268,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_folded_between_words() {
+    fn wraps_prose_between_words() {
         let rows = [vec![
             "max-reply".to_owned(),
             "The longest reply sent, in bytes, from 64 to 65507".to_owned(),

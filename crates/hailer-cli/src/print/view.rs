@@ -1,4 +1,4 @@
-//! The view of one server.
+//! The full view of one server.
 
 use super::table::{self, Fit};
 use super::{columns, line, padded};
@@ -8,20 +8,21 @@ use hailer::{Answer, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// A line of the view has room for so much.
+/// Columns of a line of text.
 const WIDE: usize = 160;
 
-/// Names of fields have room for so much.
+/// Columns of a field's name.
 const NAME: usize = 16;
 
-/// Keys of rules have room for so much.
+/// Columns of a rule's key.
 const KEY: usize = 40;
 
-/// Everything a server said.
+/// Prints an answer, and the names of the protocols of the `others`.
 pub(crate) fn answer(
     out: &mut impl Write,
     target: &str,
     answer: &Answer,
+    others: &[Answer],
     players: bool,
 ) -> std::io::Result<()> {
     let status = &answer.status;
@@ -84,13 +85,31 @@ pub(crate) fn answer(
             .map(|deviation| (deviation.name.to_owned(), deviation.help.to_owned()));
         pairs(out, &deviations.collect::<Vec<_>>())?;
     }
+    if !others.is_empty() {
+        let titles: Vec<_> = others
+            .iter()
+            .map(|other| other.transcript.protocol.title)
+            .collect();
+        let titles = titles.join(", ");
+        writeln!(
+            out,
+            "\n  \x1b[2mAlso answered in: {titles} (--all shows them)\x1b[0m"
+        )?;
+    }
     writeln!(out)
 }
 
-/// A server that gave no answer.
+/// Prints a failure: one line, or one for each different result of several protocols.
 pub(crate) fn failure(out: &mut impl Write, target: &str, error: &Error) -> std::io::Result<()> {
     writeln!(out, "\x1b[31m●\x1b[0m \x1b[1m{}\x1b[0m", line(target, WIDE))?;
-    writeln!(out, "  {}\n", line(&error.to_string(), 4 * WIDE))
+    let mut reports = error.protocol_reports();
+    if reports.is_empty() {
+        reports.push(error.to_string());
+    }
+    for report in reports {
+        writeln!(out, "  {}", line(&report, 4 * WIDE))?;
+    }
+    writeln!(out)
 }
 
 fn heading(
@@ -113,7 +132,7 @@ fn heading(
     Ok(())
 }
 
-/// The first lines of a coloured text that hold anything. One that is too long is cut and loses its colours.
+/// Returns the first 8 non-empty lines of a coloured text. A line that is too long is cut and loses its colours.
 fn lines(text: &Text) -> Vec<String> {
     let (ansi, plain) = (text.ansi(), text.plain());
     let lines = ansi
@@ -129,7 +148,7 @@ fn lines(text: &Text) -> Vec<String> {
         .collect()
 }
 
-/// Two columns, the second as long as it takes.
+/// Prints two columns, the second of any width.
 fn pairs(out: &mut impl Write, pairs: &[(String, String)]) -> std::io::Result<()> {
     let width = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
     pairs
@@ -137,7 +156,7 @@ fn pairs(out: &mut impl Write, pairs: &[(String, String)]) -> std::io::Result<()
         .try_for_each(|(key, value)| writeln!(out, "  {} {value}", padded(key, width)))
 }
 
-/// `max-players` as a person reads it.
+/// Formats a key as a title: `max-players` becomes `Max players`.
 fn title(key: &str) -> String {
     let mut title = key.replace('-', " ");
     if let Some(first) = title.get_mut(..1) {
@@ -146,7 +165,7 @@ fn title(key: &str) -> String {
     title
 }
 
-/// A value for a line: of a table only the values, since their names would repeat in every row.
+/// Formats a value in one line. Tables appear without keys, which would repeat in every row.
 fn human(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = String>, separator| {
         values.collect::<Vec<_>>().join(separator)
@@ -164,7 +183,7 @@ fn human(value: &Value) -> String {
     }
 }
 
-/// How full the server is, in twenty steps.
+/// Returns a bar of 20 steps that shows how full the server is.
 fn bar(status: &Status) -> String {
     let (Some(online), Some(max)) = (status.players.online, status.players.max) else {
         return String::new();
@@ -180,7 +199,7 @@ fn bar(status: &Status) -> String {
     )
 }
 
-/// The players: names alone in columns, or a table if more is known of them.
+/// Prints the players: names in columns, or a table if there are more details.
 fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let players = &status.players;
     match players.roster {

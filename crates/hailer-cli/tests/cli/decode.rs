@@ -139,6 +139,8 @@ fn standard_input_holds_a_datagram_a_line_or_a_dump() {
     let lines =
         "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
     let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
+    let dash = run_with(["decode", "--json", "-"], lines.as_bytes()).ends_with(0);
+    assert_eq!(dash.out, said.out, "- is standard input");
     assert_eq!(
         messages(&said)[..2],
         [

@@ -2,7 +2,7 @@
 
 use crate::support::dns::{Dns, Record};
 use crate::support::{
-    ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status, try_until,
+    ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status,
 };
 use crate::tool::{
     Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with,
@@ -85,11 +85,16 @@ fn the_view_shows_what_the_server_says() {
     for expected in ["Harbour house", "3 / 64", "Alice", "Björn", "名前"] {
         assert!(onequery.contains(expected), "{expected}: {onequery}");
     }
-    // Without a protocol, each that answers has its view.
-    let whole = |said: &Said| said.out.matches('●').count() == ids().len();
-    let all = try_until(|| run(["query", &serve.address()]), whole)
-        .ends_with(0)
-        .out;
+    // Without a protocol, the most complete answer has its view, and the others are named.
+    let best = run(["query", &serve.address()]).ends_with(0).out;
+    assert_eq!(best.matches('●').count(), 1, "{best}");
+    assert!(
+        best.contains("Also answered in: Minecraft Query, OneQuery V2 (--all shows them)"),
+        "{best}"
+    );
+    let all = run(["query", &serve.address(), "--all"]).ends_with(0).out;
+    assert_eq!(all.matches('●').count(), ids().len(), "{all}");
+    assert!(!all.contains("Also answered"), "{all}");
     for protocol in registry::datagram() {
         assert!(all.contains(protocol.info().title), "{all}");
     }
@@ -175,19 +180,13 @@ fn tables_fit_narrow_terminals_without_broken_words() {
     ]);
     let closed = closed().to_string();
     let (one, two) = (serve.address(), serve.url("ugp"));
-    let whole = |lines: &Vec<String>| lines.len() == ids().len() + 3;
     for (columns, has_map) in [("60", false), ("80", false), ("120", true)] {
-        let lines = try_until(|| table(columns, ["query", &one, &two, &closed]), whole);
-        assert!(whole(&lines), "a row is a line: {lines:#?}");
+        let lines = table(columns, ["query", "--all", &one, &two, &closed]);
+        assert_eq!(lines.len(), ids().len() + 3, "a row is a line: {lines:#?}");
         let width: usize = columns.parse().unwrap();
         assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
-        let mut ids = ids();
-        ids.push("ugp");
-        for (line, id) in lines[1..].iter().zip(ids) {
-            assert!(
-                line.contains(id) && line.contains("0 / 20") && line.contains('…'),
-                "{lines:#?}"
-            );
+        for line in &lines[1..lines.len() - 1] {
+            assert!(line.contains("0 / 20") && line.contains('…'), "{lines:#?}");
         }
         assert!(
             lines
@@ -224,17 +223,30 @@ fn tables_fit_narrow_terminals_without_broken_words() {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_registry() {
-    // Minecraft Query takes a round trip more, and still comes first.
+fn one_answer_is_one_line_of_json_and_all_shows_the_others() {
     let serve = Serve::with(HOUSE);
-    let whole = |said: &Said| said.out.lines().count() == ids().len();
-    let said = try_until(|| run(["query", "--json", &serve.address()]), whole).ends_with(0);
+    for _ in 0..3 {
+        let best = run(["query", "--json", &serve.address()])
+            .ends_with(0)
+            .json();
+        assert_eq!(best.len(), 1, "{best:?}");
+        assert_eq!(best[0]["protocol"], "ugp", "it has rules and the players");
+    }
+    let said = run(["query", "--json", "--all", &serve.address()]).ends_with(0);
     let protocols: Vec<_> = said
         .json()
         .iter()
         .map(|line| line["protocol"].clone())
         .collect();
-    assert_eq!(protocols, ids());
+    assert_eq!(protocols, ["ugp", "minecraft-query", "onequery"]);
+    // In a table, the others are remarks.
+    let closed = closed().to_string();
+    let table = run(["query", &serve.address(), &closed]).ends_with(1).out;
+    assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(
+        table.contains("also minecraft-query, also onequery"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -253,21 +265,25 @@ fn targets_come_from_standard_input_too() {
         .collect();
     assert_eq!(protocols, ["ugp", FULL]);
     run_with(["query", "-"], b"\n# nobody\n").fails_as_usage("no target on standard input");
-    run_with(["query", "-"], b"\xFF").fails_as_usage("write one host a line");
-    run_with(["query", "-"], b"fine\nnot fine\n")
-        .fails_as_usage("neither an address nor a host name");
+    run_with(["query", "-"], b"\xFF").fails_as_usage("write one target per line");
+    // An invalid line is reported with its number, and the others are queried.
+    let list = format!("# mine\n25577\n{} # the lobby\n", serve.url("ugp"));
+    let said = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(1);
+    assert_eq!(said.json().len(), 1);
+    assert_eq!(said.json()[0]["ok"], true);
+    assert!(
+        said.err
+            .starts_with("error: standard input, line 2: \"25577\": a number is no host"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
-fn json_is_a_line_for_each_answer() {
+fn json_has_a_line_for_each_answer() {
     let serve = Serve::with(HOUSE);
     let closed = closed().to_string();
-    let whole = |said: &Said| said.out.lines().count() == ids().len() + 1;
-    let said = try_until(
-        || run(["query", "--json", &serve.address(), &closed]),
-        whole,
-    )
-    .ends_with(1);
+    let said = run(["query", "--json", "--all", &serve.address(), &closed]).ends_with(1);
     let lines = said.json();
     let answered: Vec<_> = lines.iter().filter(|line| line["ok"] == true).collect();
     assert_eq!(
@@ -585,6 +601,9 @@ fn usage_errors_are_one_line() {
         (&["query", "a b"], "neither an address nor a host name"),
         (&["query", "host:0"], "1 to 65535"),
         (&["query", "host:99999"], "1 to 65535"),
+        (&["query", "127.0.0.1", "25577"], "such as 127.0.0.1:25577"),
+        (&["query", "0x7f000001"], "four numbers"),
+        (&["query", "a:1,b:2"], "with spaces: a:1 b:2"),
         (&["query", "::1:::2"], "IPv6"),
         (&["query", "[::1"], "not closed"),
         (

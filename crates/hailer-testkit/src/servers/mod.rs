@@ -246,16 +246,3 @@ pub fn minecraft(request: &[u8], stat: &[u8]) -> Vec<u8> {
         _ => [b"\0", session, stat].concat(),
     }
 }
-
-/// Tries until a result will do, or often enough: on a busy machine one of several answers may come too late to be
-/// waited for.
-pub fn try_until<T>(mut attempt: impl FnMut() -> T, will_do: impl Fn(&T) -> bool) -> T {
-    let mut result = attempt();
-    for _ in 0..10 {
-        if will_do(&result) {
-            break;
-        }
-        result = attempt();
-    }
-    result
-}

@@ -62,7 +62,7 @@ impl<'a> AnswerLine<'a> {
 
     /// A failure.
     pub fn failed(target: &'a str, error: &Error) -> Self {
-        let datagram = match error {
+        let datagram = match error.most_informative() {
             Error::Malformed { datagram, .. } => Some(hexadecimal(datagram)),
             _ => None,
         };

@@ -914,7 +914,7 @@ mod tests {
             ("gopher://192.0.2.0/24", "unknown protocol"),
             ("minecraft-12w://192.0.2.0/24", "spoken over TCP"),
             ("minecraft-12w://host", "spoken over TCP"),
-            ("192.0.2.1,192.0.2.2", "neither"),
+            ("192.0.2.1,192.0.2.2", "with spaces"),
             (&long, "longer than"),
         ] {
             let error = collect(&format!("# one\n{line}\n"), &Exclusions::default())

@@ -71,6 +71,7 @@ fn streams(
             "--stream both takes two files: what went to the server, and what went to the client"
         ),
         (Some(way), []) => game.bytes(out, way, std::io::stdin())?,
+        (Some(way), [path]) if path == "-" => game.bytes(out, way, std::io::stdin())?,
         (Some(way), [path]) if is_file(path) => game.bytes(out, way, file(path)?)?,
         (Some(way), words) => {
             let bytes = match hex::bytes(&words.join(" ")) {
@@ -104,14 +105,16 @@ fn file(path: &str) -> anyhow::Result<std::fs::File> {
 
 fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
     if args.inputs.is_empty() {
-        if std::io::stdin().is_terminal() {
-            tell!("Reading hexadecimal from the terminal, one datagram a line; Ctrl-D ends.");
-        }
-        session.stream("standard input", std::io::stdin())?;
+        session.standard_input()?;
     }
     // Arguments that are hexadecimal make one datagram together, so that spaces need no quotes.
     let mut words = String::new();
     for input in &args.inputs {
+        if input == "-" {
+            session.hex(&std::mem::take(&mut words))?;
+            session.standard_input()?;
+            continue;
+        }
         let path = Path::new(input);
         if is_file(input) {
             session.hex(&std::mem::take(&mut words))?;
@@ -147,6 +150,13 @@ struct Session<'a, W: Write> {
 }
 
 impl<W: Write> Session<'_, W> {
+    fn standard_input(&mut self) -> anyhow::Result<()> {
+        if std::io::stdin().is_terminal() {
+            tell!("Reading hexadecimal from the terminal, one datagram per line; Ctrl-D ends.");
+        }
+        self.stream("standard input", std::io::stdin())
+    }
+
     /// A capture, a recording, or lines of hexadecimal.
     fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
         let mut stream = BufReader::new(stream);

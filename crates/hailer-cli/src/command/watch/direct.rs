@@ -1,6 +1,7 @@
-//! The feed that asks by itself: the monitor's poller, with nothing but memory behind it.
+//! Feed that polls the servers itself, with the monitor's poller and no history.
 //!
-//! A target without a protocol is asked in all of them first, and then watched in one that answered.
+//! A target without a protocol is queried in all protocols first, and then polled in one that it answered. At most 100,000
+//! servers are polled, and at most 2,000 per second.
 
 use super::News;
 use super::board::Seen;
@@ -24,20 +25,19 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
-/// More are for a monitor.
+/// Servers at most; more need a monitor.
 const SERVERS: usize = 100_000;
-/// No more servers are asked in a second: a terminal is no reason to send more. So many that this is not enough for are
-/// asked less often.
+/// Polls per second at most. With more servers than this allows, the interval grows.
 const A_SECOND: usize = 2_000;
-/// Targets that are asked in all protocols at the same time, and again after so long if nobody answered.
+/// Targets queried in all protocols at the same time, and the delay before those without an answer are queried again.
 const FINDING: usize = 64;
 const FIND_AGAIN: Duration = Duration::from_secs(15);
-/// Times that a silent server is asked again at once.
+/// Retries of one poll.
 const RETRIES: u32 = 2;
-/// Whoever watches many servers of one network has agreed on that with its owner; a sweep is more careful.
+/// Datagrams per second to one network. Higher than in a sweep, since one watches servers that one knows.
 const PER_NETWORK: f64 = 2_000.0;
 
-/// The servers that were typed, or are in files: of a plan those first. A target without a protocol has none yet.
+/// Returns the servers of the configuration, then those of arguments and lists. Targets may have no protocol yet.
 pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut typed = args.given.clone();
     for path in &args.targets {
@@ -56,7 +56,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
             targets.len()
         );
     }
-    // The protocol is part of the name only where one host is watched in two.
+    // The name contains the protocol only if one host is watched in several.
     let bare = |target: &str| {
         target
             .split_once("://")
@@ -84,7 +84,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
         .transpose()?
         .map(|plan| plan.servers)
         .unwrap_or_default();
-    // How often is said here: what a plan says is for a history that goes on for years.
+    // The interval is an argument here. That of the configuration is meant for a history of years.
     let servers = planned
         .into_iter()
         .chain(typed)
@@ -115,7 +115,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// The targets of a file: the first word of each line that is no comment.
+/// Returns the targets of a file: the first word of each line that is no comment.
 fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -134,7 +134,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     Ok(words)
 }
 
-/// What a search for protocols brought: the server as it was typed, and its target with a protocol.
+/// Result of a detection: the server as typed, and its target with a protocol.
 type Found = (Server, Result<Target, Error>);
 
 /// The feed. Dropping it ends the poller.
@@ -143,7 +143,7 @@ pub(super) struct Direct {
     poll: Poller,
     servers: Vec<Server>,
     client: Client,
-    /// How often each is asked until it was asked once.
+    /// Interval of each server until its first poll.
     first: Duration,
 }
 
@@ -159,10 +159,10 @@ impl Direct {
         };
         settings.sweep.limits = asking.limits;
         settings.sweep.rate_limits.per_prefix = PER_NETWORK;
-        // Nobody looks at the bytes here.
+        // The replies are not shown.
         settings.sweep.keep_replies = false;
         let live = Arc::new(StateTable::default());
-        // There is no history to write to.
+        // Nothing is written to a history.
         let (poll, _) =
             Poller::start(settings, live.clone()).context("cannot open a socket to ask with")?;
         let first = Duration::from_secs(1).max(round).min(interval);
@@ -175,7 +175,7 @@ impl Direct {
         })
     }
 
-    /// Tells what comes, until nobody wants to know.
+    /// Sends updates until the receiver is dropped.
     pub(super) async fn run(self, to: mpsc::Sender<News>) {
         let Self {
             live,
@@ -189,7 +189,7 @@ impl Direct {
                 interval: Some(first),
                 ..server.clone()
             };
-            // Its target was read before, and has a protocol.
+            // The target was parsed before and has a protocol, so this cannot fail.
             if poll.watch(soon, None).is_ok() {
                 fresh.insert(server.id, server);
             }
@@ -215,7 +215,7 @@ impl Direct {
                 .await
                 .is_err();
         }
-        // It ends with whoever hears it.
+        // The task ends when its receiver is dropped.
         tokio::spawn(find(client, nameless, finder));
         for server in named {
             watch(server, &mut fresh);
@@ -238,7 +238,7 @@ impl Direct {
             };
             if let News::Seen { seen, .. } = &news {
                 for seen in seen.iter().filter(|seen| seen.last.is_some()) {
-                    // Asked once: as often as all from now on.
+                    // After the first poll, the usual interval applies.
                     if let Some(server) = fresh.remove(&seen.server.id) {
                         let _ = poll.watch(server, None);
                     }
@@ -249,10 +249,10 @@ impl Direct {
     }
 }
 
-/// What changed: which servers, `None` if so many that it was not noted; and what happened.
+/// Changed servers, `None` if they are too many to list, and events.
 type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
 
-/// An update, and all that have come behind it by now. `None`: there will be no more.
+/// Waits for an update and collects those that follow at once. `None` means that there are no more.
 fn gather(
     first: Result<Arc<Update>, RecvError>,
     updates: &mut Receiver<Arc<Update>>,
@@ -296,7 +296,7 @@ fn told(live: &StateTable, (ids, events): Changed) -> News {
     }
 }
 
-/// A server that nobody has heard of yet.
+/// State of a server before its first poll.
 fn unheard(server: &Server, error: Option<&Error>) -> Seen {
     Seen {
         server: Arc::new(server.clone()),
@@ -314,7 +314,7 @@ fn unheard(server: &Server, error: Option<&Error>) -> Seen {
     }
 }
 
-/// Asks servers in all protocols, again and again until each has answered in one.
+/// Queries servers in all protocols until each has answered in one.
 async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>) {
     while !servers.is_empty() {
         let mut left: HashMap<String, Server> = servers
@@ -335,7 +335,7 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
             });
             let end = match end {
                 Ok((Some(protocol), target)) => Ok(target.with_protocol(protocol)),
-                // An answer is of a protocol that we know.
+                // Cannot happen: answers have a protocol of the registry.
                 Ok((None, _)) => continue,
                 Err(error) => {
                     servers.push(server.clone());
@@ -351,7 +351,8 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
     }
 }
 
-/// The answer to go on with: protocols of datagrams cost least, and among them the first of the registry.
+/// Returns the answer whose protocol is polled: the most complete one of a datagram protocol, which costs least, or else of
+/// any protocol.
 fn best(answers: &[Answer]) -> Option<&Answer> {
     let is_datagram =
         |answer: &&Answer| answer.transcript.protocol.transport == Transport::Datagram;
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_become_servers_each_once() {
+    fn targets_become_servers_without_duplicates() {
         let of = |name: &str, target: &str| (name.to_owned(), target.to_owned());
         assert_eq!(
             names(&[
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_together_is_told_together() {
+    fn simultaneous_updates_are_sent_together() {
         let live = StateTable::default();
         let mut updates = live.listen();
         let change = |id: i64| {
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_preferred() {
+    fn datagram_protocols_are_preferred() {
         let answer = |id: &str| Answer {
             transcript: Transcript {
                 protocol: registry::find(id).unwrap().info(),
