@@ -1,24 +1,24 @@
-//! Exit codes, so that a script or a health check can tell what happened.
+//! Exit codes for scripts and health checks.
 
 use crate::print::tell;
 use std::io;
 use std::process::ExitCode;
 
-/// What shells make of Ctrl-C: 128 and the number of the signal.
+/// Exit code after Ctrl-C, as shells use it: 128 plus the number of the signal.
 pub(crate) const STOPPED: u8 = 130;
 
-/// How a command ended; the worse, the greater.
+/// Result of a command; greater is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// Everything asked answered; everything decoded is sound.
+    /// All servers answered, or all bytes are valid.
     Success,
-    /// Something did not.
+    /// Some did not, or are not.
     Partial,
-    /// A signal stopped it before it was done.
+    /// A signal ended the command early.
     Stopped,
 }
 
-/// A mistake of the user's, or of a configuration file's: one line that says what to do. Exit code 2, like clap's.
+/// Error in arguments or configuration: one line that includes the fix. Exit code 2, as of clap.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -36,13 +36,13 @@ macro_rules! usage {
 }
 pub(crate) use usage;
 
-/// Turns how a command ended into the process's exit code, with one line for an error.
+/// Returns the exit code of the process, and prints an error in one line.
 pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {
         Ok(Exit::Success) => ExitCode::SUCCESS,
         Ok(Exit::Partial) => ExitCode::from(1),
         Ok(Exit::Stopped) => ExitCode::from(STOPPED),
-        // The reader of our output has seen enough.
+        // The reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tell!(
@@ -54,7 +54,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     }
 }
 
-/// An error and its causes, each once: some say in their own words what their cause says again.
+/// Joins an error and its causes. Skips a cause that the message before already ends with.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -67,7 +67,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     words
 }
 
-/// Without the number that Rust puts behind the words of the operating system: ` (os error 2)`.
+/// Removes the error number that Rust appends to messages of the operating system: ` (os error 2)`.
 pub(crate) fn without_numbers(text: &str) -> String {
     let mut pieces = text.split(" (os error ");
     let mut words = pieces.next().unwrap_or_default().to_owned();
@@ -77,7 +77,7 @@ pub(crate) fn without_numbers(text: &str) -> String {
     words
 }
 
-/// The end of a command whose output may have been closed before: what is known by then counts.
+/// Returns the result known so far if the command's output was closed early.
 pub(crate) fn as_known(shown: anyhow::Result<()>, so_far: Exit) -> anyhow::Result<Exit> {
     match shown {
         Err(error) if !is_closed_pipe(&error) => Err(error),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_words() {
+    fn removes_error_numbers() {
         let error = io::Error::from_raw_os_error(2);
         let words = without_numbers(&format!("--map a: {error}, and b: {error}"));
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `hailer`: talk to game servers from a terminal.
+//! The command-line tool `hailer`.
 //!
 //! ```text
-//!   args.rs (what was typed) ─► command/ (one file each: what it does) ─► print/ (one file for each output form)
+//!   args.rs (arguments) ─► command/ (one file for each command) ─► print/ (one file for each output format)
 //! ```
 
 mod activation;
@@ -10,6 +10,7 @@ mod command;
 mod config;
 mod exit;
 mod observe;
+mod packet_filter;
 mod population;
 mod print;
 mod web;

@@ -1,10 +1,18 @@
-//! Which packets to show: by name or id, and by direction.
+//! Selection of game packets by name or id, and by direction.
 
-use crate::args::Choice;
+use hailer::game::packet::PacketInfo;
 use hailer::game::{Packet, PacketDirection, TABLE};
 use std::collections::HashSet;
+use std::str::FromStr;
 
-/// Packets that say only where somebody is now: most of a session, and seldom what is looked for.
+/// Most edits between a word and the packet names that an error suggests.
+const MAX_DISTANCE: usize = 3;
+/// Names that an error suggests at most.
+const MAX_SUGGESTIONS: usize = 3;
+/// Bytes of a word that are compared with names.
+const MAX_COMPARED_BYTES: usize = 40;
+
+/// Packets that only report positions. They are most of a session, and rarely of interest.
 const MOVEMENTS: &[&str] = &[
     "Player",
     "PlayerPosition",
@@ -19,33 +27,38 @@ const MOVEMENTS: &[&str] = &[
     "EntityHeadLook",
 ];
 
-/// What is shown, and how much was not.
+/// Decides which packets to show, and counts the others.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct PacketFilter {
     only: HashSet<&'static str>,
     hide: HashSet<&'static str>,
-    way: Option<PacketDirection>,
-    /// Packets not shown.
+    direction: Option<PacketDirection>,
+    /// Packets not shown so far.
     pub(crate) hidden: u64,
 }
 
-impl Filter {
-    pub(crate) fn new(choice: &Choice, way: Option<PacketDirection>) -> Self {
-        let names = |chosen: &[Names]| {
+impl PacketFilter {
+    /// Shows packets in `only`, or all if it is empty, without those in `hide` and those of the other direction.
+    pub(crate) fn new(
+        only: &[PacketNames],
+        hide: &[PacketNames],
+        direction: Option<PacketDirection>,
+    ) -> Self {
+        let names = |chosen: &[PacketNames]| {
             chosen
                 .iter()
                 .flat_map(|names| names.0.iter().copied())
                 .collect()
         };
         Self {
-            only: names(&choice.only),
-            hide: names(&choice.hide),
-            way,
+            only: names(only),
+            hide: names(hide),
+            direction,
             hidden: 0,
         }
     }
 
-    /// Hides movements too, unless a choice was made.
+    /// Hides movements too, unless packets were chosen with `only`.
     pub(crate) fn without_movements(mut self) -> Self {
         if self.only.is_empty() {
             self.hide.extend(MOVEMENTS);
@@ -53,33 +66,31 @@ impl Filter {
         self
     }
 
-    /// Whether to show a packet; counts it otherwise.
-    pub(crate) fn shows(&mut self, packet: &Packet, way: PacketDirection) -> bool {
+    /// Returns whether to show a packet. Counts it otherwise.
+    pub(crate) fn shows(&mut self, packet: &Packet, direction: PacketDirection) -> bool {
         let name = packet.name();
         let shows = (self.only.is_empty() || self.only.contains(name))
             && !self.hide.contains(name)
-            && self.way.is_none_or(|only| only == way);
+            && self.direction.is_none_or(|only| only == direction);
         self.hidden += u64::from(!shows);
         shows
     }
 }
 
-/// The packets that a user means by one word.
+/// Packets named by one word on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names(Vec<&'static str>);
+pub(crate) struct PacketNames(Vec<&'static str>);
 
-impl std::str::FromStr for Names {
+impl FromStr for PacketNames {
     type Err = String;
 
-    /// A name, without regard to case, or an id such as 0x33, which may be of several packets.
+    /// Parses a name, ignoring case, or an id such as 0x33, which several packets may have.
     fn from_str(word: &str) -> Result<Self, String> {
         let lower = word.to_ascii_lowercase();
         let id = lower
             .strip_prefix("0x")
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let fits = |row: &&hailer::game::packet::PacketInfo| {
-            row.name.eq_ignore_ascii_case(word) || Some(row.id) == id
-        };
+        let fits = |row: &&PacketInfo| row.name.eq_ignore_ascii_case(word) || Some(row.id) == id;
         let names: Vec<_> = TABLE.iter().filter(fits).map(|row| row.name).collect();
         if !names.is_empty() {
             return Ok(Self(names));
@@ -95,27 +106,27 @@ impl std::str::FromStr for Names {
         near.dedup();
         let near: Vec<_> = near
             .into_iter()
-            .take_while(|(distance, _)| *distance <= 3)
+            .take_while(|(distance, _)| *distance <= MAX_DISTANCE)
             .map(|(_, name)| name)
             .collect();
         Err(match near.as_slice() {
             [] => "no packet has this name; names are like ChunkData, ids like 0x33".into(),
             near => format!(
                 "no packet has this name; did you mean {}?",
-                near[..near.len().min(3)].join(", ")
+                near[..near.len().min(MAX_SUGGESTIONS)].join(", ")
             ),
         })
     }
 }
 
-/// How far a word is from a name: letters to change (Levenshtein), or less if it is a part of it.
+/// Edit distance (Levenshtein) between a word and a name, ignoring case; 1 if the name contains the word.
 fn distance(word: &str, name: &str) -> usize {
     let name = name.to_ascii_lowercase();
     if word.len() >= 3 && name.contains(word) {
         return 1;
     }
     let mut row: Vec<usize> = (0..=name.len()).collect();
-    for (i, a) in word.bytes().take(40).enumerate() {
+    for (i, a) in word.bytes().take(MAX_COMPARED_BYTES).enumerate() {
         let mut before = i;
         row[0] = i + 1;
         for (j, b) in name.bytes().enumerate() {
@@ -134,8 +145,8 @@ mod tests {
     use hailer::game::sample::SampleRng;
 
     #[test]
-    fn words_are_names_or_ids() {
-        let names = |word: &str| word.parse::<Names>().map(|names| names.0);
+    fn parses_names_and_ids() {
+        let names = |word: &str| word.parse::<PacketNames>().map(|names| names.0);
         assert_eq!(names("chunkdata"), Ok(vec!["ChunkData"]));
         assert_eq!(names("0x33"), Ok(vec!["ChunkData"]));
         assert_eq!(
@@ -156,13 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn hidden_packets_are_counted() {
-        let choice = |only: &[&str], hide: &[&str]| Choice {
-            only: only.iter().map(|word| word.parse().unwrap()).collect(),
-            hide: hide.iter().map(|word| word.parse().unwrap()).collect(),
-            ..Choice::default()
+    fn counts_hidden_packets() {
+        let filter = |only: &[&str], hide: &[&str], direction| {
+            let names = |words: &[&str]| -> Vec<PacketNames> {
+                words.iter().map(|word| word.parse().unwrap()).collect()
+            };
+            PacketFilter::new(&names(only), &names(hide), direction)
         };
-        let shown = |mut filter: Filter| {
+        let shown = |mut filter: PacketFilter| {
             let rows = TABLE
                 .iter()
                 .filter(|row| row.is_in(PacketDirection::ToClient, Build::LATEST));
@@ -175,28 +187,18 @@ mod tests {
             names
         };
         assert_eq!(
-            shown(Filter::new(&choice(&["chat", "0x00"], &[]), None)),
+            shown(filter(&["chat", "0x00"], &[], None)),
             ["KeepAlive", "Chat"]
         );
+        assert_eq!(shown(filter(&["chat"], &["chat"], None)).len(), 0);
+        assert_eq!(shown(filter(&[], &["chat"], None)).len(), 63);
         assert_eq!(
-            shown(Filter::new(&choice(&["chat"], &["chat"]), None)).len(),
+            shown(filter(&[], &[], Some(PacketDirection::ToServer))).len(),
             0
         );
-        assert_eq!(shown(Filter::new(&choice(&[], &["chat"]), None)).len(), 63);
+        assert_eq!(shown(filter(&[], &[], None).without_movements()).len(), 54);
         assert_eq!(
-            shown(Filter::new(
-                &choice(&[], &[]),
-                Some(PacketDirection::ToServer)
-            ))
-            .len(),
-            0
-        );
-        assert_eq!(
-            shown(Filter::new(&choice(&[], &[]), None).without_movements()).len(),
-            54
-        );
-        assert_eq!(
-            shown(Filter::new(&choice(&["Entity"], &[]), None).without_movements()),
+            shown(filter(&["Entity"], &[], None).without_movements()),
             ["Entity"]
         );
     }

@@ -1,4 +1,4 @@
-//! `hailer completions` and `hailer man`: from the definitions in args.rs.
+//! `hailer completions` and `hailer man`, generated from the definitions in args.rs.
 
 use crate::args::Arguments;
 use crate::exit::Exit;

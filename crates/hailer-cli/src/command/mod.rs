@@ -1,9 +1,8 @@
-//! What each command does, one file a command.
+//! Commands, one module each.
 
 mod decode;
 mod demo;
 mod farm;
-pub(crate) mod filter;
 mod game;
 mod generate;
 mod join;
@@ -22,7 +21,6 @@ mod sweep;
 mod top;
 mod watch;
 
-pub(crate) use self::monitor::history_table;
 use crate::args::{Arguments, Asking, Auth, Command, Later, ServeAction};
 use crate::exit::{Exit, usage};
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
@@ -30,7 +28,7 @@ use hailer::{ClientConfig, Target};
 use std::future::Future;
 use std::time::Duration;
 
-/// Runs a command to its end.
+/// Runs a command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.command {
         Command::Query(Later(args)) => block_on(query::run(*args)),
@@ -54,10 +52,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Auth {
-    /// The auth token, if there is one. Reads its file.
+    /// Returns the auth token, if there is one. Reads its file.
     fn token(&self) -> anyhow::Result<Option<String>> {
         let token = match (&self.auth_token, &self.auth_token_file) {
-            // An empty variable is as good as none.
+            // An empty variable counts as unset.
             (token, None) => token.clone().filter(|token| !token.is_empty()),
             (_, Some(file)) => {
                 let text = match std::fs::read_to_string(file) {
@@ -92,13 +90,13 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
         .enable_all()
         .build()?;
     let end = runtime.block_on(future);
-    // A name lookup that hangs in the C library must not hold up the end.
+    // Do not wait for a name lookup that hangs in the C library.
     runtime.shutdown_background();
     end
 }
 
 impl Asking {
-    /// The library's settings, with so many retries. Without a deadline, none of them is cut short.
+    /// Builds the library's configuration. The default deadline leaves time for all retries.
     fn settings(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
         let mut settings = ClientConfig::default();
         let limits = &mut settings.limits;
@@ -112,7 +110,7 @@ impl Asking {
         settings
     }
 
-    /// A target, in the protocol asked for.
+    /// Parses a target, and applies `--protocol`.
     fn target(&self, text: &str) -> anyhow::Result<Target> {
         let target: Target = match text.parse() {
             Ok(target) => target,
@@ -137,7 +135,7 @@ mod tests {
     use clap::Parser;
 
     #[test]
-    fn no_default_cuts_short_what_was_asked_for() {
+    fn default_deadline_leaves_time_for_all_retries() {
         for (flags, seconds) in [
             ("", 10),
             ("--timeout 15s --retries 0", 15),

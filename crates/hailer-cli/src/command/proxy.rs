@@ -1,10 +1,10 @@
 //! `hailer proxy`: stands between game clients and a server, shows and records what they say.
 
-use super::filter::Filter;
 use super::secrets;
 use super::serve::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
+use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, Shown};
 use crate::print::{count, tell};
 use anyhow::Context;
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
 
-    let filter = Filter::new(&args.choice, args.way);
+    let filter = PacketFilter::new(&args.choice.only, &args.choice.hide, args.way);
     let filter = if args.all {
         filter
     } else {
@@ -139,7 +139,7 @@ struct Screen {
 
 #[derive(Default)]
 struct State {
-    filter: Filter,
+    filter: PacketFilter,
     form: Form,
     records: Option<Records>,
     secrets: Option<File>,

@@ -21,6 +21,18 @@ pub enum Table {
     Sessions,
 }
 
+impl std::str::FromStr for Table {
+    type Err = String;
+
+    /// Parses the name of a table.
+    fn from_str(word: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|table| table.word() == word)
+            .ok_or_else(|| format!("there is {}", Self::ALL.map(Self::word).join(", ")))
+    }
+}
+
 /// Something that was kept. Times are in milliseconds since 1970, latencies in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]

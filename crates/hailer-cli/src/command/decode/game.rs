@@ -3,9 +3,9 @@
 use super::capture::Segment;
 use super::tcp::{Flow, Missing};
 use crate::args::{Decode, Stream};
-use crate::command::filter::Filter;
 use crate::command::secrets::Secrets;
 use crate::exit::usage;
+use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, Shown, Summary};
 use crate::print::{count, tell};
 use hailer::game::stream::{MAX_PACKET, ReadOutcome, read};
@@ -31,7 +31,7 @@ const CHUNK: usize = 64 << 10;
 /// What is shown of all sessions.
 pub(super) struct Game<'a> {
     args: &'a Decode,
-    filter: Filter,
+    filter: PacketFilter,
     form: Form,
     summary: Summary,
     secrets: Secrets,
@@ -57,7 +57,7 @@ impl<'a> Game<'a> {
         });
         Ok(Self {
             args,
-            filter: Filter::new(&args.choice, way),
+            filter: PacketFilter::new(&args.choice.only, &args.choice.hide, way),
             form: Form {
                 json: args.json,
                 long: args.choice.long,

@@ -1,8 +1,8 @@
-//! Hexadecimal as people have it: plain, with blanks or colons, `0x` and `\x`, or from a dump with offsets and text.
+//! Hexadecimal input: plain, with spaces or colons, with `0x` or `\x`, or from a dump with offsets and text.
 
 use super::Found;
 
-/// The bytes of one datagram.
+/// Parses the bytes of one datagram.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let text = text
         .replace("0x", " ")
@@ -14,9 +14,9 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
         .filter(|word| !word.is_empty())
     {
         if let Some(wrong) = word.chars().find(|c| !c.is_ascii_hexdigit()) {
-            return Err(format!("{wrong:?} is no hexadecimal digit"));
+            return Err(format!("{wrong:?} is not a hexadecimal digit"));
         }
-        // A digit alone is a small byte; any other odd number of digits is a mistake.
+        // A single digit is one byte. Any other odd number of digits is an error.
         match word.len() {
             1 => bytes.push(u8::from_str_radix(word, 16).unwrap_or_default()),
             odd if odd % 2 == 1 => return Err(format!("{word}: an odd number of digits")),
@@ -30,7 +30,7 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// One datagram a line. Lines of a dump, which begin with an offset, make one datagram until the offset is 0 again.
+/// Parses one datagram per line. Lines of a dump begin with an offset and form one datagram until the offset is 0 again.
 pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     let mut found: Vec<Found> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// Offset and digits of a line such as `00000010: 6669 7273  text` (xxd) or `0010  66 69 72  text` (tcpdump, Wireshark).
+/// Returns offset and digits of a line such as `00000010: 6669 7273  text` (xxd) or `0010  66 69 72  text` (tcpdump, Wireshark).
 fn dump_line(line: &str) -> Option<(usize, &str)> {
     let line = line.strip_prefix("0x").unwrap_or(line);
     let end = line.find(|c: char| !c.is_ascii_hexdigit())?;
@@ -74,7 +74,7 @@ fn dump_line(line: &str) -> Option<(usize, &str)> {
     if !(4..=8).contains(&offset.len()) {
         return None;
     }
-    // Two blanks part the digits from the text, but also the two halves of a row; text is what is no hexadecimal.
+    // Two spaces separate the digits from the text, but also the two halves of a row. Words that are not hexadecimal are text.
     let mut end = 0;
     for word in rest.split(' ') {
         let is_text = !word.is_empty()
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_write_bytes() {
+    fn parses_every_notation() {
         let expected = Ok(vec![0xFE, 0xFD, 0x09, 0x00]);
         for text in [
             "fefd0900",
@@ -106,11 +106,11 @@ mod tests {
             assert_eq!(bytes(text), expected, "{text}");
         }
         assert!(bytes("fef").unwrap_err().contains("odd"));
-        assert!(bytes("xyz").unwrap_err().contains("no hexadecimal"));
+        assert!(bytes("xyz").unwrap_err().contains("not a hexadecimal"));
     }
 
     #[test]
-    fn dumps_join_their_lines() {
+    fn joins_the_lines_of_a_dump() {
         let xxd = "00000000: fefd 0900 0000 0100 0102 0304 0506 0708  ................\n00000010: aabb                                     ..\n\
                    00000000: 4142 43                                  ABC\n";
         let found = lines(xxd).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_datagram() {
+    fn parses_one_datagram_per_line() {
         let found = lines("# request\n> fefd0900000001\n< 090000000131 00\n\n").unwrap();
         assert_eq!(found.len(), 2);
         assert_eq!(found[1].place, "line 3");

@@ -337,15 +337,6 @@ fn records(file: File) -> Result<Records<'static>, HistoryError> {
     read(file)
 }
 
-/// The tables of an export by their words.
-pub(crate) fn table_of(word: &str) -> Result<Table, String> {
-    let known = || Table::ALL.map(Table::word).join(", ");
-    Table::ALL
-        .into_iter()
-        .find(|table| table.word() == word)
-        .ok_or_else(|| format!("there is {}", known()))
-}
-
 /// A running monitor.
 struct Api {
     agent: ureq::Agent,

@@ -6,8 +6,6 @@ mod demo;
 mod parquet;
 pub(crate) mod plan;
 
-pub(crate) use self::actions::table_of as history_table;
-
 use self::plan::{Plan, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};

@@ -1,6 +1,8 @@
-//! What is known of the servers, and which of them are shown in which order: no terminal, no sockets.
+//! State of all servers, and which of them are shown in which order. Uses no terminal and no sockets.
 //!
-//! Rows are kept as they came; an order is a list of their places, made anew at most once a second and whenever a key asks for it.
+//! Rows stay in the order of their arrival. The order on the screen is a list of indexes, which is rebuilt at most once per
+//! second and after a key. At most 720 samples of a server are stored, 1,000,000 in total but at least 10 of each server,
+//! and 2,000 events.
 
 use super::filter::Filter;
 use hailer::Text;
@@ -13,17 +15,17 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Looks that are remembered of one server, and of all together.
+/// Samples stored for one server, and in total.
 const LOOKS: usize = 720;
 const ALL_LOOKS: usize = 1_000_000;
-/// Of each server so many at the least, even if there are many.
+/// Samples stored for each server at least, even if there are many servers.
 const FEWEST_LOOKS: usize = 10;
-/// Events remembered.
+/// Events stored.
 const EVENTS: usize = 2_000;
-/// Characters of a text that are searched and sorted by.
+/// Characters of a text used for search and order.
 const TEXT: usize = 256;
 
-/// How one server stands, as a feed tells it.
+/// State of one server, as a feed delivers it.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) server: Arc<Server>,
@@ -31,10 +33,10 @@ pub(super) struct Seen {
     pub(super) is_flapping: bool,
     pub(super) since: Millis,
     pub(super) last: Option<Sample>,
-    /// Word and sentence.
+    /// Kind and message.
     pub(super) error: Option<Arc<(String, String)>>,
     pub(super) said: Option<Arc<LastStatus>>,
-    /// The share of looks of the last day that were answered.
+    /// Share of the last day's polls that were answered, from 0 to 1.
     pub(super) uptime: Option<f32>,
 }
 
@@ -53,28 +55,28 @@ impl Seen {
     }
 }
 
-/// One look at a server, as charts show it.
+/// One sample, as charts show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     pub(super) at: Millis,
     pub(super) players: Option<f32>,
-    /// Milliseconds.
+    /// Latency in milliseconds.
     pub(super) latency: Option<f32>,
 }
 
-/// A row, and what is worked out once whenever it changes.
+/// One server with values derived from its state.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) seen: Seen,
-    /// The oldest first.
+    /// Samples, oldest first.
     pub(super) looks: VecDeque<Look>,
-    /// Whether somebody told what was before we looked.
+    /// Whether samples from before the start were fetched.
     pub(super) has_before: bool,
-    /// One line, safe to print.
+    /// The name as one printable line.
     pub(super) version: String,
-    /// The MOTD, else the title, as one line without colours.
+    /// The MOTD, otherwise the title, as one line without colours.
     pub(super) motd: String,
-    /// All that a filter looks at, in small letters.
+    /// Text that filters search, in lower case.
     pub(super) words: String,
 }
 
@@ -117,7 +119,7 @@ impl Entry {
         .to_lowercase();
     }
 
-    /// The id of its protocol; empty: not known yet.
+    /// Id of the protocol; empty if it is not known yet.
     pub(super) fn protocol(&self) -> &str {
         self.seen
             .server
@@ -130,12 +132,12 @@ impl Entry {
         self.seen.last.and_then(|last| last.players)
     }
 
-    /// Microseconds.
+    /// Latency in microseconds.
     pub(super) fn latency(&self) -> Option<u32> {
         self.seen.last.and_then(|last| last.latency)
     }
 
-    /// How it stands, as a word of a filter.
+    /// The state, as a word of a filter.
     pub(super) fn word(&self) -> &'static str {
         match self.seen.state {
             _ if self.seen.is_flapping => "flapping",
@@ -146,15 +148,15 @@ impl Entry {
     }
 }
 
-/// A text of a server's for one line.
+/// Returns text of a server as one line.
 fn short(text: &str) -> String {
     printable(text).trim().chars().take(TEXT).collect()
 }
 
-/// What the table can be sorted by: the digit that is typed, and what stands in the header.
+/// Columns that the table can be sorted by, with their digits and headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// As it was typed, or added to the monitor.
+    /// The order of the arguments, or of the monitor.
     Given,
     State,
     Name,
@@ -168,7 +170,7 @@ pub(super) enum By {
 }
 
 impl By {
-    /// All, each at the place of its digit.
+    /// All columns, each at the index of its digit.
     pub(super) const ALL: [Self; 10] = [
         Self::Given,
         Self::State,
@@ -202,7 +204,7 @@ impl By {
     }
 }
 
-/// Sorted by what, and whether the other way round.
+/// Column to sort by, and whether in reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sort {
     pub(super) by: By,
@@ -210,7 +212,7 @@ pub(super) struct Sort {
 }
 
 impl Sort {
-    /// By another column, in the direction that is asked for most; by the same one, the other way round.
+    /// Selects a column in its usual direction. Selecting the same column again reverses it.
     pub(super) fn press(self, by: By) -> Self {
         match self.by == by && by != By::Given {
             true => Self {
@@ -225,7 +227,7 @@ impl Sort {
     }
 }
 
-/// All servers together.
+/// Totals of all servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) servers: usize,
@@ -235,17 +237,17 @@ pub(super) struct Totals {
     pub(super) max: u64,
 }
 
-/// All that is known.
+/// State of all servers, their order and their events.
 #[derive(Debug)]
 pub(super) struct Board {
     entries: Vec<Entry>,
     by_id: HashMap<ServerId, usize>,
-    /// Places in `entries`: those that are shown.
+    /// Indexes of the shown `entries`.
     order: Vec<u32>,
     sort: Sort,
     filter: Filter,
     totals: Totals,
-    /// The newest first.
+    /// Events, newest first.
     events: VecDeque<Event>,
     has_groups: bool,
     is_stale: bool,
@@ -271,7 +273,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Takes what a feed saw. Returns those that went up or down just now.
+    /// Stores states from a feed. Returns the servers that went up or down.
     pub(super) fn see(&mut self, seen: Vec<Seen>) -> Vec<ServerId> {
         let mut changed = Vec::new();
         for seen in seen {
@@ -313,7 +315,7 @@ impl Board {
         changed
     }
 
-    /// Puts looks of before, the oldest first, in front of those that we have.
+    /// Inserts earlier samples, oldest first, before the stored ones.
     pub(super) fn remember(&mut self, id: ServerId, looks: Vec<Look>) {
         let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(FEWEST_LOOKS, LOOKS);
         let Some(entry) = self
@@ -333,7 +335,7 @@ impl Board {
         }
     }
 
-    /// Forgets all but these.
+    /// Removes all servers but these.
     pub(super) fn keep(&mut self, ids: &[ServerId]) {
         let ids: HashSet<ServerId> = ids.iter().copied().collect();
         if self
@@ -354,7 +356,7 @@ impl Board {
         self.arrange();
     }
 
-    /// Remembers what happened.
+    /// Stores an event.
     pub(super) fn happen(&mut self, events: Vec<Event>) {
         events
             .into_iter()
@@ -380,12 +382,12 @@ impl Board {
         self.arrange();
     }
 
-    /// Whether something came since the rows were put in order.
+    /// Whether states changed since the rows were sorted.
     pub(super) fn is_stale(&self) -> bool {
         self.is_stale
     }
 
-    /// Picks the rows that are shown, and puts them in order.
+    /// Selects the rows to show, and sorts them.
     pub(super) fn arrange(&mut self) {
         self.is_stale = false;
         self.totals = Totals {
@@ -405,7 +407,7 @@ impl Board {
                 .and_then(|last| last.max)
                 .map_or(0, u64::from);
             self.has_groups |= !entry.seen.server.group.is_empty();
-            if self.filter.matches(entry) {
+            if self.filter.matches(entry.word(), &entry.words) {
                 self.order.push(place as u32);
             }
         }
@@ -415,26 +417,26 @@ impl Board {
             .sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
     }
 
-    /// How many rows are shown.
+    /// Number of rows shown.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// A row that is shown.
+    /// The server in a row of the screen.
     pub(super) fn entry(&self, row: usize) -> Option<&Entry> {
         self.order
             .get(row)
             .and_then(|place| self.entries.get(*place as usize))
     }
 
-    /// A server, shown or not.
+    /// A server, whether shown or not.
     pub(super) fn server(&self, id: ServerId) -> Option<&Entry> {
         self.by_id
             .get(&id)
             .and_then(|place| self.entries.get(*place))
     }
 
-    /// In which row it is shown.
+    /// Row in which a server is shown.
     pub(super) fn row_of(&self, id: ServerId) -> Option<usize> {
         let place = *self.by_id.get(&id)? as u32;
         self.order.iter().position(|other| *other == place)
@@ -448,13 +450,13 @@ impl Board {
         self.has_groups
     }
 
-    /// What happened to a server, the newest first.
+    /// Events of a server, newest first.
     pub(super) fn events(&self, id: ServerId) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.server == id)
     }
 }
 
-/// What is not known comes last, in either direction; what is alike stays as given.
+/// Compares two values for a column. Unknown values come last in both directions; equal values keep their order.
 fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
     let turned = |order: Ordering| {
         if sort.is_descending {
@@ -472,7 +474,7 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
         (a, b) => a.cmp(&b),
     };
     let (this, that) = (&a.seen, &b.seen);
-    // Trouble first.
+    // Servers with problems first.
     let trouble = |entry: &Entry| match entry.word() {
         "down" => 0,
         "flapping" => 1,
@@ -495,7 +497,7 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
     found.then_with(|| this.server.id.cmp(&that.server.id))
 }
 
-/// As people count: `lobby-9` before `lobby-10`, whatever the case of letters.
+/// Compares texts with their numbers by value and ignoring case: `lobby-9` comes before `lobby-10`.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     loop {
@@ -546,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_sort_both_ways_and_the_unknown_is_last() {
+    fn columns_sort_in_both_directions_with_unknown_values_last() {
         let mut board = board();
         assert_eq!(
             names(&board),
@@ -599,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn people_count_differently() {
+    fn numbers_in_names_sort_by_value() {
         for (a, b) in [
             ("a9", "a10"),
             ("a09b", "a9c"),
@@ -618,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_count_all_and_rows_those_that_match() {
+    fn totals_count_all_servers_and_rows_the_matching_ones() {
         let mut board = board();
         let all = Totals {
             servers: 5,
@@ -643,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_remembered_once_and_bounded() {
+    fn samples_are_stored_once_and_bounded() {
         let mut board = Board::default();
         for look in 0..2_000 {
             let mut seen = seen(1, "lobby");
@@ -666,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_go_are_forgotten_and_changes_are_told() {
+    fn removed_servers_are_dropped_and_changes_returned() {
         let mut board = board();
         let mut down = seen(3, "survival-9");
         down.state = State::Down;
@@ -686,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_servers_are_sorted_at_once() {
+    fn sorts_ten_thousand_servers_in_time() {
         let mut board = Board::default();
         board.see(
             (0..10_000)
@@ -700,7 +702,7 @@ mod tests {
                 is_descending: true,
             });
         }
-        // Ten orders, not optimized, on a busy machine.
+        // Time for ten sorts in a debug build on a busy machine.
         assert!(
             started.elapsed().as_secs_f64() < 5.0,
             "{:?}",

@@ -1,4 +1,4 @@
-//! All that is known of one server: how it stands, charts, who is on, what happened, rules and extras.
+//! Details of one server: state, charts, players, events, rules and extras.
 
 use super::board::{Entry, Look};
 use super::draw::{Fitting, View, coloured_lines, speed, state, uptime};
@@ -19,29 +19,29 @@ use serde_json::Value;
 use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
 
-/// What was before, of one server.
+/// History of one server.
 #[derive(Debug)]
 pub(super) struct Past {
     pub(super) server: ServerId,
-    /// The oldest first.
+    /// Samples, oldest first.
     pub(super) looks: Vec<Look>,
-    /// The newest first.
+    /// Events, newest first.
     pub(super) events: Vec<Event>,
-    /// What it said last, with everything.
+    /// The last complete status.
     pub(super) said: Option<Arc<LastStatus>>,
 }
 
-/// Lines of a MOTD, of one value, of events; names of players.
+/// Lines of a MOTD, of one value and of events at most; names of players at most.
 const MOTD_LINES: usize = 4;
 const EVENTS: usize = 50;
 const PLAYERS: usize = 1_024;
-/// Rules and extras of one answer.
+/// Rules and extras shown at most.
 const VALUES: usize = 500;
-/// Columns of a name of a rule.
+/// Columns of a rule's name.
 const KEY: usize = 28;
-/// A chart needs so many lines, with its title, and is of no more use beyond.
+/// Smallest and largest useful height of a chart with its title, in lines.
 const CHART: (u16, u16) = (5, 12);
-/// Two charts stand side by side from so many columns on.
+/// Columns from which on two charts are side by side.
 const SIDE_BY_SIDE: u16 = 90;
 
 pub(super) fn draw(
@@ -110,7 +110,7 @@ pub(super) fn draw(
     }
 }
 
-/// Lines that can be scrolled away.
+/// Returns the number of lines that can be scrolled away.
 pub(super) fn most_scroll(
     area: Rect,
     view: &View<'_>,
@@ -123,7 +123,7 @@ pub(super) fn most_scroll(
         .saturating_sub(usize::from(text.height))
 }
 
-/// Facts, charts, and the text that can be scrolled: facts first, then at least a few lines of text, and charts of what is left.
+/// Divides the area into facts, charts and scrollable text. Facts come first, then a few lines of text; charts get the rest.
 fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     let facts = facts(entry, past, 0, usize::from(area.width)).len() as u16;
     let rows = if area.width >= SIDE_BY_SIDE { 1 } else { 2 };
@@ -147,7 +147,7 @@ fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastStatus> 
         .or(entry.seen.said.as_deref())
 }
 
-/// What the history knows, and what came since.
+/// Combines samples of the history with those since then.
 fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
     let known = past.map_or(&[][..], |past| &past.looks);
     let newest = known.last().map_or(Millis::MIN, |look| look.at);
@@ -158,7 +158,7 @@ fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
         .collect()
 }
 
-/// How it stands, in a few lines.
+/// The state in a few lines.
 fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<Line<'static>> {
     let seen = &entry.seen;
     let (word, style) = state(entry);
@@ -255,7 +255,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     lines
 }
 
-/// Spans up to a width.
+/// Returns spans up to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
     spans
@@ -265,13 +265,13 @@ fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     fitting.line()
 }
 
-/// The MOTD with its colours: of a monitor's list it comes without.
+/// The MOTD with its colours, which the list of a monitor does not contain.
 fn motd(said: &LastStatus) -> Option<Text> {
     let raw = || {
         let answer: Value = serde_json::from_slice(&said.answer).ok()?;
         let motd = answer.get("status")?.get("motd")?;
         let (raw, plain) = (motd.get("raw")?.as_str()?, motd.get("plain")?.as_str()?);
-        // Codes that are not in the plain text were understood as such.
+        // Codes that are missing in the plain text were parsed as formatting.
         (raw.contains('§') && !plain.contains('§')).then(|| Text::legacy(raw))
     };
     let motd = said.motd.clone()?;
@@ -283,7 +283,7 @@ fn motd(said: &LastStatus) -> Option<Text> {
     }
 }
 
-/// A line of numbers over time, with axes. What was not answered is a gap.
+/// Draws a line chart with axes. Polls without an answer are gaps.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -328,7 +328,7 @@ fn chart(
     let Some(first) = looks.first() else { return };
     let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
     let begin = seconds(first.at).min(-1.0);
-    // A gap parts two lines.
+    // A gap separates two lines.
     let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
     for look in looks {
         match (number(look), parts.last_mut()) {
@@ -367,7 +367,7 @@ fn chart(
     frame.render_widget(chart, place);
 }
 
-/// A round number at least so great.
+/// Returns the next round number that is at least `value`.
 fn nice(most: f64) -> f64 {
     if !most.is_finite() || most <= 1.0 {
         return 1.0;
@@ -380,7 +380,7 @@ fn nice(most: f64) -> f64 {
         .unwrap_or(most)
 }
 
-/// A title, and what there is to say of it, in a line.
+/// A line with a title and text.
 fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
     let words = line(words, width.saturating_sub(title.width() + 2));
     let rest = "─".repeat(width.saturating_sub(title.width() + words.width() + 3));
@@ -394,7 +394,7 @@ fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
     )
 }
 
-/// Who is on, what happened, rules and extras.
+/// Players, events, rules and extras.
 fn text_of(
     entry: &Entry,
     past: Option<&Past>,
@@ -502,7 +502,7 @@ fn text_of(
     lines
 }
 
-/// Names in columns.
+/// Prints names in columns.
 fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
     let names: Vec<String> = players
         .iter()
@@ -554,7 +554,7 @@ fn ago(at: Millis, now: Millis) -> String {
     since(now.saturating_sub(at) as f64 / 1e3)
 }
 
-/// A value for a line: of objects only the values, since their names would repeat in every row.
+/// Formats a value in one line. Objects appear without keys, which would repeat in every row.
 fn human(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = &Value>, separator| {
         values
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_of_one_server() {
+    fn shows_every_detail_of_a_server() {
         let board = with_answer();
         let view = View {
             detail: Some(ServerId(1)),
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn small_terminals_scroll() {
+    fn details_scroll_in_small_terminals() {
         let board = with_answer();
         for (width, height) in [(40, 10), (60, 16), (80, 24)] {
             let view = View {
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_a_gap_and_has_a_reason() {
+    fn silence_is_a_gap_with_a_reason() {
         let board = board();
         let silent = shown(
             &View {
@@ -732,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_monitor_knows_of_before_comes_first() {
+    fn history_comes_before_new_samples() {
         let board = board();
         let look = |seconds: i64, players| Look {
             at: NOW - seconds * 1_000,
@@ -781,7 +781,7 @@ mod tests {
             "§cRed",
             "colours of the whole answer"
         );
-        // What is known of another server is not shown here.
+        // The history of another server is not shown.
         let other = shown(
             &View {
                 detail: Some(ServerId(2)),

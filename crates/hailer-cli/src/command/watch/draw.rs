@@ -1,4 +1,4 @@
-//! What `hailer watch` shows: a pure function of what is known, of keys pressed, and of the size of the terminal.
+//! Draws the screen of `hailer watch`: a pure function of the board, the state of the screen and the terminal size.
 //!
 //! ```text
 //!   ┌ totals, whether it is live ────────────────────┐
@@ -8,7 +8,7 @@
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Only rows that are seen are drawn. What servers say goes through `line` or [`coloured`], which let no control character pass.
+//! Only visible rows are drawn. Text of servers passes through `line` or [`coloured`], which remove control characters.
 
 use super::board::{Board, By, Entry};
 use super::detail::{self, Past};
@@ -26,11 +26,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
 use unicode_width::UnicodeWidthStr;
 
-/// Below this there is no room for anything.
+/// Smallest terminal that is drawn to.
 const LEAST: (u16, u16) = (30, 5);
-/// From so many columns on, details stand beside the table.
+/// Columns from which on details are beside the table.
 const WIDE: u16 = 120;
-/// Latency from which on it is worth a colour, microseconds.
+/// Latencies in microseconds from which on they are coloured.
 const SLOW: u32 = 100_000;
 const VERY_SLOW: u32 = 250_000;
 
@@ -60,27 +60,27 @@ const KEYS: &[(&str, &str)] = &[
     ("flaps", "goes up and down all the time"),
 ];
 
-/// Whether there is something to show.
+/// State of the feed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
-    /// Nothing came yet.
+    /// No update has arrived yet.
     Waiting,
-    /// There is.
+    /// Updates arrive.
     Live,
-    /// Not since so many seconds, and why.
+    /// Interrupted: seconds since then, and the reason.
     Lost(u64, String),
 }
 
-/// What is to be seen.
+/// What to draw.
 pub(super) struct View<'a> {
     pub(super) board: &'a Board,
     pub(super) now: Millis,
-    /// Whether a monitor asks, not we.
+    /// Whether a monitor polls the servers.
     pub(super) is_remote: bool,
-    /// The row of the cursor, and the first row shown.
+    /// Row of the cursor, and first row shown.
     pub(super) cursor: usize,
     pub(super) top: usize,
-    /// Whose details are shown, and how many of their lines are above.
+    /// Server whose details are shown, and how many of their lines are scrolled away.
     pub(super) detail: Option<ServerId>,
     pub(super) scroll: usize,
     pub(super) past: Option<&'a Past>,
@@ -92,7 +92,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The server whose details are shown, and what is known of before.
+    /// The server whose details are shown, and its history.
     fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
         let id = self.detail?;
         Some((
@@ -132,12 +132,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     }
 }
 
-/// Rows of the table that a terminal of this size shows.
+/// Returns the number of table rows that a terminal of this size shows.
 pub(super) fn rows(area: Rect) -> usize {
     usize::from(area.height.saturating_sub(3))
 }
 
-/// Lines of the details that can be scrolled away.
+/// Returns the number of lines of the details that can be scrolled away.
 pub(super) fn most_scroll(area: Rect, view: &View<'_>) -> usize {
     let body = Rect {
         height: area.height.saturating_sub(2),
@@ -149,7 +149,7 @@ pub(super) fn most_scroll(area: Rect, view: &View<'_>) -> usize {
     })
 }
 
-/// The places of table and details, if there is room for both.
+/// Returns the areas of table and details, if there is room for both.
 fn sides(body: Rect) -> Option<[Rect; 2]> {
     if body.width < WIDE {
         return None;
@@ -201,7 +201,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     let filter = view.board.filter();
     let yellow = Style::new().fg(Color::Yellow);
     if view.is_typing {
-        // Its end is where one types.
+        // Show the end, where text is typed.
         let room = width.saturating_sub(2);
         let mut typed = printable(filter.typed());
         while typed.width() > room {
@@ -255,11 +255,11 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     By(By),
-    /// The looks so far.
+    /// The samples so far.
     Trend,
 }
 
-/// The columns in the order of their need, each with the width that it needs and the one that it can use.
+/// Columns in the order of their importance, with smallest and largest useful width.
 const COLUMNS: [(Column, u16, u16); 10] = [
     (Column::By(By::State), 7, 7),
     (Column::By(By::Name), 12, 32),
@@ -273,7 +273,7 @@ const COLUMNS: [(Column, u16, u16); 10] = [
     (Column::By(By::Protocol), 15, 15),
 ];
 
-/// From left to right.
+/// Columns from left to right.
 const ORDER: [Column; 10] = [
     Column::By(By::State),
     Column::By(By::Name),
@@ -287,7 +287,7 @@ const ORDER: [Column; 10] = [
     Column::By(By::Motd),
 ];
 
-/// The columns that there is room for, with their widths, from left to right. One space is between two.
+/// Returns the columns that fit, with their widths, from left to right. One space separates two columns.
 fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
     let mut chosen: Vec<(Column, u16, u16)> = Vec::new();
     let mut left = width;
@@ -300,7 +300,7 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
         chosen.push((column, least, most));
         left -= needs;
     }
-    // The name gets what it can use first, what is left goes to all in turn.
+    // The name gets spare width first; the rest is distributed in turn.
     if let Some((_, least, _)) = chosen
         .iter_mut()
         .find(|(column, ..)| *column == Column::By(By::Name))
@@ -421,10 +421,10 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
     }
 }
 
-/// The looks so far, the newest at the right. What was not answered is a gap.
+/// Chart of the samples, newest at the right. Polls without an answer are gaps.
 fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
     let newest = entry.looks.iter().rev().take(usize::from(area.width));
-    // Hundredths, as the widget takes whole numbers. Nobody on is blank, no answer is a dot.
+    // In hundredths, since the widget takes integers. No players is blank, no answer is a dot.
     let data: Vec<Option<u64>> = newest
         .map(|look| look.players.map(|players| (players * 1e2) as u64))
         .collect();
@@ -459,7 +459,7 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
         By::Version => text(&entry.version),
         By::Protocol => Line::styled(line(entry.protocol(), width), dim()),
         By::Motd => match (&seen.error, seen.said.as_deref()) {
-            // Why it is down tells more than what it said when it was up.
+            // For a server that is down, the reason is more useful than its last status.
             (Some(error), _) if seen.state != State::Up => {
                 Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
             }
@@ -473,7 +473,7 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
     }
 }
 
-/// The reason of an error without the address, which the row has already.
+/// Returns an error message without the address, which the row already contains.
 fn reason(error: &str) -> &str {
     error
         .split_once(": ")
@@ -481,7 +481,7 @@ fn reason(error: &str) -> &str {
         .map_or(error, |(_, reason)| reason)
 }
 
-/// Symbol and word; the colour says it once more.
+/// Returns symbol, word and colour of a state.
 pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
     match entry.seen.state {
         _ if entry.seen.is_flapping => ("◐ flaps", Style::new().fg(Color::Yellow)),
@@ -491,7 +491,7 @@ pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
     }
 }
 
-/// `  12/20`: numbers below each other.
+/// Formats player counts in aligned columns: `  12/20`.
 fn players(entry: &Entry) -> Line<'static> {
     let few = |number: u32| {
         if number < 10_000 {
@@ -514,7 +514,7 @@ fn players(entry: &Entry) -> Line<'static> {
     ])
 }
 
-/// Milliseconds, with a colour where they are many.
+/// Formats a latency in milliseconds; slow ones are coloured.
 fn latency(micros: Option<u32>) -> Line<'static> {
     let Some(micros) = micros else {
         return Line::styled("-", dim());
@@ -536,7 +536,7 @@ pub(super) fn speed(micros: u32) -> Style {
     })
 }
 
-/// Per cent of the last day. What is not all of it never looks like all of it.
+/// Formats the uptime of the last day. Anything below 100 % is never rounded up to it.
 pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
     let Some(share) = share else {
         return Line::styled("-", dim());
@@ -553,7 +553,7 @@ pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
     )
 }
 
-/// A text in its colours, as one line of a width.
+/// Returns a text with its colours, as one line of at most `width` columns.
 pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
     text.runs()
@@ -562,7 +562,7 @@ pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
     fitting.line()
 }
 
-/// A text in its colours, as the first lines that hold anything.
+/// Returns the first non-empty lines of a text with its colours.
 pub(super) fn coloured_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut last = Fitting::new(width);
@@ -586,7 +586,7 @@ fn is_blank(line: &Line<'_>) -> bool {
     line.spans.iter().all(|span| span.content.trim().is_empty())
 }
 
-/// Pieces of text beside each other, as long as there is room.
+/// A line of text spans that stops at a width.
 pub(super) struct Fitting {
     spans: Vec<Span<'static>>,
     room: usize,
@@ -604,9 +604,9 @@ impl Fitting {
         }
     }
 
-    /// Adds a piece, cut where there is no more room, which it says. Whether there is room for more.
+    /// Appends a span, and cuts it with `…` where the width ends. Returns whether there is room for more.
     pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
-        // Characters without a width of their own could come in any number, and so could pieces.
+        // Limits characters without a width, and the number of spans.
         if self.is_full || self.spans.len() > self.width {
             return false;
         }
@@ -616,7 +616,7 @@ impl Fitting {
             return true;
         }
         if self.room == 0 {
-            // There is more, and no room to say so but that of the last character.
+            // Replace the last character by `…`.
             self.is_full = true;
             return false;
         }
@@ -654,7 +654,7 @@ fn style_of(style: hailer::proto::model::Style) -> Style {
     }
 }
 
-/// Of the sixteen, the terminal's own: its user chose them to be seen. Black would not be.
+/// Maps the game's colours to the 16 of the terminal, whose user chose them to be readable. Black becomes grey.
 fn colour_of(colour: Colour) -> Color {
     match colour {
         Colour::Rgb(r, g, b) => Color::Rgb(r, g, b),
@@ -743,7 +743,7 @@ pub(super) mod tests {
 
     pub(crate) fn shown(view: &View<'_>, width: u16, height: u16) -> String {
         let buffer = drawn(view, width, height);
-        // What follows a wide character is no character of its own.
+        // Skip the second cell of a wide character.
         let row = |y| {
             let mut x = 0;
             let mut text = String::new();
@@ -760,7 +760,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_size_shows_what_matters() {
+    fn every_size_shows_the_important_columns() {
         let board = board();
         for (width, height) in [
             (40, 10),
@@ -816,7 +816,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn colours_are_those_of_the_server() {
+    fn colours_of_the_server_are_shown() {
         let board = board();
         let buffer = drawn(&plain(&board), 200, 10);
         let find = |y: u16, letter: &str, from: u16| {
@@ -832,7 +832,7 @@ pub(super) mod tests {
             buffer[(0, 2)].modifier.contains(Modifier::REVERSED)
                 && !buffer[(0, 3)].modifier.contains(Modifier::REVERSED)
         );
-        // Colours come on top: each state has its word.
+        // Colours are redundant: each state has its word.
         assert_eq!(
             (buffer[(0, 2)].fg, buffer[(0, 6)].fg),
             (Color::Green, Color::Red)
@@ -844,7 +844,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn rows_stand_below_each_other_whatever_the_script() {
+    fn rows_are_aligned_in_every_script() {
         let board = board();
         for width in [100, 140, 200] {
             let columns = columns(width, true);
@@ -872,7 +872,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_header_says_how_it_is_sorted() {
+    fn header_shows_the_sort_order() {
         let mut board = board();
         board.sort_by(Sort {
             by: By::Players,
@@ -911,7 +911,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_happened_is_said() {
+    fn events_are_shown() {
         let board = board();
         let lost = Link::Lost(65, "no monitor at http://127.0.0.1:1: refused".into());
         let screen = shown(
@@ -967,7 +967,7 @@ pub(super) mod tests {
         assert!(shown(&plain(&empty), 80, 10).contains("no servers"));
     }
 
-    /// A server that says the worst.
+    /// A server with hostile texts.
     fn odd(id: i64) -> Seen {
         let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(30);
         let mut seen = seen(id, &long);
@@ -993,7 +993,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_size_and_no_content_is_too_odd() {
+    fn every_size_and_content_can_be_drawn() {
         let mut odd_ones = Board::default();
         odd_ones.see((0..20).map(odd).collect());
         odd_ones.happen(vec![
@@ -1038,7 +1038,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_is_seen_is_drawn() {
+    fn only_visible_rows_are_drawn() {
         let mut board = Board::default();
         board.see(
             (0..10_000)
@@ -1070,7 +1070,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn not_all_is_never_shown_as_all() {
+    fn uptime_is_never_rounded_up_to_100_percent() {
         let words = |share| uptime(Some(share)).spans[0].content.to_string();
         assert_eq!(
             [1.0, 0.9999, 0.5, 0.0].map(words),

@@ -1,17 +1,15 @@
-//! Which servers are shown: words that all must be found.
+//! Filter of the shown servers: words that must all be found, and states such as `!down`.
 
-use super::board::Entry;
-
-/// The states that a word with `!` in front names.
+/// States that words with `!` name.
 const STATES: [&str; 4] = ["up", "down", "new", "flapping"];
 
-/// Words, such as `lobby !down`.
+/// A filter, such as `lobby !down`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filter {
     typed: String,
-    /// In small letters.
+    /// Words in lower case.
     words: Vec<String>,
-    /// Beginnings of states: one of them must be the server's.
+    /// Beginnings of states, one of which the server must have.
     states: Vec<String>,
 }
 
@@ -31,7 +29,7 @@ impl Filter {
         }
     }
 
-    /// As it was typed.
+    /// The text as typed.
     pub(super) fn typed(&self) -> &str {
         &self.typed
     }
@@ -40,24 +38,18 @@ impl Filter {
         self.words.is_empty() && self.states.is_empty()
     }
 
-    /// A word with `!` that is no state's.
+    /// Returns a word with `!` that is no state.
     pub(super) fn unknown_state(&self) -> Option<&str> {
         let is_known =
             |word: &&String| !STATES.iter().any(|state| state.starts_with(word.as_str()));
         self.states.iter().find(is_known).map(String::as_str)
     }
 
-    pub(super) fn matches(&self, entry: &Entry) -> bool {
-        let word = entry.word();
-        (self.states.is_empty()
-            || self
-                .states
-                .iter()
-                .any(|state| word.starts_with(state.as_str())))
-            && self
-                .words
-                .iter()
-                .all(|word| entry.words.contains(word.as_str()))
+    /// Whether a server with this state and searchable text, in lower case, is shown.
+    pub(super) fn matches(&self, state: &str, text: &str) -> bool {
+        let has_state = |start: &String| state.starts_with(start.as_str());
+        (self.states.is_empty() || self.states.iter().any(has_state))
+            && self.words.iter().all(|word| text.contains(word.as_str()))
     }
 }
 
@@ -67,7 +59,7 @@ mod tests {
     use crate::command::watch::invented::board;
 
     #[test]
-    fn all_words_must_be_found_and_one_state() {
+    fn matches_all_words_and_one_state() {
         let mut board = board();
         for (typed, expected) in [
             ("", "lobby survival-10 survival-9 Arena silent"),

@@ -1,4 +1,4 @@
-//! Servers for tests.
+//! Simulated servers for tests.
 
 use super::board::{Board, Seen};
 use hailer::Text;
@@ -9,7 +9,7 @@ use hailer_monitor::state::LastStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The time in tests.
+/// Current time of the tests.
 pub(super) const NOW: Millis = 1_800_000_000_000;
 
 pub(super) fn event(id: i64, at: Millis) -> Event {
@@ -76,7 +76,7 @@ fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, mot
     (said.version, said.motd) = (Some(version.into()), Some(Text::legacy(motd)));
 }
 
-/// Five servers: three well, one that flaps, one that never answered.
+/// Five servers: three up, one flapping, one that never answered.
 pub(super) fn five() -> Vec<Seen> {
     let mut all = [
         (1, "lobby"),
@@ -119,7 +119,7 @@ pub(super) fn five() -> Vec<Seen> {
     all.into()
 }
 
-/// A board of them, that has looked for some minutes.
+/// A board with these servers and samples of some minutes.
 pub(super) fn board() -> Board {
     let mut board = Board::default();
     for look in (0..60).rev() {
@@ -127,7 +127,7 @@ pub(super) fn board() -> Board {
         for (at, seen) in all.iter_mut().enumerate() {
             let Some(last) = &mut seen.last else { continue };
             last.at = NOW - look * 5_000;
-            // One came up only lately.
+            // One went up recently.
             let wave = (look as u32 * (at as u32 + 1) / 7) % 5;
             if look > 0 {
                 last.players = last.players.map(|players| players.saturating_sub(wave));

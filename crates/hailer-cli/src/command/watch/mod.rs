@@ -1,4 +1,4 @@
-//! `hailer watch`: servers live in the terminal, asked by ourselves, or by a monitor that runs.
+//! `hailer watch`: a live table of servers in the terminal, polled by this process or by a running monitor.
 //!
 //! ```text
 //!   direct.rs: Poller, StateTable ──┐
@@ -39,15 +39,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Something that happened is shown for so long.
+/// How long an event is shown in the last line.
 const NOTICE: Duration = Duration::from_secs(15);
-/// What comes is drawn after so long at the most; keys are obeyed at once.
+/// Longest delay before an update is drawn. Keys are handled at once.
 const FRAME: Duration = Duration::from_millis(100);
-/// Characters of a filter.
+/// Longest filter, in characters.
 const LONGEST_FILTER: usize = 200;
 
 pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
-    // What was typed wrong is said wherever it was typed.
+    // Report invalid targets even if there is no terminal.
     let servers = direct::servers(&args)?;
     let monitor = args
         .monitor
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
     let (wants, wanted) = std::sync::mpsc::channel();
     let feed = match monitor {
         Some(monitor) => {
-            // Nobody there from the start is a mistake, and nothing to wait for.
+            // A monitor that is unreachable at the start is an error.
             let monitor = tokio::task::spawn_blocking(move || monitor.check()).await??;
             monitor.listen(args.interval, wanted, sender)?;
             None
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
             direct::Direct::start(&args, servers)?.run(sender),
         )),
     };
-    // Puts the terminal back in a panic, too.
+    // Also restores the terminal after a panic.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let end = show(
         &mut terminal,
@@ -89,33 +89,33 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
     end.map(|()| Exit::Success)
 }
 
-/// What a feed tells.
+/// Update from a feed.
 enum News {
-    /// Servers as they stand now.
+    /// Current states of servers.
     Seen {
         seen: Vec<Seen>,
-        /// All there are, if others went.
+        /// All servers that remain, if some were removed.
         all: Option<Vec<ServerId>>,
         events: Vec<Event>,
     },
-    /// What was before, of the server whose details are shown.
+    /// History of the server whose details are shown.
     Past(Past),
-    /// Looks of before, of a server that is on the screen.
+    /// Earlier samples of a server on the screen.
     Before { server: ServerId, looks: Vec<Look> },
-    /// There is nothing to tell, and why.
+    /// The feed is interrupted, with the reason.
     Lost(String),
 }
 
-/// What the screen shows, and a monitor may tell more of.
+/// What the screen shows, so that the feed can fetch its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wants {
-    /// Whose details, by name.
+    /// Name of the server whose details are shown.
     detail: Option<String>,
-    /// Rows of which nothing is known from before we looked.
+    /// Servers on the screen without samples from before the start.
     rows: Vec<(ServerId, String)>,
 }
 
-/// The loop of the terminal. `wants` hears what is shown.
+/// Runs the terminal until it ends. Publishes to `wants` what is shown.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut screen: Screen,
@@ -140,7 +140,7 @@ async fn show(
             let wants_now = screen.wants();
             if wants_now != wanted {
                 wanted.clone_from(&wants_now);
-                // Whoever asks by itself does not listen.
+                // The direct feed does not listen.
                 let _ = wants.send(wants_now);
             }
         }
@@ -154,7 +154,7 @@ async fn show(
                     is_due = true;
                 }
                 Some(Ok(_)) => is_due = true,
-                // The terminal is gone.
+                // The terminal was closed.
                 Some(Err(_)) | None => return Ok(()),
             },
             told = news.recv() => match told {
@@ -173,18 +173,18 @@ async fn show(
     }
 }
 
-/// What is on the screen.
+/// State of the screen.
 struct Screen {
     board: Board,
-    /// Whether a monitor asks, not we.
+    /// Whether a monitor polls the servers.
     is_remote: bool,
-    /// The row of the cursor, and whose it is once somebody moved it: it stays with its server.
+    /// Row of the cursor, and its server once it was moved: the cursor then follows the server.
     cursor: usize,
     held: Option<ServerId>,
-    /// The first row that is shown, and how many are.
+    /// First row shown, and number of rows.
     top: usize,
     page: usize,
-    /// Whose details are shown, and how many of their lines are above.
+    /// Server whose details are shown, and how many of their lines are scrolled away.
     detail: Option<ServerId>,
     scroll: usize,
     past: Option<Past>,
@@ -235,7 +235,7 @@ impl Screen {
         }
     }
 
-    /// Fits what is scrolled to the size of the terminal.
+    /// Limits scrolling to the size of the terminal.
     fn settle(&mut self, area: Rect) {
         self.page = draw::rows(area).max(1);
         self.cursor = self.cursor.min(self.board.len().saturating_sub(1));
@@ -264,7 +264,7 @@ impl Screen {
         }
     }
 
-    /// Obeys a key; false ends it.
+    /// Handles a key. Returns false to end.
     fn press(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
@@ -312,7 +312,7 @@ impl Screen {
             KeyCode::End | KeyCode::Char('G') => self.go(last),
             KeyCode::Home | KeyCode::Char('g') => {
                 self.go(0);
-                // At the top it stays there, whoever that is.
+                // At the top, the cursor stays at the top.
                 self.held = self.detail;
             }
             _ => {}
@@ -347,7 +347,7 @@ impl Screen {
         self.find();
     }
 
-    /// Moves the cursor, and the details with it.
+    /// Moves the cursor, and shows the details of its new server.
     fn go(&mut self, row: usize) {
         self.cursor = row;
         self.held = self.board.entry(row).map(|entry| entry.seen.server.id);
@@ -356,7 +356,7 @@ impl Screen {
         }
     }
 
-    /// Follows the server of the cursor to its row.
+    /// Moves the cursor to the row of its server.
     fn find(&mut self) {
         if let Some(row) = self.held.and_then(|held| self.board.row_of(held)) {
             self.cursor = row;
@@ -400,7 +400,7 @@ impl Screen {
         }
     }
 
-    /// Who went up or down just now, as a sentence.
+    /// Describes which servers went up or down.
     fn told(&self, changed: &[ServerId]) -> Option<String> {
         let word = |state| match state {
             State::Down => "down",
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_stays_with_its_server() {
+    fn cursor_follows_its_server() {
         let mut screen = screen();
         type_text(&mut screen, "4");
         assert_eq!(
@@ -504,7 +504,7 @@ mod tests {
             &[KeyCode::PageUp, KeyCode::Up, KeyCode::Char('k')],
         );
         assert_eq!(screen.cursor, 0);
-        // It follows when others come, too.
+        // It also follows when servers are added.
         press(&mut screen, &[KeyCode::Char('j')]);
         let before = chosen(&screen).to_owned();
         let new = News::Seen {
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_typed_kept_and_cleared() {
+    fn filter_can_be_typed_kept_and_cleared() {
         let mut screen = screen();
         type_text(&mut screen, "/surq");
         assert!(
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn keys_match_the_help() {
         let mut screen = screen();
         press(&mut screen, &[KeyCode::Char('?')]);
         assert!(screen.has_help);
@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_is_told() {
+    fn events_are_shown() {
         let mut screen = screen();
         let start = Instant::now();
         let tell = |screen: &mut Screen, change: fn(&mut Vec<Seen>), seconds| {
@@ -647,7 +647,7 @@ mod tests {
         assert_eq!(screen.link, Link::Lost(9, "gone".into()));
         tell(&mut screen, |_| {}, 71);
         assert_eq!(screen.link, Link::Live);
-        // Whose details are shown is gone.
+        // The server of the details was removed.
         press(&mut screen, &[KeyCode::Enter]);
         screen.hear(
             News::Seen {
@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_on_the_screen_get_what_was_before() {
+    fn history_is_fetched_for_rows_on_the_screen() {
         let mut screen = Screen::new(true);
         let many = (0..100)
             .map(|id| seen(id, &format!("server-{id}")))
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_rows_scroll() {
+    fn scrolls_ten_thousand_rows() {
         let mut screen = Screen::new(true);
         let many = (0..10_000)
             .map(|id| seen(id, &format!("server-{id}")))

@@ -1,4 +1,4 @@
-//! The feed from a running `hailer monitor`: its JSON API, read on a thread. What has not changed comes as an ETag.
+//! Feed from a running `hailer monitor`: polls its JSON API on a thread, with ETags for unchanged responses.
 
 use super::board::{Look, Seen};
 use super::detail::Past;
@@ -21,35 +21,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Servers of one page, and pages: as many servers as a monitor watches in one process.
+/// Servers per page, and pages at most: together the servers that one monitor process can have.
 const PAGE: usize = 500;
 const PAGES: usize = 400;
-/// Bytes of one answer.
+/// Bytes of one response at most.
 const LONGEST: u64 = 16 << 20;
-/// A monitor that does not answer by then is lost.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// One that is lost is looked for so often, and details are looked at so often.
+/// Interval of requests to an unreachable monitor, and of requests for details.
 const AGAIN: Duration = Duration::from_secs(1);
 const DETAILS_AGAIN: Duration = Duration::from_secs(15);
-/// What was before is asked for so far back, in milliseconds, and for one row after the other with so long between them:
-/// a fifth of what a monitor allows.
+/// Length of the history to fetch in milliseconds, and the delay between the requests for each row: a fifth of the rate that
+/// a monitor allows.
 const BEFORE: Millis = 3_600_000;
-/// An hour of samples even if there is one each second.
+/// Samples at most: one hour with one per second.
 const POINTS: u32 = 4_000;
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Events of one server.
+/// Events of one server at most.
 const EVENTS: usize = 50;
 
-/// A monitor, over HTTP.
+/// HTTP client of a monitor.
 pub(super) struct Monitor {
     agent: ureq::Agent,
-    /// Without a slash at its end.
+    /// Base URL without a final slash.
     url: String,
-    /// The pages of the list, as they came last.
+    /// The last pages of the list.
     pages: Vec<Page>,
 }
 
-/// How to speak to the monitor of a page, and its address without a slash at the end.
+/// Returns the HTTP agent for a monitor, and its URL without a final slash.
 pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent, String)> {
     let url = if typed.contains("://") {
         typed.to_owned()
@@ -70,19 +70,19 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
     Ok((config.build().new_agent(), url))
 }
 
-/// Why a monitor cannot be reached, in the words of the system.
+/// Describes why a monitor is unreachable.
 pub(crate) fn away(url: &str, error: ureq::Error) -> anyhow::Error {
     anyhow!("no monitor at {url}: {}", web::words(error))
 }
 
-/// A page of the list: what is needed to go on if it has not changed.
+/// A page of the list, stored in case it does not change.
 struct Page {
     etag: String,
     ids: Vec<ServerId>,
     next: Option<String>,
 }
 
-/// An answer: `None` if it is what is known.
+/// A response; `None` if it is unchanged.
 struct Heard<T> {
     body: Option<T>,
     etag: String,
@@ -98,14 +98,14 @@ impl Monitor {
         })
     }
 
-    /// Whether there is a monitor at all.
+    /// Checks that the monitor is reachable.
     pub(super) fn check(mut self) -> anyhow::Result<Self> {
         self.page(0, Some(1), &mut Vec::new())?;
         self.pages.clear();
         Ok(self)
     }
 
-    /// Listens to it on a thread, until nobody wants to know.
+    /// Starts a thread that sends updates until the receiver is dropped.
     pub(super) fn listen(
         mut self,
         every: Duration,
@@ -129,7 +129,7 @@ impl Monitor {
                     next = Instant::now() + wait;
                 }
                 if let Some(shown) = wants.detail.as_deref().filter(|_| now >= next_details) {
-                    // What is missing of details is no reason to say that the monitor is lost: the list says that.
+                    // Only the list decides whether the monitor is reachable.
                     if let Ok(past) = self.past(shown)
                         && to.blocking_send(News::Past(past)).is_err()
                     {
@@ -137,7 +137,7 @@ impl Monitor {
                     }
                     next_details = Instant::now() + DETAILS_AGAIN.max(every);
                 }
-                // One row a time, so that neither the list nor a key waits; who is not told now is not asked again.
+                // One row at a time, so that neither the list nor a key waits. A failed row is not requested again.
                 let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
                 if let Some((server, name)) = row
                     && let Ok(looks) = self.before(name)
@@ -177,7 +177,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// The whole list: those of its pages that have changed.
+    /// Fetches the changed pages of the list.
     fn list(&mut self) -> anyhow::Result<News> {
         let (mut seen, mut all) = (Vec::new(), Vec::new());
         for number in 0..PAGES {
@@ -221,7 +221,7 @@ impl Monitor {
             return Ok(());
         };
         let ids = servers.iter().map(|server| ServerId(server.id)).collect();
-        // Pages behind one that begins elsewhere are others.
+        // Pages after one with a different start are different too.
         if self
             .pages
             .get(number)
@@ -238,7 +238,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// What was before, of one server.
+    /// Fetches the history of one server.
     fn past(&self, name: &str) -> anyhow::Result<Past> {
         let path = format!("/api/v1/servers/{}", escape(name));
         let of = |path: &str| format!("{path}: there is nothing");
@@ -284,7 +284,7 @@ impl Monitor {
         })
     }
 
-    /// The last hour of one server.
+    /// Fetches the last hour of samples of one server.
     fn before(&self, name: &str) -> anyhow::Result<Vec<Look>> {
         let path = format!(
             "/api/v1/servers/{}/series?from={}&points={POINTS}",
@@ -298,7 +298,7 @@ impl Monitor {
             .unwrap_or_default())
     }
 
-    /// One answer in JSON. `known`: the ETag of what is known.
+    /// Sends one request. `known` is the ETag of the stored response.
     fn get<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -349,7 +349,7 @@ impl Monitor {
     }
 }
 
-/// Text as part of an address.
+/// Encodes text as a part of a URL.
 pub(crate) fn escape(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let pieces = text.bytes().map(|byte| {
@@ -461,7 +461,7 @@ mod tests {
         )
     }
 
-    /// A monitor for as many requests as there are answers: path and ETag that are expected, status, body.
+    /// A monitor that replies to a list of expected requests: path, ETag, status, body.
     fn pretend(
         answers: Vec<(&'static str, &'static str, u16, String)>,
     ) -> (Monitor, std::thread::JoinHandle<()>) {
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_have_not_changed_are_not_sent_again() {
+    fn unchanged_pages_are_not_transferred_again() {
         let first = format!(
             r#"{{"servers":[{},{}],"count":3,"next":"~~a b"}}"#,
             shown(1, 4),
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn details_come_from_three_places() {
+    fn details_combine_three_requests() {
         let whole = shown(1, 4);
         let whole = format!(
             r#"{},"players":["Alice"],"day":{{"from_ms":0,"step_ms":1,"players":[null]}},"last_answer":{{"ok":true}}}}"#,
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_pages() {
+    fn encodes_urls() {
         for good in [
             "http://127.0.0.1:8080",
             "https://monitor.example.com/status/",
