@@ -756,9 +756,11 @@ mod tests {
     #[test]
     fn each_stage_gets_at_most_one_datagram_more_than_retries() {
         for (retries, expected) in [(0, 1), (1, 2), (3, 4), (1_000, 255)] {
-            let mut limits = QueryLimits::default();
-            limits.retries = retries;
-            limits.timeout = ms(1);
+            let limits = QueryLimits {
+                retries,
+                timeout: ms(1),
+                ..QueryLimits::default()
+            };
             let mut driver = ExchangeDriver::new(Box::new(EndlessHandshake::default()), limits);
             let mut out = Vec::new();
             let mut sends = [0, 0];

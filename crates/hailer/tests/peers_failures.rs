@@ -121,8 +121,11 @@ fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u
     );
 }
 
+/// The message, and the part of it that makes requests of this message different.
+type RequestKind = (&'static str, Option<Vec<u8>>);
+
 /// What a request asks for, without the exchange's own idea of it: its message, and what else makes a difference.
-fn kind(protocol: &dyn Protocol, request: &[u8]) -> (&'static str, Option<Vec<u8>>) {
+fn kind(protocol: &dyn Protocol, request: &[u8]) -> RequestKind {
     let mut notes = Notes::default();
     let explained = protocol
         .explain(request, DatagramContext::Request, &mut notes)
@@ -156,7 +159,7 @@ proptest! {
             limits.retries = retries;
             limits.timeout = ms(20);
             let mut random = Random(seed | 1);
-            let mut sends: Vec<((&str, Option<Vec<u8>>), u32)> = Vec::new();
+            let mut sends: Vec<(RequestKind, u32)> = Vec::new();
             let end = query_for(protocol, &ask, limits, |request, _| {
                 let kind = kind(protocol, request);
                 let place = match sends.iter().position(|(known, _)| *known == kind) {
