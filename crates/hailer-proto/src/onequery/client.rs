@@ -318,7 +318,7 @@ impl Exchange for OneQueryExchange {
         match (&self.state, self.stage) {
             (State::Challenge, _) => 0,
             (State::Query { .. }, Stage::Basic) => 1,
-            (State::Query { .. }, Stage::Players { .. }) => 2 + self.pages.pages,
+            (State::Query { .. }, Stage::Players { .. }) => 2 + self.pages.count,
         }
     }
 }
