@@ -59,6 +59,7 @@ pub mod packet;
 pub mod plugin;
 pub mod sample;
 pub mod server;
+pub mod shape;
 pub mod state;
 pub mod stream;
 pub mod table;

@@ -1,29 +1,29 @@
-//! The columns a client has been told of, by coordinates.
+//! Loaded columns of blocks by coordinates.
 
 use crate::chunk::{Block, Column};
 use hailer_proto::wire::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
-/// A good limit for [`World::new`]: the largest view distance of vanilla, 15, is 961 columns. A full column takes 200 kB.
+/// Recommended limit for [`World::new`]. Vanilla's longest view distance, 15, is 961 columns of at most 200 kB.
 pub const MAX_COLUMNS: usize = 1024;
 
-/// Columns are within ± this. It is half of what block coordinates of 32 bits can name, so that their sums do not
-/// overflow; vanilla's world ends at 1 875 000.
+/// Column coordinates are within ± this, so that sums of block coordinates fit into 32 bits. Vanilla's world ends at
+/// 1,875,000.
 const REACH: i32 = 1 << 26;
 
-/// Columns by coordinates, at most a given number: a hostile server cannot fill the memory.
+/// Columns by coordinates. Their number is limited, since a hostile server may send any number.
 ///
 /// Column coordinates are block coordinates / 16, rounded down.
 #[derive(Clone, Debug)]
 pub struct World {
-    // Ordered, so that what is made of it is the same every time.
+    // Ordered, so that maps of the same columns are identical.
     columns: BTreeMap<(i32, i32), Column>,
     limit: usize,
     refused: u64,
 }
 
 impl World {
-    /// A world without columns, that never has more than `limit`.
+    /// Creates a world for at most `limit` columns.
     pub fn new(limit: usize) -> Self {
         Self {
             columns: BTreeMap::new(),
@@ -32,8 +32,10 @@ impl World {
         }
     }
 
-    /// Puts a column in, in the place of what was there. Refused, and counted, if there are too many already or if it is
-    /// out of this world.
+    /// Adds or replaces a column.
+    ///
+    /// # Errors
+    /// There are too many columns, or the coordinates are 2²⁶ or more. The column is dropped and counted.
     pub fn insert(&mut self, x: i32, z: i32, column: Column) -> Result<(), Error> {
         let error = if ![x, z].iter().all(|n| (-REACH..REACH).contains(n)) {
             Error::bad("column coordinates", 0, "less than 2^26 in size")
@@ -51,58 +53,59 @@ impl World {
         Err(error)
     }
 
-    /// Takes a column out, as an unload does.
+    /// Removes and returns a column.
     pub fn remove(&mut self, x: i32, z: i32) -> Option<Column> {
         self.columns.remove(&(x, z))
     }
 
-    /// Takes all columns out, as a change of dimension does.
-    pub fn clear(&mut self) {
-        self.columns.clear();
+    /// Removes all columns and returns them as a world with the same limit.
+    pub fn take(&mut self) -> Self {
+        let empty = Self::new(self.limit);
+        std::mem::replace(self, empty)
     }
 
-    /// A column.
+    /// Returns a column.
     pub fn column(&self, x: i32, z: i32) -> Option<&Column> {
         self.columns.get(&(x, z))
     }
 
-    /// A column, to be changed.
+    /// Returns a column for changes.
     pub fn column_mut(&mut self, x: i32, z: i32) -> Option<&mut Column> {
         self.columns.get_mut(&(x, z))
     }
 
-    /// Whether a column is there.
+    /// Returns whether a column is loaded.
     pub fn is_loaded(&self, x: i32, z: i32) -> bool {
         self.columns.contains_key(&(x, z))
     }
 
-    /// All columns with their coordinates, from west to east.
+    /// Returns all columns with their coordinates, from west to east.
     pub fn columns(&self) -> impl Iterator<Item = (i32, i32, &Column)> {
         self.columns.iter().map(|(&(x, z), column)| (x, z, column))
     }
 
-    /// How many columns are there.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether no column is there.
+    /// Returns whether no column is loaded.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// How many columns were refused.
+    /// Returns how many columns were dropped.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The block at block coordinates, if its column is there. Below and above the world is air.
+    /// Returns the block at block coordinates, or `None` if its column is not loaded. Below and above the world is air.
     pub fn block(&self, x: i32, y: i32, z: i32) -> Option<Block> {
         let column = self.column(x >> 4, z >> 4)?;
         Some(u8::try_from(y).map_or(Block::AIR, |y| column.block(local(x), y, local(z))))
     }
 
-    /// Puts a block at block coordinates. `false` if there is no such place: no column, or below or above the world.
+    /// Sets the block at block coordinates. Returns `false` if the column is not loaded, or outside the height of the world.
     pub fn set_block(&mut self, x: i32, y: i32, z: i32, block: Block) -> bool {
         match (self.column_mut(x >> 4, z >> 4), u8::try_from(y)) {
             (Some(column), Ok(y)) => {
@@ -114,7 +117,7 @@ impl World {
     }
 }
 
-/// The coordinate inside of the column: right for negative ones too, as `>> 4` is for the column's.
+/// Returns the coordinate inside the column, for negative coordinates too.
 pub(crate) fn local(coordinate: i32) -> u8 {
     (coordinate & 15) as u8
 }
@@ -188,7 +191,8 @@ mod tests {
             world.columns().map(|(x, z, _)| (x, z)).collect::<Vec<_>>(),
             [(-REACH, REACH - 1), (1, 0)]
         );
-        world.clear();
+        let taken = world.take();
+        assert!(!taken.is_empty());
         assert!(world.is_empty());
     }
 }

@@ -403,7 +403,7 @@ fn a_kick_says_what_to_do() {
     lab.listen();
     assert_eq!(
         lab.error.unwrap().to_string(),
-        "the server does not let us in: The server is full!"
+        "the server refused the login: The server is full!"
     );
 }
 
@@ -484,7 +484,7 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
             );
         }
 
-        // Standing still: everything once a second, a sign of life otherwise.
+        // Standing still, since no column is loaded: the position once per second, else only the ground flag.
         lab.heard.clear();
         lab.ticks(60);
         assert_eq!(
@@ -501,7 +501,9 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
         };
         assert_eq!((said.yaw, said.pitch), (10.0, 90.0));
         lab.heard.clear();
-        lab.client.walk_to([4.5, 71.0, -2.5]);
+        lab.column(0, -1, &floor(71));
+        lab.heard.clear();
+        lab.client.walk_to(4.5, -2.5);
         lab.client.look(0.0, 0.0);
         lab.ticks(12);
         assert_eq!(
@@ -512,8 +514,16 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
             lab.client.game().player.position.unwrap().feet,
             [4.5, 71.0, -2.5]
         );
-        // A server that minds.
-        lab.client.walk_to([100.0, 71.0, -2.5]);
+        assert_eq!(
+            lab.events.last(),
+            Some(&ClientEvent::Arrived {
+                x: 4.5,
+                y: 71.0,
+                z: -2.5
+            })
+        );
+        // A server that puts the player back ends the walk.
+        lab.client.walk_to(14.5, -2.5);
         lab.ticks(1);
         lab.put(4.5, 71.0, -2.5);
         lab.ticks(5);
@@ -538,6 +548,204 @@ fn the_place_is_confirmed_and_told_as_the_game_does_it() {
         });
         assert_eq!(lab.client.game().player.vehicle, None);
     }
+}
+
+/// A column of stone with its top at a height.
+fn floor(top: u8) -> Column {
+    let mut column = Column::default();
+    for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
+        for y in 0..top {
+            column.set_block(x, y, z, Block { id: 1, metadata: 0 });
+        }
+    }
+    column
+}
+
+fn feet(lab: &Lab) -> [f64; 3] {
+    lab.client.game().player.position.unwrap().feet
+}
+
+#[test]
+fn falls_and_stands_in_loaded_columns() {
+    for &build in Build::DIALECTS {
+        let mut lab = Lab::playing(build);
+        lab.put(8.5, 64.63, 8.5);
+        lab.ticks(100);
+        assert_eq!(feet(&lab), [8.5, 64.63, 8.5], "{build}: nothing is loaded");
+        lab.column(0, 0, &floor(64));
+        lab.heard.clear();
+        lab.ticks(10);
+        assert_eq!(feet(&lab), [8.5, 64.0, 8.5], "{build}");
+        assert!(lab.client.game().player.position.unwrap().on_ground);
+        let heights: Vec<f64> = lab
+            .heard("PlayerPosition")
+            .iter()
+            .map(|packet| {
+                let Packet::PlayerPosition(packet) = packet else {
+                    unreachable!()
+                };
+                packet.y
+            })
+            .collect();
+        assert!(heights.is_sorted_by(|a, b| a >= b), "{build}: {heights:?}");
+        assert_eq!(heights.last(), Some(&64.0), "{build}");
+        let Some(Packet::Player(last)) = lab.heard.last() else {
+            panic!("{:?}", lab.heard)
+        };
+        assert!(last.on_ground, "{build}");
+        assert!(
+            !lab.events
+                .iter()
+                .any(|event| matches!(event, ClientEvent::Landed { .. })),
+            "{build}: a fall of 0.63 blocks is not reported"
+        );
+        // Digging the floor away lets the player fall again.
+        lab.put(8.5, 70.0, 8.5);
+        lab.ticks(30);
+        let Some(ClientEvent::Landed { y, fall, .. }) = lab.events.last() else {
+            panic!("{:?}", lab.events)
+        };
+        assert_eq!((*y, *fall), (64.0, 6.0), "{build}");
+    }
+}
+
+#[test]
+fn flying_players_and_riders_do_not_fall() {
+    let mut lab = Lab::playing(Build::LATEST);
+    lab.column(0, 0, &floor(64));
+    lab.put(8.5, 70.0, 8.5);
+    lab.say(PlayerAbilities {
+        abilities: Abilities(Abilities::CAN_FLY | Abilities::FLYING),
+        fly_speed: 12,
+        walk_speed: 25,
+    });
+    lab.ticks(40);
+    assert_eq!(feet(&lab), [8.5, 70.0, 8.5]);
+    lab.say(PlayerAbilities {
+        abilities: Abilities(Abilities::CAN_FLY),
+        fly_speed: 12,
+        walk_speed: 25,
+    });
+    lab.say(AttachEntity {
+        entity: 1298,
+        vehicle: 5,
+    });
+    lab.ticks(40);
+    assert_eq!(feet(&lab), [8.5, 70.0, 8.5]);
+    lab.say(AttachEntity {
+        entity: 1298,
+        vehicle: -1,
+    });
+    lab.ticks(40);
+    assert_eq!(feet(&lab), [8.5, 64.0, 8.5]);
+}
+
+#[test]
+fn a_walk_against_a_wall_is_given_up() {
+    let mut lab = Lab::playing(Build::LATEST);
+    let mut column = floor(64);
+    for z in 0..16 {
+        for y in 64..67 {
+            column.set_block(12, y, z, Block { id: 1, metadata: 0 });
+        }
+    }
+    lab.column(0, 0, &column);
+    lab.put(8.5, 64.0, 8.5);
+    lab.client.walk_to(14.5, 8.5);
+    lab.ticks(100);
+    let Some(ClientEvent::Blocked { x, .. }) = lab.events.last() else {
+        panic!("{:?}", lab.events)
+    };
+    assert!((x - 11.7).abs() < 1e-6, "{x}");
+    lab.client.walk_to(f64::NAN, 8.5);
+    lab.ticks(50);
+    assert!(matches!(
+        lab.events.last(),
+        Some(ClientEvent::Blocked { .. })
+    ));
+}
+
+#[test]
+fn follows_a_player_and_keeps_a_distance() {
+    let mut lab = Lab::playing(Build::LATEST);
+    lab.column(0, 0, &floor(64));
+    lab.put(2.5, 64.0, 8.5);
+    lab.client.follow("ALEX");
+    lab.ticks(20);
+    assert_eq!(feet(&lab), [2.5, 64.0, 8.5], "not in view");
+    let spawn = SpawnNamedEntity {
+        entity: 7,
+        name: "Alex".into(),
+        x: Absolute::from_unit(12.5),
+        y: Absolute::from_unit(64.0),
+        z: Absolute::from_unit(8.5),
+        metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
+        ..SpawnNamedEntity::default()
+    };
+    lab.say(spawn);
+    lab.ticks(60);
+    let [x, ..] = feet(&lab);
+    assert!((10.3..=10.71).contains(&x), "{x}");
+    assert_eq!(
+        lab.client.game().player.position.unwrap().yaw,
+        -90.0,
+        "looks east"
+    );
+    lab.client.stop();
+    lab.say(DestroyEntities {
+        entity: 7,
+        entities: List8::new(vec![7]),
+    });
+    lab.ticks(20);
+    assert_eq!(feet(&lab)[0], x);
+}
+
+#[test]
+fn a_player_spawned_twice_appears_once() {
+    let mut lab = Lab::playing(Build::LATEST);
+    for _ in 0..2 {
+        lab.say(SpawnNamedEntity {
+            entity: 7,
+            name: "Alex".into(),
+            metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
+            ..SpawnNamedEntity::default()
+        });
+    }
+    let appeared = |event: &&ClientEvent| matches!(event, ClientEvent::PlayerAppeared { .. });
+    assert_eq!(lab.events.iter().filter(appeared).count(), 1);
+    // Another player under the same id is a new one.
+    lab.say(SpawnNamedEntity {
+        entity: 7,
+        name: "Steve".into(),
+        metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
+        ..SpawnNamedEntity::default()
+    });
+    assert_eq!(lab.events.iter().filter(appeared).count(), 2);
+}
+
+#[test]
+fn the_map_survives_a_change_of_dimension() {
+    let mut lab = Lab::playing(Build::LATEST);
+    lab.column(0, 0, &floor(64));
+    lab.say(Respawn {
+        dimension: -1,
+        difficulty: 1,
+        mode: 0,
+        height: 256,
+        level_type: "default".into(),
+    });
+    let game = lab.client.game();
+    assert!(game.world().is_empty(), "no body stands on old blocks");
+    assert_eq!(game.map_world().len(), 1);
+    lab.column(5, 5, &floor(10));
+    let columns: Vec<_> = lab
+        .client
+        .game()
+        .map_world()
+        .columns()
+        .map(|(x, z, _)| (x, z))
+        .collect();
+    assert_eq!(columns, [(5, 5)], "the new dimension replaces the old one");
 }
 
 #[test]
@@ -879,7 +1087,7 @@ fn broken_columns_are_warnings() {
             (MAX_WARNINGS, MAX_WARNINGS)
         );
         assert!(
-            game.warnings[0].starts_with("column (0, 7) cannot be read: compressed data"),
+            game.warnings[0].starts_with("column (0, 7) is invalid: compressed data"),
             "{}",
             game.warnings[0]
         );
@@ -1146,12 +1354,14 @@ fn digging_takes_time_unless_one_may_build_at_once() {
 }
 
 #[test]
-fn lines_are_cut_and_cleaned() {
+fn long_texts_are_split_and_cleaned() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         for text in [
             "hello",
             &"x".repeat(200),
+            &format!("{} {}", "y".repeat(70), "z".repeat(70)),
+            &format!("/tell {}", "x".repeat(200)),
             &"\u{1F600}".repeat(60),
             "caf\u{E9} \u{2019}",
             "\u{A7}cred\u{7}\n",
@@ -1169,6 +1379,10 @@ fn lines_are_cut_and_cleaned() {
         let expected = [
             "hello",
             &"x".repeat(100),
+            &"x".repeat(100),
+            &"y".repeat(70),
+            &"z".repeat(70),
+            &format!("/tell {}", "x".repeat(94)),
             &"?".repeat(60),
             "caf\u{E9} ?",
             "cred",

@@ -4,7 +4,7 @@ use hailer_minecraft::chunk::Block;
 use hailer_minecraft::client::{self, Client};
 use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::server::{self, ClientId, Server, WorldKind};
-use hailer_minecraft::table::CreativeInventoryAction;
+use hailer_minecraft::table::{CreativeInventoryAction, PlayerPosition};
 use hailer_minecraft::types::Slot;
 use hailer_minecraft::{Build, Packet, PacketDirection, TABLE};
 use std::net::{IpAddr, Ipv4Addr};
@@ -38,7 +38,12 @@ impl Table {
             view_distance: 3,
             ..Default::default()
         };
-        let server = Server::new(settings, random(build as u64)).unwrap();
+        Self::with(settings)
+    }
+
+    fn with(config: server::GameServerConfig) -> Self {
+        let build = config.build;
+        let server = Server::new(config, random(build as u64)).unwrap();
         Self {
             server,
             seats: Vec::new(),
@@ -212,6 +217,130 @@ fn two_players_in_every_build() {
                 "{build}"
             );
         }
+    }
+}
+
+/// A survival player falls, lands and walks, and the flight check of the server finds nothing.
+#[test]
+fn a_survival_player_stays_on_the_ground() {
+    for world in [WorldKind::Flat, WorldKind::Hilly] {
+        for &build in Build::DIALECTS {
+            let mut table = Table::with(server::GameServerConfig {
+                build,
+                world,
+                mode: server::GameMode::Survival,
+                view_distance: 3,
+                ..Default::default()
+            });
+            let alice = table.join("Alice", build);
+            table.run(40);
+            let feet = |table: &Table| {
+                table.seats[alice]
+                    .client
+                    .game()
+                    .player
+                    .position
+                    .unwrap()
+                    .feet
+            };
+            let [x, _, z] = feet(&table);
+            for (dx, dz) in [(10.0, 4.0), (-6.0, 10.0), (0.0, 0.0)] {
+                table.seats[alice].client.walk_to(x + dx, z + dz);
+                table.run(150);
+            }
+            let position = table.seats[alice].client.game().player.position.unwrap();
+            assert!(table.seats[alice].client.is_playing(), "{build}");
+            let client = &table.seats[alice].client;
+            let [x, y, z] = position.feet.map(|at| at.floor() as i32);
+            let below = client.game().world().block(x, y - 1, z);
+            let inside = client.game().world().block(x, y, z);
+            assert!(
+                [below, inside]
+                    .iter()
+                    .any(|block| block.is_some_and(|it| it != Block::AIR)),
+                "{build}: {position:?} is in the air"
+            );
+        }
+    }
+}
+
+/// The check kicks a client that hovers, and only in survival mode.
+#[test]
+fn hovering_players_are_kicked_after_80_packets() {
+    for (mode, allow_flight, is_kicked) in [
+        (server::GameMode::Survival, false, true),
+        (server::GameMode::Survival, true, false),
+        (server::GameMode::Creative, false, false),
+    ] {
+        let mut table = Table::with(server::GameServerConfig {
+            world: WorldKind::Flat,
+            mode,
+            allow_flight,
+            view_distance: 3,
+            ..Default::default()
+        });
+        let id = table
+            .server
+            .connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST))
+            .unwrap();
+        // A client that loads no columns does not fall.
+        let client = Client::new(
+            client::GameClientConfig {
+                max_columns: 0,
+                ..Default::default()
+            },
+            random(5),
+        );
+        table.seats.push(Seat {
+            id,
+            client,
+            said: Vec::new(),
+        });
+        table.run(10);
+        let mut feet = table.seats[0].client.game().player.position.unwrap().feet;
+        // Up in steps that the server allows, then still.
+        let mut kicked_after = None;
+        for packet in 1..200 {
+            feet[1] += if packet <= 10 { 0.3 } else { 0.0 };
+            let [x, y, z] = feet;
+            let sent = table.seats[0].client.send(PlayerPosition {
+                x,
+                y,
+                stance: y + 1.62,
+                z,
+                on_ground: true,
+            });
+            if sent.is_err() {
+                break;
+            }
+            let out = table.seats[0].client.outgoing().to_vec();
+            table.seats[0].client.sent(out.len());
+            table.now += Duration::from_millis(50);
+            table.server.receive(id, table.now, &out);
+            table.server.tick(table.now);
+            if table.server.is_over(id) {
+                kicked_after = Some(packet);
+                break;
+            }
+        }
+        assert_eq!(kicked_after.is_some(), is_kicked, "{mode:?}");
+        // The first packets are still within 0.55 blocks of the ground.
+        assert!(
+            kicked_after.is_none_or(|packets| (81..=85).contains(&packets)),
+            "{kicked_after:?}"
+        );
+        let reasons: Vec<String> = table
+            .server
+            .events()
+            .map(|event| event.to_string())
+            .collect();
+        assert_eq!(
+            reasons
+                .iter()
+                .any(|it| it.contains("Flying is not enabled on this server")),
+            is_kicked,
+            "{reasons:?}"
+        );
     }
 }
 

@@ -534,12 +534,12 @@ fn refusals_say_what_to_do() {
         (
             Game::Closed("The server is full!"),
             "refused",
-            "does not let us in: The server is full!",
+            "refused the login: The server is full!",
         ),
         (
             Game::Checking,
             "account-check",
-            "the server checks accounts; offline servers only",
+            "the server checks accounts, which is not supported; join a server in offline mode",
         ),
         (Game::Silent, "timeout", "not let in within 0.3 s"),
         (Game::Kick, "kicked", "kicked: Enough of you"),

@@ -1,4 +1,4 @@
-//! The packets that carry blocks, into the world (spec/minecraft-12w.md#7).
+//! Applies the packets that carry blocks to a [`World`] (spec/minecraft-12w.md#7).
 
 use crate::build::Build;
 use crate::chunk::{self, Block, Column, Inflater};
@@ -6,16 +6,16 @@ use crate::table::{BlockChange, ChunkData, Explosion, MapChunkBulk, MultiBlockCh
 use crate::world::World;
 use std::fmt;
 
-/// Puts what packets say into a [`World`].
+/// Loaded columns, and what is needed to decode more.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) world: World,
-    /// Columns decoded so far.
+    /// Number of complete columns decoded.
     pub(super) decoded: u64,
-    /// Columns that were unloaded.
+    /// Number of columns unloaded by the server.
     pub(super) unloaded: u64,
     build: Build,
-    /// Without room nothing is inflated either.
+    /// Whether the limit is 0: nothing is decompressed then.
     ignored: bool,
     inflater: Inflater,
 }
@@ -32,11 +32,16 @@ impl Columns {
         }
     }
 
+    /// Removes and returns all columns.
+    pub(super) fn take_world(&mut self) -> World {
+        self.world.take()
+    }
+
     pub(super) fn build(&self) -> Build {
         self.build
     }
 
-    /// Only the half that forgets: the column itself follows in a 0x33.
+    /// Applies 0x32. Only unloading matters: a loaded column follows in a 0x33.
     pub(super) fn announce(&mut self, packet: &PreChunk) {
         if !packet.load {
             self.unload(packet.x, packet.z);
@@ -47,7 +52,10 @@ impl Columns {
         self.unloaded += u64::from(self.world.remove(x, z).is_some());
     }
 
-    /// A text says what is wrong.
+    /// Applies 0x33.
+    ///
+    /// # Errors
+    /// The data is invalid, or the column does not fit; the text describes the problem.
     pub(super) fn chunk(&mut self, packet: &ChunkData) -> Result<(), String> {
         let ChunkData {
             x,
@@ -59,12 +67,12 @@ impl Columns {
         if self.ignored {
             return Ok(());
         }
-        // Until 12w17a such a column is all air, and 0x32 unloads (spec/minecraft-12w.md#2).
+        // Until 12w17a this means a column of air, and 0x32 unloads (spec/minecraft-12w.md#2).
         if chunk::is_unload(masks, ground_up) && self.build >= Build::W18a {
             self.unload(x, z);
             return Ok(());
         }
-        let wrong = |error: &dyn fmt::Display| format!("column ({x}, {z}) cannot be read: {error}");
+        let wrong = |error: &dyn fmt::Display| format!("column ({x}, {z}) is invalid: {error}");
         let inflated = self
             .inflater
             .inflate(&data.bytes, chunk::size(masks, ground_up));
@@ -84,7 +92,7 @@ impl Columns {
             }
             None => {
                 return Err(format!(
-                    "a part of the column ({x}, {z}), which is not loaded"
+                    "sections of the column ({x}, {z}), which is not loaded"
                 ));
             }
         }
@@ -92,14 +100,17 @@ impl Columns {
         leftover(rest, &format_args!("the column ({x}, {z})"))
     }
 
-    /// A text says what is wrong.
+    /// Applies 0x38.
+    ///
+    /// # Errors
+    /// As for [`chunk`](Self::chunk).
     pub(super) fn bulk(&mut self, packet: &MapChunkBulk) -> Result<(), String> {
         if self.ignored {
             return Ok(());
         }
         let metas = packet.columns.columns();
         let wrong =
-            |error: &dyn fmt::Display| format!("{} columns cannot be read: {error}", metas.len());
+            |error: &dyn fmt::Display| format!("{} columns are invalid: {error}", metas.len());
         let inflated = self
             .inflater
             .inflate(packet.columns.zlib(), chunk::bulk_limit(metas));
@@ -108,7 +119,7 @@ impl Columns {
         for (x, z, column) in columns {
             self.world
                 .insert(x, z, column)
-                .map_err(|error| format!("column ({x}, {z}) is not kept: {error}"))?;
+                .map_err(|error| format!("column ({x}, {z}) is dropped: {error}"))?;
             self.decoded += 1;
         }
         leftover(rest, &format_args!("{} columns", metas.len()))
@@ -139,7 +150,7 @@ impl Columns {
             .set_block(packet.x, packet.y.into(), packet.z, block);
     }
 
-    /// Offsets count from the centre cut towards zero.
+    /// Applies 0x3C. Offsets count from the centre, rounded towards zero.
     pub(super) fn explosion(&mut self, packet: &Explosion) {
         let [x, y, z] = [packet.x, packet.y, packet.z].map(|centre| centre as i32);
         for offset in packet.blocks.iter() {
@@ -149,7 +160,7 @@ impl Columns {
         }
     }
 
-    /// Whether all columns up to `radius` around a place in blocks are loaded.
+    /// Returns whether all columns up to `radius` columns around block coordinates are loaded.
     pub(super) fn surround(&self, x: f64, z: f64, radius: i32) -> bool {
         let [x, z] = [x, z].map(|at| (at / 16.0).floor() as i32);
         let near = |at: i32| at.saturating_sub(radius)..=at.saturating_add(radius);
@@ -161,6 +172,6 @@ fn leftover(bytes: usize, of: &dyn fmt::Display) -> Result<(), String> {
     if bytes == 0 {
         Ok(())
     } else {
-        Err(format!("{bytes} bytes too many behind {of}"))
+        Err(format!("{bytes} surplus bytes after {of}"))
     }
 }

@@ -1,47 +1,47 @@
-//! What lives and moves in view.
+//! Entities in view: players, mobs, objects, items.
 
 use crate::types::{Absolute, Delta};
 use std::collections::BTreeMap;
 
-/// More entities than this are not kept; a busy real server shows some hundreds.
+/// Maximum number of entities kept. A busy real server shows a few hundred.
 pub const MAX_ENTITIES: usize = 4096;
 
-/// What an entity is.
+/// Kind of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntityKind {
-    /// Another player, by name.
+    /// Another player, with the name.
     Player(String),
-    /// An animal or a monster, by the number of its kind.
+    /// An animal or monster, with the type of 0x18.
     Mob(u8),
-    /// A boat, an arrow, and the like, by the number of its kind.
+    /// An object such as a boat or an arrow, with the type of 0x17.
     Object(i8),
-    /// An item on the ground, by its id.
+    /// A dropped item, with the item id.
     Item(i16),
     /// A painting.
     Painting,
-    /// Experience.
+    /// An experience orb.
     Orb,
 }
 
 /// An entity in view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity {
-    /// What it is.
+    /// Kind of the entity.
     pub kind: EntityKind,
-    /// Where it is: x, y, z.
+    /// Position in 1/32 blocks: x, y, z.
     pub position: [Absolute; 3],
-    /// What it rides.
+    /// Entity id of the vehicle that it rides.
     pub vehicle: Option<i32>,
 }
 
 impl Entity {
-    /// Where it is, in blocks: x, y, z.
+    /// Returns the position in blocks: x, y, z.
     pub fn blocks(&self) -> [f64; 3] {
         self.position.map(Absolute::to_unit)
     }
 }
 
-/// All entities in view, by id; never more than [`MAX_ENTITIES`].
+/// Entities in view by id, at most [`MAX_ENTITIES`].
 #[derive(Clone, Debug, Default)]
 pub struct Entities {
     all: BTreeMap<i32, Entity>,
@@ -49,17 +49,17 @@ pub struct Entities {
 }
 
 impl Entities {
-    /// An entity.
+    /// Returns the entity with this id.
     pub fn get(&self, id: i32) -> Option<&Entity> {
         self.all.get(&id)
     }
 
-    /// All of them.
+    /// Returns all entities with their ids, in the order of ids.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &Entity)> {
         self.all.iter().map(|(&id, entity)| (id, entity))
     }
 
-    /// Players in view: id, name, entity.
+    /// Returns the players in view: id, name, entity.
     pub fn players(&self) -> impl Iterator<Item = (i32, &str, &Entity)> {
         self.iter().filter_map(|(id, entity)| match &entity.kind {
             EntityKind::Player(name) => Some((id, name.as_str(), entity)),
@@ -67,22 +67,22 @@ impl Entities {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of entities.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entities.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// How many were not kept, because there were too many.
+    /// Returns how many entities were dropped because of the limit.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// `false` if there are too many already.
+    /// Adds or replaces an entity. Returns `false` if there are too many.
     pub(super) fn insert(&mut self, id: i32, kind: EntityKind, position: [Absolute; 3]) -> bool {
         if self.all.len() >= MAX_ENTITIES && !self.all.contains_key(&id) {
             self.refused = self.refused.saturating_add(1);
@@ -107,7 +107,7 @@ impl Entities {
         self.all.clear();
     }
 
-    pub(super) fn shift(&mut self, id: i32, by: [Delta; 3]) {
+    pub(super) fn move_by(&mut self, id: i32, by: [Delta; 3]) {
         if let Some(entity) = self.all.get_mut(&id) {
             for (at, by) in entity.position.iter_mut().zip(by) {
                 at.0 = at.0.wrapping_add(by.0.into());
@@ -115,7 +115,7 @@ impl Entities {
         }
     }
 
-    pub(super) fn put(&mut self, id: i32, position: [Absolute; 3]) {
+    pub(super) fn move_to(&mut self, id: i32, position: [Absolute; 3]) {
         if let Some(entity) = self.all.get_mut(&id) {
             entity.position = position;
         }

@@ -1,6 +1,6 @@
-//! What a client tells of, and why it ends.
+//! Events that a client reports, and errors that end its session.
 
-use super::game::ReportedMode;
+use super::mode::ReportedMode;
 use crate::build::Build;
 use crate::connection::PeerError;
 use crate::crypto::KeyError;
@@ -8,163 +8,193 @@ use hailer_proto::Text;
 use serde::Serialize;
 use std::fmt;
 
-/// Something that whoever runs a client may want to know. Names and warnings hold no control characters; what a
-/// [`Text`] gives out holds none either.
+/// Something that happened in the game. Names and warnings contain no control characters, and neither does what a
+/// [`Text`] returns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ClientEvent {
-    /// The server wants the account checked: tell the session server this hash, then call
-    /// [`session_checked`](super::Client::session_checked). Only with [`GameClientConfig::session`](super::GameClientConfig::session).
+    /// The server checks accounts. Send the hash to the session server, then call
+    /// [`session_checked`](super::Client::session_checked). Only with
+    /// [`GameClientConfig::session`](super::GameClientConfig::session).
     SessionCheck {
-        /// Goes to the session server.
+        /// Hash for the session server.
         hash: String,
     },
-    /// The game begins.
+    /// The server accepted the login.
     Joined {
-        /// Our own entity.
+        /// Entity id of the local player.
         entity: i32,
-        /// GameState mode.
+        /// Game mode.
         mode: ReportedMode,
         /// Whether death is final.
         #[serde(rename = "is_hardcore")]
         hardcore: bool,
-        /// -1 Nether, 0 overworld, 1 End.
+        /// Dimension: −1 Nether, 0 overworld, 1 End.
         dimension: i32,
-        /// 0 peaceful to 3 hard.
+        /// Difficulty, from 0 (peaceful) to 3 (hard).
         difficulty: i8,
-        /// As many players fit, says the server.
+        /// Maximum number of players, as the server reports it.
         max_players: u8,
     },
-    /// A line of chat, with its colours.
+    /// A line of chat.
     Chat {
-        /// The line.
+        /// The line with its colours.
         text: Text,
     },
-    /// A name is new on the list of players.
+    /// A name was added to the list of players.
     PlayerListed {
-        /// The name.
+        /// Name of the player.
         name: String,
-        /// Milliseconds.
+        /// Latency of the player in milliseconds.
         #[serde(rename = "latency_ms")]
         ping: i16,
     },
-    /// A name has left the list of players.
+    /// A name was removed from the list of players.
     PlayerUnlisted {
-        /// The name.
+        /// Name of the player.
         name: String,
     },
-    /// Another player has come into view.
+    /// Another player came into view.
     PlayerAppeared {
-        /// Their entity.
+        /// Entity id of the player.
         entity: i32,
-        /// Their name.
+        /// Name of the player.
         name: String,
-        /// In blocks.
+        /// Position to the east, in blocks.
         x: f64,
-        /// In blocks.
+        /// Height of the feet, in blocks.
         y: f64,
-        /// In blocks.
+        /// Position to the south, in blocks.
         z: f64,
     },
-    /// Another player is out of view.
+    /// Another player went out of view.
     PlayerVanished {
-        /// Their entity.
+        /// Entity id of the player.
         entity: i32,
-        /// Their name.
+        /// Name of the player.
         name: String,
     },
-    /// The server put us somewhere for the first time, or anew.
+    /// The server set the position of the local player.
     Placed {
-        /// In blocks.
+        /// Position to the east, in blocks.
         x: f64,
-        /// Our feet, in blocks.
+        /// Height of the feet, in blocks.
         y: f64,
-        /// In blocks.
+        /// Position to the south, in blocks.
         z: f64,
     },
-    /// Health or food has changed.
+    /// The local player landed after a fall of at least 1.5 blocks.
+    Landed {
+        /// Position to the east, in blocks.
+        x: f64,
+        /// Height of the feet, in blocks.
+        y: f64,
+        /// Position to the south, in blocks.
+        z: f64,
+        /// Height of the fall, in blocks.
+        fall: f64,
+    },
+    /// A walk reached its place.
+    Arrived {
+        /// Position to the east, in blocks.
+        x: f64,
+        /// Height of the feet, in blocks.
+        y: f64,
+        /// Position to the south, in blocks.
+        z: f64,
+    },
+    /// A walk was given up after 2 s without progress.
+    Blocked {
+        /// Position to the east, in blocks.
+        x: f64,
+        /// Height of the feet, in blocks.
+        y: f64,
+        /// Position to the south, in blocks.
+        z: f64,
+    },
+    /// Health or food changed.
     Health {
-        /// Up to 20.
+        /// Health in half hearts, up to 20.
         health: i16,
-        /// Up to 20.
+        /// Food in half points, up to 20.
         food: i16,
     },
-    /// We are dead.
+    /// The local player died.
     Died,
-    /// We are alive again, or in another dimension.
+    /// The local player respawned or changed the dimension.
     Respawned {
-        /// -1 Nether, 0 overworld, 1 End.
+        /// Dimension: −1 Nether, 0 overworld, 1 End.
         dimension: i32,
-        /// GameState mode.
+        /// Game mode.
         mode: ReportedMode,
     },
-    /// The server changed our game mode.
+    /// The server changed the game mode.
     ModeChanged {
-        /// GameState mode.
+        /// Game mode.
         mode: ReportedMode,
     },
-    /// Rain or snow begins or ends.
+    /// Rain or snow began or ended.
     Weather {
         /// Whether it rains.
         #[serde(rename = "is_raining")]
         raining: bool,
     },
-    /// The first column of blocks is here.
+    /// The first column of blocks was loaded.
     FirstColumn,
-    /// All columns up to three around us are here: the shortest view distance of real servers.
+    /// All columns up to three around the local player are loaded, the shortest view distance of real servers.
     Surrounded {
-        /// Columns that are here.
+        /// Number of loaded columns.
         columns: usize,
     },
-    /// Something was odd, but not so much that it ends the game.
+    /// The server sent something unusual that does not end the session.
     Warning {
-        /// What.
+        /// Description of it.
         text: String,
     },
 }
 
-/// Why a client cannot go on.
+/// Error that ended a client's session.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server's bytes make no sense in our build.
+    /// The server's bytes are invalid in the client's build.
     Peer {
-        /// What is wrong.
+        /// The invalid packet.
         error: PeerError,
-        /// The build spoken.
+        /// Build that the client speaks.
         build: Build,
-        /// Builds that call themselves the same and speak differently.
+        /// Other builds with the same protocol number.
         try_builds: Vec<Build>,
     },
-    /// The server speaks another version.
+    /// The server requires another version.
     Version {
-        /// What it says.
+        /// Reason sent by the server.
         reason: Text,
-        /// The build spoken.
+        /// Build that the client speaks.
         build: Build,
-        /// What to try, the likeliest first. Empty: nothing that we know.
+        /// Builds to try, the most likely first. Empty if no known build fits.
         try_builds: Vec<Build>,
     },
-    /// The server did not let us in.
+    /// The server refused the login.
     Refused {
-        /// Why.
+        /// Reason sent by the server.
         reason: Text,
     },
-    /// The server threw us out of the game.
+    /// The server kicked the player out of the game.
     Kicked {
-        /// Why.
+        /// Reason sent by the server.
         reason: Text,
     },
-    /// The server checks accounts, and nobody offered to.
+    /// The server checks accounts, and the caller did not offer to contact the session server.
     AccountCheck,
-    /// Nothing can be encrypted with the server's key.
+    /// The server's public key is not usable.
     Key(KeyError),
-    /// The server has said nothing for so many seconds.
+    /// The server sent nothing for this many seconds.
     Silence(u64),
 }
 
 impl ClientError {
-    /// What a kick before the game means.
+    /// Classifies a kick before the game.
     pub(super) fn refused(reason: Text, build: Build) -> Self {
         match builds_to_try(&reason.plain(), build) {
             Some(try_builds) => Self::Version {
@@ -187,7 +217,7 @@ impl ClientError {
         }
     }
 
-    /// Builds with which it may go better.
+    /// Returns the builds to try next, the most likely first.
     pub fn try_builds(&self) -> &[Build] {
         match self {
             Self::Peer { try_builds, .. } | Self::Version { try_builds, .. } => try_builds,
@@ -195,7 +225,7 @@ impl ClientError {
         }
     }
 
-    /// A stable word for programs.
+    /// Returns a stable identifier for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Peer { .. } => "malformed",
@@ -218,7 +248,10 @@ impl fmt::Display for ClientError {
                 build,
                 try_builds,
             } => {
-                write!(f, "what the server says makes no sense in {build}: {error}")?;
+                write!(
+                    f,
+                    "the server sent data that is invalid in {build}: {error}"
+                )?;
                 suggest(f, try_builds)
             }
             Self::Version {
@@ -226,23 +259,35 @@ impl fmt::Display for ClientError {
                 build,
                 try_builds,
             } => {
-                write!(
-                    f,
-                    "the server speaks another version than {build} ({})",
-                    shown(reason)
-                )?;
-                match try_builds.is_empty() {
-                    true => write!(f, "; no build that we know is left to try"),
-                    false => suggest(f, try_builds),
+                if try_builds.is_empty() && *build == Build::LATEST {
+                    write!(
+                        f,
+                        "the server is newer than {build}, the newest version that Hailer speaks ({})",
+                        shown(reason)
+                    )
+                } else {
+                    write!(
+                        f,
+                        "the server requires another version than {build} ({})",
+                        shown(reason)
+                    )?;
+                    if try_builds.is_empty() {
+                        write!(f, "; no other known build fits")
+                    } else {
+                        suggest(f, try_builds)
+                    }
                 }
             }
             Self::Refused { reason } => {
-                write!(f, "the server does not let us in: {}", shown(reason))
+                write!(f, "the server refused the login: {}", shown(reason))
             }
             Self::Kicked { reason } => write!(f, "kicked: {}", shown(reason)),
-            Self::AccountCheck => write!(f, "the server checks accounts; offline servers only"),
-            Self::Key(error) => write!(f, "the server's key cannot be used: {error}"),
-            Self::Silence(seconds) => write!(f, "the server has said nothing for {seconds} s"),
+            Self::AccountCheck => write!(
+                f,
+                "the server checks accounts, which is not supported; join a server in offline mode"
+            ),
+            Self::Key(error) => write!(f, "the server's key is not usable: {error}"),
+            Self::Silence(seconds) => write!(f, "the server has sent nothing for {seconds} s"),
         }
     }
 }
@@ -267,7 +312,7 @@ fn suggest(f: &mut fmt::Formatter<'_>, builds: &[Build]) -> fmt::Result {
     }
 }
 
-/// A build of each wire version, the newest first: the newest of it, but the release where it stands for a snapshot too.
+/// Returns one build of each dialect, newest first: a release if the dialect has one, else its newest snapshot.
 fn newest_first() -> impl Iterator<Item = Build> {
     let mut last = None;
     let newest = Build::ALL.iter().copied().rev();
@@ -281,16 +326,16 @@ fn newest_first() -> impl Iterator<Item = Build> {
     })
 }
 
-/// Whether a kick before the game is about the version, and which builds to try then (spec/minecraft-12w.md#6).
+/// Returns the builds to try if a kick before the game is about the version, else `None` (spec/minecraft-12w.md#6).
 fn builds_to_try(reason: &str, build: Build) -> Option<Vec<Build>> {
     let reason = reason.to_ascii_lowercase();
-    let says = |text: &str| reason.contains(text);
-    // Servers until 12w16a read our number as the length of a text, which is then too long.
-    let (newer, older) = if says("outdated client") {
+    let contains = |text: &str| reason.contains(text);
+    // Servers until 12w16a read our protocol number as the length of a string, which is then too long.
+    let (newer, older) = if contains("outdated client") {
         (true, false)
-    } else if says("outdated server") || says("string length") {
+    } else if contains("outdated server") || contains("string length") {
         (false, true)
-    } else if says("protocol") || says("version") {
+    } else if contains("protocol") || contains("version") {
         (true, true)
     } else {
         return None;
@@ -300,7 +345,7 @@ fn builds_to_try(reason: &str, build: Build) -> Option<Vec<Build>> {
         |other: &Build| newer && other.protocol() > number || older && other.protocol() < number;
     let mut builds: Vec<Build> = newest_first().filter(fits).collect();
     if !newer {
-        // Of older ones the release is likelier than any snapshot.
+        // An old server is more likely to be a release than a snapshot.
         builds.sort_by_key(|build| *build > Build::W15a);
     }
     Some(builds)
@@ -315,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn kicks_about_the_version_name_builds() {
+    fn version_kicks_suggest_builds() {
         assert_eq!(
             names("Outdated client!", Build::W25a).unwrap(),
             ["1.3.2", "12w30b", "12w27a"]
@@ -333,7 +378,12 @@ mod tests {
         );
         assert_eq!(
             error.to_string(),
-            "the server speaks another version than 12w16a (Outdated server![2J); try the build 1.2.5"
+            "the server requires another version than 12w16a (Outdated server![2J); try the build 1.2.5"
+        );
+        let error = ClientError::refused(Text::legacy("Outdated client!"), Build::V1_3_2);
+        assert_eq!(
+            error.to_string(),
+            "the server is newer than 1.3.2, the newest version that Hailer speaks (Outdated client!)"
         );
         let error = ClientError::refused(Text::legacy("Outdated client!"), Build::W23a);
         assert!(

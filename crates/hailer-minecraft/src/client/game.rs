@@ -1,119 +1,82 @@
-//! What a client knows of the game: the sum of what the server said.
+//! State of the game as a client received it.
 
 use super::columns::Columns;
 use super::entities::{Entities, EntityKind};
 use super::event::ClientEvent;
+use super::mode::ReportedMode;
 use crate::build::Build;
 use crate::table::{Login, Packet, PlayerListItem, PlayerTeleport, Respawn, SetSlot};
 use crate::types::{Absolute, Slot, WireString};
 use crate::world::World;
 use hailer_proto::Text;
 use hailer_proto::model::printable;
-use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-/// More names on the list of players than this are not kept.
+/// Maximum number of names kept of the list of players.
 pub const MAX_LISTED: usize = 1024;
-/// So many warnings are told in words; all are counted.
+/// Maximum number of warnings kept as text. All are counted.
 pub const MAX_WARNINGS: usize = 32;
-/// The shortest view distance of real servers, in columns.
+/// Shortest view distance of real servers, in columns.
 const AROUND: i32 = 3;
-/// Slots of window 0, the player's own.
+/// Number of slots in window 0, the player's inventory.
 const SLOTS: usize = 45;
-/// The first of the nine slots of the hotbar.
+/// First of the nine slots of the hotbar.
 const HOTBAR: usize = 36;
 
-/// GameState mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the modes of the game")]
-pub enum ReportedMode {
-    #[default]
-    Survival,
-    Creative,
-    Adventure,
-    /// None that 1.3 has.
-    Unknown,
-}
-
-impl ReportedMode {
-    /// From the wire, where bit 8 means hardcore (spec/minecraft-12w.md#5.1).
-    fn of(number: i32) -> Self {
-        match number & 7 {
-            0 => Self::Survival,
-            1 => Self::Creative,
-            2 => Self::Adventure,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-impl fmt::Display for ReportedMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Survival => "survival",
-            Self::Creative => "creative",
-            Self::Adventure => "adventure",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-/// Where we are and where we look.
+/// Position and view direction of the local player.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
-    /// Feet: x, y, z in blocks.
+    /// Middle of the feet: x, y, z in blocks.
     pub feet: [f64; 3],
-    /// Eyes above the feet, in blocks.
+    /// Height of the eyes above the feet, in blocks.
     pub eyes: f64,
-    /// Degrees, 0 south, 90 west.
+    /// Horizontal direction in degrees: 0 south, 90 west.
     pub yaw: f32,
-    /// Degrees, 90 down.
+    /// Vertical direction in degrees: −90 up, 90 down.
     pub pitch: f32,
-    /// Whether we stand on something.
+    /// Whether the player stands on something.
     pub on_ground: bool,
 }
 
-/// Ourselves.
+/// The client's own player.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalPlayer {
-    /// Our entity.
+    /// Entity id of the player.
     pub entity: i32,
-    /// Where we are; `None` until the server says it, and after a respawn until it says it again.
+    /// Position; `None` until the server sends it, also after a respawn.
     pub position: Option<Position>,
-    /// Up to 20; 0 is dead.
+    /// Health in half hearts, up to 20. 0 or less means dead.
     pub health: i16,
-    /// Up to 20.
+    /// Food in half points, up to 20.
     pub food: i16,
-    /// How long the food lasts.
+    /// Food saturation, which is used up before food.
     pub saturation: f32,
-    /// Share of the level, from 0 to 1.
+    /// Progress to the next level, from 0 to 1.
     pub experience: f32,
-    /// Level.
+    /// Experience level.
     pub level: i16,
-    /// GameState mode.
+    /// Game mode.
     pub mode: ReportedMode,
     /// Whether death is final.
     pub hardcore: bool,
-    /// -1 Nether, 0 overworld, 1 End.
+    /// Dimension: −1 Nether, 0 overworld, 1 End.
     pub dimension: i32,
-    /// 0 peaceful to 3 hard.
+    /// Difficulty, from 0 (peaceful) to 3 (hard).
     pub difficulty: i8,
-    /// Of the world, as the server calls it.
+    /// Level type of the world, as the server reports it.
     pub level_type: WireString<16>,
-    /// What we may do, once the server has said it.
+    /// Abilities; `None` until the server sends them.
     pub abilities: Option<crate::table::PlayerAbilities>,
-    /// What we ride.
+    /// Entity id of the vehicle that the player rides.
     pub vehicle: Option<i32>,
-    /// Place of the hotbar, 0 to 8.
+    /// Selected slot of the hotbar, 0 to 8.
     pub held: u8,
-    /// Our own window: 0 to 8 crafting and armour, 9 to 35 bag, 36 to 44 hotbar.
+    /// Inventory: slots 0 to 8 crafting and armour, 9 to 35 storage, 36 to 44 hotbar.
     pub inventory: Vec<Slot>,
 }
 
 impl LocalPlayer {
-    /// The item in hand.
+    /// Returns the held item.
     pub fn item(&self) -> &Slot {
         static EMPTY: Slot = Slot::EMPTY;
         self.inventory
@@ -122,28 +85,30 @@ impl LocalPlayer {
     }
 }
 
-/// What a client knows of the game.
+/// State of the game. The server can change everything, within the limits in the [module](super) docs.
 #[derive(Debug)]
 pub struct GameState {
-    /// Ourselves.
+    /// The local player.
     pub player: LocalPlayer,
-    /// Who and what is in view.
+    /// Entities in view.
     pub entities: Entities,
-    /// The list of players, by name as it came: milliseconds. At most [`MAX_LISTED`].
+    /// List of players: latency in milliseconds by name. At most [`MAX_LISTED`] entries.
     pub listed: BTreeMap<String, i16>,
-    /// Where a compass points: x, y, z.
+    /// Spawn point, where compasses point to: x, y, z.
     pub spawn: Option<[i32; 3]>,
-    /// Ticks.
+    /// Time of the world in ticks; a day has 24,000.
     pub time: i64,
     /// Whether it rains.
     pub raining: bool,
-    /// As many players fit, says the server.
+    /// Maximum number of players, as the server reports it.
     pub max_players: u8,
-    /// What was odd, at most [`MAX_WARNINGS`] of it.
+    /// Warnings, at most [`MAX_WARNINGS`], without repetitions.
     pub warnings: Vec<String>,
-    /// How often something was odd.
+    /// Number of warnings, repetitions included.
     pub warned: u64,
     columns: Columns,
+    /// Columns of the dimension before the last change.
+    previous_world: Option<World>,
     first_column: bool,
     surrounded: bool,
 }
@@ -161,28 +126,38 @@ impl GameState {
             warnings: Vec::new(),
             warned: 0,
             columns: Columns::new(build, max_columns),
+            previous_world: None,
             first_column: false,
             surrounded: false,
         }
     }
 
-    /// The blocks.
+    /// Returns the loaded blocks.
     pub fn world(&self) -> &World {
         &self.columns.world
     }
 
-    /// Whole columns that came so far.
+    /// Returns the blocks to draw a map of: the loaded ones, or after a change of the dimension those of the previous
+    /// dimension until new columns arrive.
+    pub fn map_world(&self) -> &World {
+        match &self.previous_world {
+            Some(previous) if self.world().is_empty() => previous,
+            _ => self.world(),
+        }
+    }
+
+    /// Returns the number of complete columns received.
     pub fn columns_received(&self) -> u64 {
         self.columns.decoded
     }
 
-    /// Columns that the server took back.
+    /// Returns the number of columns that the server unloaded.
     pub fn columns_unloaded(&self) -> u64 {
         self.columns.unloaded
     }
 
-    /// Takes note of a packet.
-    pub(super) fn hear(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
+    /// Applies a packet to the state.
+    pub(super) fn apply(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
         match packet {
             Packet::Login(packet) => self.login(packet, events),
             Packet::Respawn(packet) => self.respawn(packet, events),
@@ -192,21 +167,23 @@ impl GameState {
             Packet::TimeUpdate(packet) => self.time = packet.time,
             Packet::SpawnPosition(packet) => self.spawn = Some([packet.x, packet.y, packet.z]),
             Packet::UpdateHealth(packet) => {
-                let before = (self.player.health, self.player.food);
-                (self.player.health, self.player.food, self.player.saturation) =
-                    (packet.health, packet.food, packet.saturation);
-                if before != (packet.health, packet.food) {
+                let (health, food) = (self.player.health, self.player.food);
+                self.player.health = packet.health;
+                self.player.food = packet.food;
+                self.player.saturation = packet.saturation;
+                if health != packet.health || food != packet.food {
                     events.push_back(ClientEvent::Health {
                         health: packet.health,
                         food: packet.food,
                     });
                 }
-                if before.0 > 0 && packet.health <= 0 {
+                if health > 0 && packet.health <= 0 {
                     events.push_back(ClientEvent::Died);
                 }
             }
             Packet::SetExperience(packet) => {
-                (self.player.experience, self.player.level) = (packet.bar, packet.level);
+                self.player.experience = packet.bar;
+                self.player.level = packet.level;
             }
             Packet::PlayerAbilities(packet) => self.player.abilities = Some(packet.clone()),
             Packet::ChangeGameState(packet) => self.state(packet.reason, packet.value, events),
@@ -224,51 +201,55 @@ impl GameState {
                 self.entities.attach(packet.entity, vehicle);
             }
             _ => {
-                self.hear_of_blocks(packet, events);
-                self.hear_of_entities(packet, events);
+                self.apply_to_blocks(packet, events);
+                self.apply_to_entities(packet, events);
             }
         }
     }
 
     fn login(&mut self, packet: &Login, events: &mut VecDeque<ClientEvent>) {
-        let me = &mut self.player;
-        (me.entity, me.mode, me.hardcore) = (
-            packet.entity,
-            ReportedMode::of(packet.mode.0),
-            packet.mode.0 & 8 != 0,
-        );
-        (me.dimension, me.difficulty) = (packet.dimension.0, packet.difficulty);
-        (me.level_type, me.health, me.food) = (packet.level_type.clone(), 20, 20);
+        let player = &mut self.player;
+        player.entity = packet.entity;
+        player.mode = ReportedMode::of(packet.mode.0);
+        player.hardcore = packet.mode.0 & 8 != 0;
+        player.dimension = packet.dimension.0;
+        player.difficulty = packet.difficulty;
+        player.level_type = packet.level_type.clone();
+        player.health = 20;
+        player.food = 20;
         self.max_players = packet.max_players;
         events.push_back(ClientEvent::Joined {
-            entity: me.entity,
-            mode: me.mode,
-            hardcore: me.hardcore,
-            dimension: me.dimension,
-            difficulty: me.difficulty,
+            entity: player.entity,
+            mode: player.mode,
+            hardcore: player.hardcore,
+            dimension: player.dimension,
+            difficulty: player.difficulty,
             max_players: packet.max_players,
         });
     }
 
-    /// In another dimension everything is another; in the same one the columns stay, and those that do not are unloaded.
+    /// A change of the dimension unloads all columns. Without one, columns stay until the server unloads them.
     fn respawn(&mut self, packet: &Respawn, events: &mut VecDeque<ClientEvent>) {
         if packet.dimension != self.player.dimension {
-            self.columns.world.clear();
+            if !self.world().is_empty() {
+                self.previous_world = Some(self.columns.take_world());
+            }
             self.surrounded = false;
             self.raining = false;
         }
         self.entities.clear();
-        let me = &mut self.player;
-        (me.dimension, me.difficulty, me.mode) = (
-            packet.dimension,
-            packet.difficulty,
-            ReportedMode::of(packet.mode.into()),
-        );
-        (me.level_type, me.position, me.vehicle) = (packet.level_type.clone(), None, None);
-        (me.health, me.food) = (20, 20);
+        let player = &mut self.player;
+        player.dimension = packet.dimension;
+        player.difficulty = packet.difficulty;
+        player.mode = ReportedMode::of(packet.mode.into());
+        player.level_type = packet.level_type.clone();
+        player.position = None;
+        player.vehicle = None;
+        player.health = 20;
+        player.food = 20;
         events.push_back(ClientEvent::Respawned {
-            dimension: me.dimension,
-            mode: me.mode,
+            dimension: player.dimension,
+            mode: player.mode,
         });
     }
 
@@ -307,14 +288,14 @@ impl GameState {
             }
         } else {
             self.warn(
-                "more names on the list of players than are kept".into(),
+                "the list of players is full; further names are dropped".into(),
                 events,
             );
         }
     }
 
     fn place(&mut self, packet: &PlayerTeleport, events: &mut VecDeque<ClientEvent>) {
-        // Servers throw out who says that the eyes are elsewhere (spec/minecraft-12w.md#5.1).
+        // Servers kick clients whose eyes are outside this range (spec/minecraft-12w.md#5.1).
         let eyes = Some(packet.stance - packet.y)
             .filter(|eyes| (0.1..=1.65).contains(eyes))
             .unwrap_or(1.62);
@@ -332,7 +313,7 @@ impl GameState {
             y: packet.y,
             z: packet.z,
         });
-        self.look_around(events);
+        self.check_columns(events);
     }
 
     fn slot(&mut self, packet: &SetSlot) {
@@ -349,8 +330,8 @@ impl GameState {
         }
     }
 
-    fn hear_of_blocks(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
-        let end = match packet {
+    fn apply_to_blocks(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
+        let result = match packet {
             Packet::PreChunk(packet) => return self.columns.announce(packet),
             Packet::MultiBlockChange(packet) => return self.columns.blocks(packet),
             Packet::BlockChange(packet) => return self.columns.block(packet),
@@ -359,14 +340,14 @@ impl GameState {
             Packet::MapChunkBulk(packet) => self.columns.bulk(packet),
             _ => return,
         };
-        if let Err(text) = end {
+        if let Err(text) = result {
             self.warn(text, events);
         }
-        self.look_around(events);
+        self.check_columns(events);
     }
 
-    /// Tells of the first column, and of the moment when there are columns all around us.
-    fn look_around(&mut self, events: &mut VecDeque<ClientEvent>) {
+    /// Reports the first column, and when all columns around the player are loaded.
+    fn check_columns(&mut self, events: &mut VecDeque<ClientEvent>) {
         if !self.first_column && !self.world().is_empty() {
             self.first_column = true;
             events.push_back(ClientEvent::FirstColumn);
@@ -377,6 +358,7 @@ impl GameState {
             }) = self.player.position
             && self.columns.surround(x, z, AROUND)
         {
+            self.previous_world = None;
             self.surrounded = true;
             events.push_back(ClientEvent::Surrounded {
                 columns: self.world().len(),
@@ -384,19 +366,18 @@ impl GameState {
         }
     }
 
-    fn hear_of_entities(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
+    fn apply_to_entities(&mut self, packet: &Packet, events: &mut VecDeque<ClientEvent>) {
         let entities = &mut self.entities;
         let block = |at: i32| Absolute(at.wrapping_mul(32));
         let kept = match packet {
             Packet::SpawnNamedEntity(packet) => {
                 let (entity, name) = (packet.entity, name(&packet.name));
                 let [x, y, z] = [packet.x, packet.y, packet.z].map(Absolute::to_unit);
-                let kept = entities.insert(
-                    entity,
-                    EntityKind::Player(name.clone()),
-                    [packet.x, packet.y, packet.z],
-                );
-                if kept {
+                let kind = EntityKind::Player(name.clone());
+                let is_known = entities.get(entity).is_some_and(|it| it.kind == kind);
+                let kept = entities.insert(entity, kind, [packet.x, packet.y, packet.z]);
+                // Some servers spawn a player twice.
+                if kept && !is_known {
                     events.push_back(ClientEvent::PlayerAppeared {
                         entity,
                         name,
@@ -433,7 +414,7 @@ impl GameState {
                 [packet.x, packet.y, packet.z],
             ),
             Packet::DestroyEntities(packet) => {
-                // Until 12w26a there is one in the field of its own, since then a list (spec/minecraft-12w.md#2).
+                // Until 12w26a a single entity, since then a list (spec/minecraft-12w.md#2).
                 let listed = packet.entities.iter().copied();
                 let single = (self.columns.build() < Build::W27a).then_some(packet.entity);
                 for entity in listed.chain(single) {
@@ -447,18 +428,18 @@ impl GameState {
             }
             Packet::CollectItem(packet) => return drop(entities.remove(packet.collected)),
             Packet::EntityRelativeMove(packet) => {
-                return entities.shift(packet.entity, [packet.dx, packet.dy, packet.dz]);
+                return entities.move_by(packet.entity, [packet.dx, packet.dy, packet.dz]);
             }
             Packet::EntityLookRelativeMove(packet) => {
-                return entities.shift(packet.entity, [packet.dx, packet.dy, packet.dz]);
+                return entities.move_by(packet.entity, [packet.dx, packet.dy, packet.dz]);
             }
             Packet::EntityTeleport(packet) => {
-                return entities.put(packet.entity, [packet.x, packet.y, packet.z]);
+                return entities.move_to(packet.entity, [packet.x, packet.y, packet.z]);
             }
             _ => return,
         };
         if !kept {
-            self.warn("more entities than are kept".into(), events);
+            self.warn("too many entities; further ones are dropped".into(), events);
         }
     }
 
@@ -471,7 +452,7 @@ impl GameState {
     }
 }
 
-/// A name for people: without colours, on one line.
+/// Returns a name without colours and control characters.
 fn name<const N: usize>(text: &WireString<N>) -> String {
     printable(&Text::legacy(text.to_string()).plain())
 }

@@ -1,4 +1,4 @@
-//! The way in, in each era (spec/minecraft-12w.md#6).
+//! The client's side of the login, in each era (spec/minecraft-12w.md#6).
 
 use super::{Client, ClientError, ClientEvent};
 use crate::build::Build;
@@ -9,12 +9,12 @@ use crate::table::{
 };
 use crate::types::Bytes16;
 
-/// What the server calls itself if it does not check accounts.
+/// Server id of servers that do not check accounts.
 const OFFLINE: &str = "-";
 
 impl Client {
-    /// The first packet.
-    pub(super) fn greet(&mut self) {
+    /// Sends the handshake.
+    pub(super) fn send_handshake(&mut self) {
         let (build, config) = (self.build(), &self.config);
         let packet = Handshake {
             who: format!("{};{}:{}", config.name, config.host, config.port)
@@ -28,16 +28,16 @@ impl Client {
         self.reply(packet);
     }
 
-    /// Answers the packets of the login.
+    /// Replies to the packets of the login.
     pub(super) fn log_in(&mut self, packet: &Packet) {
         match packet {
-            Packet::HandshakeReply(packet) => self.answer_plainly(packet),
+            Packet::HandshakeReply(packet) => self.reply_to_handshake(packet),
             Packet::EncryptionRequest(packet) => {
-                if let Err(error) = self.answer_key(packet) {
+                if let Err(error) = self.reply_to_key(packet) {
                     self.error = Some(error);
                 }
             }
-            // The server's yes: from here on both sides encrypt.
+            // From here on, both sides encrypt.
             Packet::EncryptionResponse(_) => {
                 let request = self.request();
                 self.reply(request);
@@ -46,18 +46,18 @@ impl Client {
         }
     }
 
-    /// Until 12w16a: there is nothing but the check of the account.
-    fn answer_plainly(&mut self, packet: &HandshakeReply) {
+    /// Replies to the handshake reply of builds until 12w16a, which do not encrypt.
+    fn reply_to_handshake(&mut self, packet: &HandshakeReply) {
         let request = self.request();
         if packet.id == *OFFLINE {
             self.reply(request);
         } else {
-            self.ask_for_session(packet.id.to_string(), request);
+            self.request_session_check(packet.id.to_string(), request);
         }
     }
 
-    /// Since 12w17a: a secret of our choice, which only the owner of the key can read.
-    fn answer_key(&mut self, packet: &EncryptionRequest) -> Result<(), ClientError> {
+    /// Replies to the key of builds since 12w17a with a random secret, encrypted for the server.
+    fn reply_to_key(&mut self, packet: &EncryptionRequest) -> Result<(), ClientError> {
         let Some(kind) = CipherKind::of(self.build()).filter(|_| self.config.encrypt) else {
             let request = self.request();
             self.reply(request);
@@ -65,14 +65,14 @@ impl Client {
         };
         let mut secret = vec![0; kind.secret_len()];
         (self.random)(&mut secret);
-        let mut sealed =
+        let mut encrypted =
             |plain: &[u8]| encrypt(&packet.key, plain, &mut self.random).map_err(ClientError::Key);
         let response = EncryptionResponse {
-            secret: Bytes16::new(sealed(&secret)?),
-            // Where there is no token in the packet, there is none to send back.
-            token: Bytes16::new(sealed(&packet.token)?),
+            secret: Bytes16::new(encrypted(&secret)?),
+            // Until 12w24a, neither packet has a token.
+            token: Bytes16::new(encrypted(&packet.token)?),
         };
-        // The length is the cipher's own, so it is not refused.
+        // The secret has the cipher's length, so this succeeds.
         let _ = self.connection.secure(&secret);
         let id = packet.server_id.to_string();
         let hash = session_hash(&id, &secret, &packet.key);
@@ -80,13 +80,13 @@ impl Client {
         if id == OFFLINE {
             self.reply(response);
         } else {
-            self.ask_for_session(hash, response.into());
+            self.request_session_check(hash, response.into());
         }
         Ok(())
     }
 
-    /// Whoever runs us has to tell the session server first.
-    fn ask_for_session(&mut self, hash: String, then: Packet) {
+    /// Asks the caller to contact the session server before `then` is sent.
+    fn request_session_check(&mut self, hash: String, then: Packet) {
         if self.config.session {
             self.pending = Some(then);
             self.events.push_back(ClientEvent::SessionCheck { hash });
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// What asks to enter: nothing but the packet itself between 12w18a and 12w23b, and zeros in 12w17a.
+    /// Returns the login request: empty from 12w18a to 12w23b, zeros in 12w17a.
     fn request(&self) -> Packet {
         let build = self.build();
         if build >= Build::W24a {

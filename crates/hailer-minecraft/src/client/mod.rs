@@ -1,26 +1,36 @@
-//! A client: joins a server, stays where it is put, remembers what it is told, and does what it is asked to.
+//! A client: joins a server, keeps the state that the server sends, and moves and acts on request.
 //!
 //! ```text
-//!   from the server ─► receive(bytes) ─► next() ─► ClientEvent, and game() knows it
-//!   to the server   ◄─ outgoing()     ◄─ answers by itself, tick(now), say(…), leave() …
+//!   from the server ─► receive(bytes) ─► next() ─► ClientEvent, and game() has the state
+//!   to the server   ◄─ outgoing()     ◄─ automatic replies, tick(now), say(…), walk_to(…), leave() …
 //! ```
 //!
-//! By itself it logs in (spec/minecraft-12w.md#6), returns keep alives, confirms where it is put, says 20 times a second
-//! that it is still there, and comes back to life. It does not fall, walk or fight unless asked. Everything it remembers
-//! is bounded, whatever the server sends.
+//! Without a request, the client logs in (spec/minecraft-12w.md#6), returns keep alives, confirms teleports, falls and
+//! stands by the rules of the game, sends its position 20 times per second, and respawns. It does not fight.
+//!
+//! | limit | value | beyond it |
+//! | --- | --- | --- |
+//! | loaded columns | [`GameClientConfig::max_columns`] | a warning; the column is dropped |
+//! | entities | [`MAX_ENTITIES`] | a warning; the entity is dropped |
+//! | names in the list of players | [`MAX_LISTED`] | a warning; the name is dropped |
+//! | kept warnings | [`MAX_WARNINGS`] | they are only counted |
+//! | silence of the server | 30 s | [`ClientError::Silence`] |
 
 mod columns;
 mod entities;
 mod event;
 mod game;
 mod login;
+mod mode;
+mod physics;
 mod play;
 mod traffic;
 
 pub use entities::{Entities, Entity, EntityKind, MAX_ENTITIES};
 pub use event::{ClientError, ClientEvent};
-pub use game::{GameState, LocalPlayer, MAX_LISTED, MAX_WARNINGS, Position, ReportedMode};
-pub use play::{MAX_CHAT_UNITS, TICK};
+pub use game::{GameState, LocalPlayer, MAX_LISTED, MAX_WARNINGS, Position};
+pub use mode::ReportedMode;
+pub use play::{MAX_CHAT_UNITS, TICK, chat_lines};
 pub use traffic::{TrafficCount, TrafficCounts};
 
 use crate::build::Build;
@@ -29,32 +39,32 @@ use crate::packet::PacketDirection;
 use crate::state::{ConnectionState, UnexpectedPacket};
 use crate::table::{Kick, Packet};
 use crate::world::MAX_COLUMNS;
-use play::Clock;
+use play::PlayState;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// Who joins what, and how.
+/// Settings of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct GameClientConfig {
-    /// The build to speak.
+    /// Build whose protocol is spoken.
     pub build: Build,
-    /// The player's name; the game has 16 characters for it, and what is longer is cut.
+    /// Name of the player. The game allows 16 characters; a longer name is cut.
     pub name: String,
-    /// The server, as the user calls it: it is told so.
+    /// Host name that the handshake sends to the server.
     pub host: String,
-    /// Its port.
+    /// Port that the handshake sends to the server.
     pub port: u16,
-    /// Comes back to life by itself.
+    /// Whether to respawn automatically after death.
     pub respawn: bool,
-    /// Answers the server's key. Without, it asks to enter in the clear, which servers that do not check accounts allow
-    /// (spec/minecraft-12w.md#6).
+    /// Whether to encrypt the connection if the server sends a key. Otherwise the client asks to continue unencrypted,
+    /// which servers that do not check accounts allow (spec/minecraft-12w.md#6).
     pub encrypt: bool,
-    /// Whoever runs this can tell the session server: [`ClientEvent::SessionCheck`] instead of an error.
+    /// Whether the caller can contact the session server: [`ClientEvent::SessionCheck`] instead of an error.
     pub session: bool,
-    /// The most columns kept; with 0 none is even read.
+    /// Maximum number of loaded columns. With 0, columns are not even decompressed.
     pub max_columns: usize,
-    /// Keeps the bytes of every packet for [`Client::take_packets`].
+    /// Whether to keep the bytes of every packet for [`Client::take_packets`].
     pub keep_packets: bool,
 }
 
@@ -74,10 +84,10 @@ impl Default for GameClientConfig {
     }
 }
 
-/// Fills a slice with random bytes, fit for keys.
+/// Fills a slice with random bytes of cryptographic quality.
 pub type Random = Box<dyn FnMut(&mut [u8]) + Send>;
 
-/// One end of a game.
+/// Client of one connection. See the [module](self) for how to drive it.
 pub struct Client {
     config: GameClientConfig,
     connection: Connection,
@@ -86,12 +96,12 @@ pub struct Client {
     traffic: TrafficCounts,
     events: VecDeque<ClientEvent>,
     error: Option<ClientError>,
-    /// Goes out once the session server knows of us.
+    /// Packet to send after the session server has accepted the account.
     pending: Option<Packet>,
     secret: Option<Vec<u8>>,
     packets: Vec<(PacketDirection, Vec<u8>)>,
-    left: bool,
-    clock: Clock,
+    has_left: bool,
+    play: PlayState,
 }
 
 impl fmt::Debug for Client {
@@ -106,7 +116,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client whose first bytes are ready to be sent. Randomness is for the secret of the connection.
+    /// Creates a client whose handshake is ready to be sent. `random` supplies the secret of the connection.
     pub fn new(config: GameClientConfig, random: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
         let mut client = Self {
             connection: Connection::new(Role::Client, config.build),
@@ -118,56 +128,59 @@ impl Client {
             pending: None,
             secret: None,
             packets: Vec::new(),
-            left: false,
-            clock: Clock::default(),
+            has_left: false,
+            play: PlayState::default(),
             config,
         };
         if client.config.keep_packets {
             client.connection = client.connection.keeping_bytes();
         }
-        client.greet();
+        client.send_handshake();
         client
     }
 
-    /// The build spoken.
+    /// Returns the build whose protocol is spoken.
     pub fn build(&self) -> Build {
         self.config.build
     }
 
-    /// What is known of the game.
+    /// Returns the state of the game as the server reported it.
     pub fn game(&self) -> &GameState {
         &self.game
     }
 
-    /// What went to and fro.
+    /// Returns packet and byte counts.
     pub fn traffic(&self) -> &TrafficCounts {
         &self.traffic
     }
 
-    /// Whether the server let us in, and neither side has said goodbye.
+    /// Returns whether the server has accepted the login and neither side has closed the connection.
     pub fn is_playing(&self) -> bool {
         self.connection.state() == ConnectionState::Play
     }
 
-    /// Whether both directions are encrypted.
+    /// Returns whether both directions are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.connection.is_encrypted()
     }
 
-    /// The secret of the connection, once there is one. Whoever has it can read everything.
+    /// Returns the secret of the connection once it is chosen. With it, anyone can decrypt a capture.
     pub fn secret(&self) -> Option<&[u8]> {
         self.secret.as_deref()
     }
 
-    /// Takes bytes from the server, as many and as few as there are.
+    /// Adds bytes received from the server, in pieces of any length.
     pub fn receive(&mut self, bytes: &[u8]) {
-        self.clock.heard();
+        self.play.received();
         self.connection.receive(bytes);
     }
 
-    /// What happened next, if anything did. After an error, the same error again; after [`leave`](Self::leave), nothing.
+    /// Returns the next event, or `None` if there is none yet.
     ///
-    /// Call it until it returns nothing whenever bytes were received and after each [`tick`](Self::tick).
+    /// Call it until it returns `None` whenever bytes were received and after each [`tick`](Self::tick).
+    ///
+    /// # Errors
+    /// The session has ended. Later calls return the same error; after [`leave`](Self::leave) they return `None`.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
@@ -180,7 +193,7 @@ impl Client {
             if let Some(error) = &self.error {
                 return Err(error.clone());
             }
-            if self.left {
+            if self.has_left {
                 return Ok(None);
             }
             let unread = self.connection.unread().len();
@@ -196,52 +209,56 @@ impl Client {
                             self.connection.last_bytes().to_vec(),
                         ));
                     }
-                    self.hear(&packet);
+                    self.process(&packet);
                 }
                 Err(error) => self.error = Some(ClientError::peer(error, self.build())),
             }
         }
     }
 
-    fn hear(&mut self, packet: &Packet) {
+    fn process(&mut self, packet: &Packet) {
         if let Packet::Kick(kick) = packet {
             let reason = hailer_proto::Text::legacy(kick.reason.to_string());
-            self.error = Some(match self.clock.is_in_game() {
-                true => ClientError::Kicked { reason },
-                false => ClientError::refused(reason, self.build()),
+            self.error = Some(if self.play.is_in_game() {
+                ClientError::Kicked { reason }
+            } else {
+                ClientError::refused(reason, self.build())
             });
             return;
         }
-        self.game.hear(packet, &mut self.events);
+        self.game.apply(packet, &mut self.events);
         self.log_in(packet);
         self.answer(packet);
     }
 
-    /// Lets time pass: say what time it is, counted from any beginning, about 20 times a second or more often.
+    /// Runs what is due at `now`, a time since any fixed moment. Call it at least 20 times per second.
     pub fn tick(&mut self, now: Duration) {
-        if self.error.is_none() && !self.left {
+        if self.error.is_none() && !self.has_left {
             self.pass(now);
         }
     }
 
-    /// The session server knows of us: go on (see [`ClientEvent::SessionCheck`]).
+    /// Continues the login after the session server has accepted the account (see [`ClientEvent::SessionCheck`]).
     pub fn session_checked(&mut self) {
         if let Some(packet) = self.pending.take() {
             self.reply(packet);
         }
     }
 
-    /// Says goodbye. Nothing happens after that, but [`outgoing`](Self::outgoing) has to be sent.
+    /// Sends a disconnect packet and ends the session. The bytes in [`outgoing`](Self::outgoing) still have to be sent.
     pub fn leave(&mut self) {
-        if self.error.is_none() && !self.left {
+        if self.error.is_none() && !self.has_left {
             self.reply(Kick {
                 reason: "Quitting".into(),
             });
-            self.left = true;
+            self.has_left = true;
         }
     }
 
-    /// Sends any packet. One that has no place here, or that the build does not have, is not sent.
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// The build does not have the packet, or the state of the connection does not allow it. Nothing is sent then.
     pub fn send(&mut self, packet: impl Into<Packet>) -> Result<(), UnexpectedPacket> {
         let packet = packet.into();
         let before = self.connection.outgoing().len();
@@ -259,17 +276,17 @@ impl Client {
         Ok(())
     }
 
-    /// Bytes for the server. Whoever has sent them says so with [`Client::sent`].
+    /// Returns the bytes to send to the server. Report how many were sent with [`Client::sent`].
     pub fn outgoing(&self) -> &[u8] {
         self.connection.outgoing()
     }
 
-    /// The first `count` bytes of [`Client::outgoing`] are on their way.
+    /// Removes the first `count` bytes from [`Client::outgoing`].
     pub fn sent(&mut self, count: usize) {
         self.connection.sent_bytes(count);
     }
 
-    /// The packets since the last call, in their order, decrypted, if they are [kept](GameClientConfig::keep_packets).
+    /// Returns the packets since the last call, decrypted and in order, if [kept](GameClientConfig::keep_packets).
     pub fn take_packets(&mut self) -> Vec<(PacketDirection, Vec<u8>)> {
         std::mem::take(&mut self.packets)
     }

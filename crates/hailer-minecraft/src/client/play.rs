@@ -1,6 +1,7 @@
-//! The game itself: what the server wants answered, what time brings, and what can be done.
+//! The game after login: replies that servers require, ticks, and actions.
 
-use super::{Client, ClientError, Position};
+use super::physics::Body;
+use super::{Client, ClientError, ClientEvent, Position};
 use crate::build::Build;
 use crate::state::UnexpectedPacket;
 use crate::table::{
@@ -11,59 +12,85 @@ use crate::table::{
 use crate::types::{Abilities, Shrunk, is_legal_in_chat};
 use std::time::Duration;
 
-/// A tick of the game.
+/// Interval between two ticks of the game.
 pub const TICK: Duration = Duration::from_millis(50);
-/// The most UTF-16 units of a line that we say; servers throw out who says more (spec/minecraft-12w.md#5.1).
+/// Longest line of chat in UTF-16 units. Servers kick clients that send more (spec/minecraft-12w.md#5.1).
 pub const MAX_CHAT_UNITS: usize = 100;
-/// A position is told at least so often, in ticks.
-const POSITION_EVERY: u32 = 20;
-/// So long a server that runs is never silent: it sends a keep alive about once a second (spec/minecraft-12w.md#6).
-const SILENCE: Duration = Duration::from_secs(30);
-/// As far as one walks in a tick, in blocks.
-const STEP: f64 = 0.2;
-/// While riding, y and stance say nothing else (spec/minecraft-12w.md#5.1).
+/// Ticks after which an unchanged position is sent again.
+const POSITION_TICKS: u32 = 20;
+/// How long a server may send nothing. It sends a keep alive about once per second (spec/minecraft-12w.md#6).
+const MAX_SILENCE: Duration = Duration::from_secs(30);
+/// Value of y and stance while riding (spec/minecraft-12w.md#5.1).
 const RIDING: f64 = -999.0;
-/// Names a direction where there is none: an item is used in the air.
+/// Direction of a placement without a block: the item is used in the air.
 const NO_FACE: u8 = 255;
+/// Distance in blocks at which a walk has arrived.
+const ARRIVED: f64 = 0.01;
+/// Distance in blocks that is kept to a followed player.
+const FOLLOW_DISTANCE: f64 = 2.0;
+/// Ticks without progress after which a walk is given up.
+const BLOCKED_TICKS: u32 = 40;
 
-/// What depends on time.
-#[derive(Debug, Default)]
-pub(super) struct Clock {
-    /// When the next tick is due.
-    due: Duration,
-    heard: bool,
-    last_heard: Option<Duration>,
-    /// Ticks since we told where we are.
-    since_position: u32,
-    told: Option<Position>,
-    goal: Option<[f64; 3]>,
-    /// What ends the digging, and after how many ticks.
-    digging: Option<(PlayerDigging, u32)>,
-    introduced: bool,
-    in_game: bool,
+/// Shortest fall that is reported, in blocks: more than a jump.
+const REPORTED_FALL: f64 = 1.5;
+
+/// Where the player is walking.
+#[derive(Clone, Debug)]
+enum Goal {
+    /// To a place: x, z.
+    Place {
+        place: [f64; 2],
+        /// Shortest distance so far, and ticks since it became shorter.
+        shortest: f64,
+        ticks: u32,
+    },
+    /// After a player, by lower-case name.
+    Player(String),
 }
 
-impl Clock {
-    pub(super) fn heard(&mut self) {
-        self.heard = true;
+/// State that depends on time.
+#[derive(Debug, Default)]
+pub(super) struct PlayState {
+    /// When the next tick is due.
+    due: Duration,
+    has_received: bool,
+    last_received: Option<Duration>,
+    /// Ticks since the position was sent.
+    since_position: u32,
+    /// Position that the server knows.
+    sent: Option<Position>,
+    vertical_speed: f64,
+    is_blocked: bool,
+    /// Highest feet since the body stood on something, in blocks.
+    highest: Option<f64>,
+    goal: Option<Goal>,
+    /// Packet that ends the digging, and ticks until it is sent.
+    digging: Option<(PlayerDigging, u32)>,
+    has_introduced: bool,
+    is_in_game: bool,
+}
+
+impl PlayState {
+    pub(super) fn received(&mut self) {
+        self.has_received = true;
     }
 
-    /// Whether the server has let us in.
+    /// Whether the server has accepted the login.
     pub(super) fn is_in_game(&self) -> bool {
-        self.in_game
+        self.is_in_game
     }
 }
 
 impl Client {
-    /// Answers the packets that want it.
+    /// Replies to the packets that require a reply.
     pub(super) fn answer(&mut self, packet: &Packet) {
         match packet {
             Packet::KeepAlive(packet) => self.reply(packet.clone()),
-            Packet::Login(_) => self.clock.in_game = true,
-            Packet::PlayerTeleport(_) => self.confirm_place(),
-            Packet::UpdateHealth(packet) if packet.health <= 0 => self.come_back(),
-            // The credits of the End: the game goes on when they were read.
-            Packet::ChangeGameState(packet) if packet.reason == 4 => self.come_back(),
+            Packet::Login(_) => self.play.is_in_game = true,
+            Packet::PlayerTeleport(_) => self.confirm_position(),
+            Packet::UpdateHealth(packet) if packet.health <= 0 => self.respawn_if_wanted(),
+            // Reason 4 shows the credits of the End; the game goes on after a respawn.
+            Packet::ChangeGameState(packet) if packet.reason == 4 => self.respawn_if_wanted(),
             Packet::ConfirmTransaction(packet) if !packet.accepted => {
                 self.reply(ConfirmTransaction {
                     accepted: true,
@@ -74,28 +101,32 @@ impl Client {
         }
     }
 
-    fn come_back(&mut self) {
+    fn respawn_if_wanted(&mut self) {
         if self.config.respawn {
             let _ = self.respawn();
         }
     }
 
-    /// Says the same back; the first time, also who we are (spec/minecraft-12w.md#6).
-    fn confirm_place(&mut self) {
-        self.clock.goal = None;
-        if let Some(position) = self.game.player.position {
-            self.tell_all(position);
+    /// Returns the position to the server; the first time, also settings and abilities (spec/minecraft-12w.md#6).
+    fn confirm_position(&mut self) {
+        self.play.vertical_speed = 0.0;
+        self.play.is_blocked = false;
+        self.play.highest = None;
+        if matches!(self.play.goal, Some(Goal::Place { .. })) {
+            self.play.goal = None;
         }
-        if !std::mem::replace(&mut self.clock.introduced, true) {
+        if let Some(position) = self.game.player.position {
+            self.send_position_and_look(position);
+        }
+        if !std::mem::replace(&mut self.play.has_introduced, true) {
             if self.build() >= Build::W16a {
-                let difficulty = self.game.player.difficulty;
-                let (locale, view_distance) = ("en_US".into(), Shrunk(0));
-                self.reply(ClientSettings {
-                    locale,
-                    view_distance,
+                let settings = ClientSettings {
+                    locale: "en_US".into(),
+                    view_distance: Shrunk(0),
                     chat: 8,
-                    difficulty,
-                });
+                    difficulty: self.game.player.difficulty,
+                };
+                self.reply(settings);
             }
             if let Some(abilities) = self.game.player.abilities.clone() {
                 self.reply(abilities);
@@ -103,7 +134,7 @@ impl Client {
         }
     }
 
-    fn tell_all(&mut self, position: Position) {
+    fn send_position_and_look(&mut self, position: Position) {
         let Position {
             feet: [x, y, z],
             eyes,
@@ -120,33 +151,34 @@ impl Client {
             pitch,
             on_ground,
         });
-        (self.clock.told, self.clock.since_position) = (Some(position), 0);
+        self.play.sent = Some(position);
+        self.play.since_position = 0;
     }
 
-    /// Ticks, if it is time.
+    /// Runs a tick if one is due.
     pub(super) fn pass(&mut self, now: Duration) {
-        let clock = &mut self.clock;
-        let last_heard = clock.last_heard.get_or_insert(now);
-        if std::mem::take(&mut clock.heard) {
-            *last_heard = now;
-        } else if now.saturating_sub(*last_heard) >= SILENCE {
-            self.error = Some(ClientError::Silence(SILENCE.as_secs()));
+        let play = &mut self.play;
+        let last_received = play.last_received.get_or_insert(now);
+        if std::mem::take(&mut play.has_received) {
+            *last_received = now;
+        } else if now.saturating_sub(*last_received) >= MAX_SILENCE {
+            self.error = Some(ClientError::Silence(MAX_SILENCE.as_secs()));
             return;
         }
-        if now < clock.due {
+        if now < play.due {
             return;
         }
-        // Small delays are made up for, long ones are not.
-        clock.due = clock.due.max(now.saturating_sub(TICK * 20)) + TICK;
+        // Catch up on delays of at most 20 ticks.
+        play.due = play.due.max(now.saturating_sub(TICK * 20)) + TICK;
         if self.is_playing() && self.game.player.health > 0 {
-            self.step();
-            self.dig_on();
-            self.tell_position();
+            self.move_body();
+            self.continue_digging();
+            self.send_movement();
         }
     }
 
-    /// Says that we are still there, as the game does: what has changed, and everything now and then.
-    fn tell_position(&mut self) {
+    /// Sends what changed since the last tick, and the position once per second, as the game does.
+    fn send_movement(&mut self) {
         let Some(position) = self.game.player.position else {
             return;
         };
@@ -158,23 +190,22 @@ impl Client {
             on_ground,
         } = position;
         if self.game.player.vehicle.is_some() {
-            let (y, stance) = (RIDING, RIDING);
             return self.reply(PlayerPositionLook {
                 x: 0.0,
-                y,
-                stance,
+                y: RIDING,
+                stance: RIDING,
                 z: 0.0,
                 yaw,
                 pitch,
                 on_ground,
             });
         }
-        self.clock.since_position += 1;
-        let told = self.clock.told.unwrap_or_default();
-        let moved = told.feet != position.feet || self.clock.since_position >= POSITION_EVERY;
-        let turned = (told.yaw, told.pitch) != (yaw, pitch);
-        match (moved, turned) {
-            (true, true) => return self.tell_all(position),
+        self.play.since_position += 1;
+        let sent = self.play.sent.unwrap_or_default();
+        let has_moved = sent.feet != position.feet || self.play.since_position >= POSITION_TICKS;
+        let has_turned = sent.yaw != yaw || sent.pitch != pitch;
+        match (has_moved, has_turned) {
+            (true, true) => return self.send_position_and_look(position),
             (true, false) => {
                 self.reply(PlayerPosition {
                     x,
@@ -183,7 +214,7 @@ impl Client {
                     z,
                     on_ground,
                 });
-                self.clock.since_position = 0;
+                self.play.since_position = 0;
             }
             (false, true) => self.reply(PlayerLook {
                 yaw,
@@ -192,77 +223,159 @@ impl Client {
             }),
             (false, false) => self.reply(Player { on_ground }),
         }
-        self.clock.told = Some(position);
+        self.play.sent = Some(position);
     }
 
-    /// Goes towards where we were sent, in a straight line.
-    fn step(&mut self) {
-        let (Some(goal), Some(position)) = (self.clock.goal, &mut self.game.player.position) else {
+    /// Lets the body fall, stand or walk for one tick. While riding, the server moves it.
+    fn move_body(&mut self) {
+        let Some(position) = self.game.player.position else {
             return;
         };
-        let [x, y, z] = position.feet;
-        let [dx, dy, dz] = [goal[0] - x, goal[1] - y, goal[2] - z];
-        let length = (dx * dx + dy * dy + dz * dz).sqrt();
-        if length > STEP {
-            position.feet = [
-                x + dx * STEP / length,
-                y + dy * STEP / length,
-                z + dz * STEP / length,
-            ];
+        if self.game.player.vehicle.is_some() {
+            return;
+        }
+        let target = self.target(position);
+        let flies = self
+            .game
+            .player
+            .abilities
+            .as_ref()
+            .is_some_and(|it| it.abilities.has(Abilities::FLYING));
+        let mut body = Body {
+            feet: position.feet,
+            vertical_speed: self.play.vertical_speed,
+            on_ground: position.on_ground,
+            is_blocked: self.play.is_blocked,
+        };
+        let world = self.game.world();
+        body.tick(target, flies, &|[x, y, z]| world.block(x, y, z));
+        self.play.vertical_speed = body.vertical_speed;
+        self.play.is_blocked = body.is_blocked;
+        if let Some(position) = &mut self.game.player.position {
+            position.feet = body.feet;
+            position.on_ground = body.on_ground;
+        }
+        self.check_landing(body);
+        self.check_arrival(body);
+    }
+
+    /// Reports a fall of at least [`REPORTED_FALL`].
+    fn check_landing(&mut self, body: Body) {
+        let [x, y, z] = body.feet;
+        let highest = self.play.highest.map_or(y, |highest| highest.max(y));
+        self.play.highest = if body.on_ground { None } else { Some(highest) };
+        let fall = highest - y;
+        if body.on_ground && fall >= REPORTED_FALL {
+            self.events.push_back(ClientEvent::Landed { x, y, z, fall });
+        }
+    }
+
+    /// Place to walk to in this tick: x, z. Turns towards a followed player.
+    fn target(&mut self, position: Position) -> Option<[f64; 2]> {
+        let name = match self.play.goal.as_ref()? {
+            Goal::Place { place, .. } => return Some(*place),
+            Goal::Player(name) => name,
+        };
+        let (_, _, entity) = self
+            .game
+            .entities
+            .players()
+            .find(|(_, other, _)| other.to_lowercase() == *name)?;
+        let [x, y, z] = entity.blocks();
+        let [dx, dy, dz] = [
+            x - position.feet[0],
+            y - position.feet[1],
+            z - position.feet[2],
+        ];
+        let distance = (dx * dx + dz * dz).sqrt();
+        if distance > ARRIVED {
+            let yaw = (-dx).atan2(dz).to_degrees() as f32;
+            self.look(yaw, (-dy).atan2(distance).to_degrees() as f32);
+        }
+        (distance > FOLLOW_DISTANCE).then_some([x, z])
+    }
+
+    /// Ends a walk that has arrived, or has made no progress for [`BLOCKED_TICKS`].
+    fn check_arrival(&mut self, body: Body) {
+        let Some(Goal::Place {
+            place,
+            shortest,
+            ticks,
+        }) = &mut self.play.goal
+        else {
+            return;
+        };
+        let [x, y, z] = body.feet;
+        let distance = ((place[0] - x).powi(2) + (place[1] - z).powi(2)).sqrt();
+        let has_arrived = distance <= ARRIVED;
+        // Also when the distance is not a number.
+        if distance < *shortest - ARRIVED {
+            *shortest = distance;
+            *ticks = 0;
         } else {
-            position.feet = goal;
-            self.clock.goal = None;
+            *ticks += 1;
+        }
+        if has_arrived {
+            self.play.goal = None;
+            self.events.push_back(ClientEvent::Arrived { x, y, z });
+        } else if *ticks >= BLOCKED_TICKS {
+            self.play.goal = None;
+            self.events.push_back(ClientEvent::Blocked { x, y, z });
         }
     }
 
-    fn dig_on(&mut self) {
-        match self.clock.digging.take() {
+    fn continue_digging(&mut self) {
+        match self.play.digging.take() {
             Some((end, 0 | 1)) => self.reply(end),
-            digging => self.clock.digging = digging.map(|(end, ticks)| (end, ticks - 1)),
+            digging => self.play.digging = digging.map(|(end, ticks)| (end, ticks - 1)),
         }
     }
 
-    /// A reply that has no place any more is not sent.
+    /// Sends a packet, unless the connection no longer allows it.
     pub(super) fn reply(&mut self, packet: impl Into<Packet>) {
         let _ = self.send(packet);
     }
 
-    /// Says a line in chat, without what servers throw out for: control characters and section signs are left out, other
-    /// characters that the game's font lacks become question marks, and what is longer than [`MAX_CHAT_UNITS`] units is cut. An
-    /// empty line is not said.
+    /// Sends a line of chat, or several if the text is longer than [`MAX_CHAT_UNITS`].
+    ///
+    /// Control characters and section signs are left out, and other characters that the game's font lacks become question
+    /// marks, since servers kick clients that send them. Lines break at spaces where possible. An empty text sends
+    /// nothing.
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn say(&mut self, text: &str) -> Result<(), UnexpectedPacket> {
-        let kept = text.chars().filter(|c| !c.is_control() && *c != '\u{A7}');
-        // All that is legal is one unit long.
-        let said: String = kept
-            .map(|c| if is_legal_in_chat(c) { c } else { '?' })
-            .take(MAX_CHAT_UNITS)
-            .collect();
-        let said = said.trim();
-        if said.is_empty() {
-            Ok(())
-        } else {
-            self.send(Chat { text: said.into() })
+        for line in chat_lines(text) {
+            self.send(Chat {
+                text: line.as_str().into(),
+            })?;
         }
+        Ok(())
     }
 
-    /// Comes back to life (spec/minecraft-12w.md#2).
+    /// Requests a respawn (spec/minecraft-12w.md#2).
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn respawn(&mut self) -> Result<(), UnexpectedPacket> {
         if self.build() >= Build::W24a {
             return self.send(ClientStatus { status: 1 });
         }
-        let me = &self.game.player;
-        let (dimension, difficulty, level_type) =
-            (me.dimension, me.difficulty, me.level_type.clone());
-        self.send(RespawnRequest {
-            dimension,
-            difficulty,
+        let player = &self.game.player;
+        let request = RespawnRequest {
+            dimension: player.dimension,
+            difficulty: player.difficulty,
             mode: 0,
             height: 256,
-            level_type,
-        })
+            level_type: player.level_type.clone(),
+        };
+        self.send(request)
     }
 
     /// Swings the arm.
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn swing(&mut self) -> Result<(), UnexpectedPacket> {
         self.send(Animation {
             entity: self.game.player.entity,
@@ -270,21 +383,47 @@ impl Client {
         })
     }
 
-    /// Looks elsewhere; the server hears of it with the next tick. Degrees: yaw 0 south, 90 west; pitch 90 down.
+    /// Turns the head with the next tick. Degrees: yaw 0 is south, 90 west; pitch is clamped to −90 (up) to 90 (down).
+    /// Values that are not finite change nothing.
     pub fn look(&mut self, yaw: f32, pitch: f32) {
-        if let Some(position) = &mut self.game.player.position {
-            (position.yaw, position.pitch) = (yaw, pitch.clamp(-90.0, 90.0));
+        if let Some(position) = &mut self.game.player.position
+            && yaw.is_finite()
+            && pitch.is_finite()
+        {
+            position.yaw = yaw;
+            position.pitch = pitch.clamp(-90.0, 90.0);
         }
     }
 
-    /// Goes there in a straight line, through whatever is in between: a server that minds puts us back, which ends it.
-    /// x, y, z of the feet, in blocks.
-    pub fn walk_to(&mut self, place: [f64; 3]) {
-        self.clock.goal = Some(place);
+    /// Walks to block coordinates in a straight line, up steps and over single blocks.
+    ///
+    /// Ends with [`ClientEvent::Arrived`], or with [`ClientEvent::Blocked`] after 2 s without progress. A teleport by the
+    /// server ends the walk too.
+    pub fn walk_to(&mut self, x: f64, z: f64) {
+        self.play.goal = Some(Goal::Place {
+            place: [x, z],
+            shortest: f64::INFINITY,
+            ticks: 0,
+        });
     }
 
-    /// Digs a block from one of its faces (0 below, 1 above, 2 north, 3 south, 4 west, 5 east) for so many ticks; who may
-    /// build at once needs none. Whether the block is gone, the server says.
+    /// Follows a player by name, ignoring case, until [`stop`](Self::stop). Waits while the player is out of view.
+    pub fn follow(&mut self, name: &str) {
+        self.play.goal = Some(Goal::Player(name.to_lowercase()));
+    }
+
+    /// Ends walking and following.
+    pub fn stop(&mut self) {
+        self.play.goal = None;
+    }
+
+    /// Digs a block for `ticks` ticks; in creative mode the block breaks at once.
+    ///
+    /// `face` is the side that is hit: 0 bottom, 1 top, 2 north, 3 south, 4 west, 5 east. The server reports the result as
+    /// a block change.
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn dig(
         &mut self,
         x: i32,
@@ -301,25 +440,31 @@ impl Client {
             face,
         };
         let abilities = self.game.player.abilities.as_ref();
-        let at_once = abilities.is_some_and(|it| it.abilities.has(Abilities::INSTANT_BUILD));
+        let is_instant = abilities.is_some_and(|it| it.abilities.has(Abilities::INSTANT_BUILD));
         self.swing()?;
         self.send(start.clone())?;
-        self.clock.digging = (!at_once).then_some((PlayerDigging { status: 2, ..start }, ticks));
+        self.play.digging = (!is_instant).then_some((PlayerDigging { status: 2, ..start }, ticks));
         Ok(())
     }
 
-    /// Puts the item in hand against a face of a block, as [`dig`](Self::dig) numbers them.
+    /// Places the held item against a face of a block; faces are numbered as in [`dig`](Self::dig).
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn place(&mut self, x: i32, y: u8, z: i32, face: u8) -> Result<(), UnexpectedPacket> {
         self.swing()?;
-        self.put(x, y, z, face, 8)
+        self.send_placement(x, y, z, face, 8)
     }
 
-    /// Uses the item in hand in the air: eats, shoots, throws.
+    /// Uses the held item in the air: eats, shoots, throws.
+    ///
+    /// # Errors
+    /// The connection is not in the game.
     pub fn use_item(&mut self) -> Result<(), UnexpectedPacket> {
-        self.put(-1, 255, -1, NO_FACE, 0)
+        self.send_placement(-1, 255, -1, NO_FACE, 0)
     }
 
-    fn put(
+    fn send_placement(
         &mut self,
         x: i32,
         y: u8,
@@ -328,26 +473,60 @@ impl Client {
         cursor: u8,
     ) -> Result<(), UnexpectedPacket> {
         let held = self.game.player.item().clone();
-        let (cursor_x, cursor_y, cursor_z) = (cursor, cursor, cursor);
         self.send(PlayerBlockPlacement {
             x,
             y,
             z,
             direction,
             held,
-            cursor_x,
-            cursor_y,
-            cursor_z,
+            cursor_x: cursor,
+            cursor_y: cursor,
+            cursor_z: cursor,
         })
     }
 
-    /// Takes another place of the hotbar in hand, 0 to 8.
-    pub fn select(&mut self, place: u8) -> Result<(), UnexpectedPacket> {
-        let place = place.min(8);
-        self.send(HeldItemChange {
-            place: place.into(),
-        })?;
-        self.game.player.held = place;
+    /// Selects a slot of the hotbar, 0 to 8. Larger values select 8.
+    ///
+    /// # Errors
+    /// The connection is not in the game.
+    pub fn select(&mut self, slot: u8) -> Result<(), UnexpectedPacket> {
+        let slot = slot.min(8);
+        self.send(HeldItemChange { place: slot.into() })?;
+        self.game.player.held = slot;
         Ok(())
     }
+}
+
+/// Splits a text into lines that servers accept: legal characters, at most [`MAX_CHAT_UNITS`] long.
+///
+/// A command, which begins with a slash, is cut instead: its rest would be said aloud.
+pub fn chat_lines(text: &str) -> Vec<String> {
+    let legal: String = text
+        .chars()
+        .filter(|c| !c.is_control() && *c != '\u{A7}')
+        .map(|c| if is_legal_in_chat(c) { c } else { '?' })
+        .collect();
+    // Every legal character is one UTF-16 unit long.
+    let mut rest: Vec<char> = legal.trim().chars().collect();
+    let is_command = rest.first() == Some(&'/');
+    let mut lines = Vec::new();
+    while !rest.is_empty() {
+        let is_last = rest.len() <= MAX_CHAT_UNITS;
+        let window = rest.get(..=MAX_CHAT_UNITS).unwrap_or(&rest);
+        let end = match window.iter().rposition(|c| *c == ' ') {
+            _ if is_last => rest.len(),
+            Some(space) if space > MAX_CHAT_UNITS / 2 && !is_command => space,
+            _ => MAX_CHAT_UNITS,
+        };
+        let tail = rest.split_off(end);
+        let line: String = rest.iter().collect();
+        lines.push(line.trim().to_owned());
+        if is_command {
+            break;
+        }
+        rest = tail;
+        let blanks = rest.iter().take_while(|c| **c == ' ').count();
+        rest.drain(..blanks);
+    }
+    lines
 }

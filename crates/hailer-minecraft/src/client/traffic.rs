@@ -1,18 +1,18 @@
-//! How many packets and bytes went each way.
+//! Packet and byte counts of a connection.
 
 use crate::packet::PacketDirection;
 use std::collections::BTreeMap;
 
-/// Packets of one name and direction.
+/// Packets and bytes of one packet name and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes, decrypted.
     pub bytes: u64,
 }
 
-/// Counts by name and direction.
+/// Counts by packet name and direction.
 #[derive(Clone, Debug, Default)]
 pub struct TrafficCounts {
     to_client: BTreeMap<&'static str, TrafficCount>,
@@ -20,17 +20,17 @@ pub struct TrafficCounts {
 }
 
 impl TrafficCounts {
-    /// By name.
-    pub fn by_name(&self, way: PacketDirection) -> &BTreeMap<&'static str, TrafficCount> {
-        match way {
+    /// Returns the counts of one direction by packet name.
+    pub fn by_name(&self, direction: PacketDirection) -> &BTreeMap<&'static str, TrafficCount> {
+        match direction {
             PacketDirection::ToClient => &self.to_client,
             PacketDirection::ToServer => &self.to_server,
         }
     }
 
-    /// All of a direction.
-    pub fn total(&self, way: PacketDirection) -> TrafficCount {
-        self.by_name(way)
+    /// Returns the sum of one direction.
+    pub fn total(&self, direction: PacketDirection) -> TrafficCount {
+        self.by_name(direction)
             .values()
             .fold(TrafficCount::default(), |sum, count| TrafficCount {
                 packets: sum.packets + count.packets,
@@ -38,8 +38,8 @@ impl TrafficCounts {
             })
     }
 
-    pub(super) fn count(&mut self, way: PacketDirection, name: &'static str, bytes: usize) {
-        let counts = match way {
+    pub(super) fn count(&mut self, direction: PacketDirection, name: &'static str, bytes: usize) {
+        let counts = match direction {
             PacketDirection::ToClient => &mut self.to_client,
             PacketDirection::ToServer => &mut self.to_server,
         };

@@ -24,6 +24,8 @@ pub struct GameServerConfig {
     pub mode: GameMode,
     /// Columns in each direction that a player is sent, 3 to 15.
     pub view_distance: u8,
+    /// Whether survival players may stay in the air. Otherwise they are kicked after 80 packets, as in vanilla.
+    pub allow_flight: bool,
     /// Whether connections are encrypted.
     pub encryption: Encryption,
     /// What a client may cost.
@@ -41,6 +43,7 @@ impl Default for GameServerConfig {
             seed: 1,
             mode: GameMode::Creative,
             view_distance: 10,
+            allow_flight: false,
             encryption: Encryption::Offered,
             limits: Limits::default(),
         }

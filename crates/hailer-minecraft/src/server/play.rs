@@ -1,8 +1,9 @@
 //! What players send: where they are, what they do with arms, legs and slots.
 
 use super::config::GameMode;
-use super::player::{CROUCHING, EYES, Player, Position, SPRINTING};
+use super::player::{BODY, CROUCHING, EYES, Player, Position, SPRINTING};
 use super::{ClientId, Server};
+use crate::chunk::Block;
 use crate::table::{
     Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus,
     Packet, PlayerTeleport, Respawn, UpdateHealth,
@@ -19,8 +20,12 @@ const VOID: f64 = -64.0;
 const ECHO: f64 = 0.25;
 /// Ticks after which a client that has not said yes is put there again.
 const AGAIN: u32 = 20;
-/// What y and stance are while riding.
+/// Value of y and stance while riding.
 const RIDING: f64 = -999.0;
+/// Movement packets in the air after which a player is kicked, as in vanilla (spec/minecraft-12w.md#6).
+const MAX_AIRBORNE_PACKETS: u32 = 80;
+/// A player who moves down faster than this, in blocks per packet, is falling.
+const FALLING: f64 = -0.03125;
 
 impl Server {
     /// A packet of the game.
@@ -29,7 +34,7 @@ impl Server {
             Packet::KeepAlive(answer) => self.hear_sign_of_life(id, answer.token),
             Packet::Chat(chat) => self.hear(id, chat.text.units()),
             Packet::TabComplete(asked) => self.complete(id, &asked.text.to_string()),
-            Packet::Player(_) => {}
+            Packet::Player(_) => self.step(id, None, None),
             Packet::PlayerPosition(to) => {
                 self.step(
                     id,
@@ -101,8 +106,14 @@ impl Server {
             }
             (player.yaw, player.pitch) = (yaw % 360.0, pitch.clamp(-90.0, 90.0));
         }
-        let Some((to, stance)) = place.filter(|(to, stance)| (to.y, *stance) != (RIDING, RIDING))
-        else {
+        if place.is_some_and(|(to, stance)| (to.y, stance) == (RIDING, RIDING)) {
+            return;
+        }
+        let Some((to, stance)) = place else {
+            let position = player.position;
+            if player.teleport.is_none() {
+                self.check_flight(id, position);
+            }
             return;
         };
         if ![to.x, to.y, to.z, stance].iter().all(|at| at.is_finite())
@@ -125,10 +136,56 @@ impl Server {
             let back = player.position;
             return self.teleport(id, back);
         }
-        player.position = to;
+        let before = std::mem::replace(&mut player.position, to);
+        self.check_flight(id, before);
         if to.y < VOID {
             self.fall_into_the_void(id);
         }
+    }
+
+    /// Kicks a player who stays in the air without falling. Creative players may fly.
+    fn check_flight(&mut self, id: ClientId, before: Position) {
+        let is_allowed = self.config.allow_flight;
+        let Some(player) = self.player_mut(id) else {
+            return;
+        };
+        if is_allowed || player.mode == GameMode::Creative {
+            return;
+        }
+        let (position, airborne) = (player.position, player.airborne);
+        let airborne = if self.is_near_blocks(position) {
+            0
+        } else if position.y - before.y >= FALLING {
+            airborne + 1
+        } else {
+            airborne
+        };
+        if let Some(player) = self.player_mut(id) {
+            player.airborne = airborne;
+        }
+        if airborne > MAX_AIRBORNE_PACKETS {
+            self.kick(id, "Flying is not enabled on this server");
+        }
+    }
+
+    /// Whether any block but air is within 1/16 block of the body, or within 0.55 blocks below it.
+    fn is_near_blocks(&mut self, Position { x, y, z }: Position) -> bool {
+        const MARGIN: f64 = 0.0625;
+        let (half, height) = BODY;
+        let cells = |low: f64, high: f64| low.floor() as i32..=high.floor() as i32;
+        let xs = cells(x - half - MARGIN, x + half + MARGIN);
+        let ys = cells(y - MARGIN - 0.55, y + height + MARGIN);
+        let zs = cells(z - half - MARGIN, z + half + MARGIN);
+        for x in xs {
+            for y in ys.clone() {
+                for z in zs.clone() {
+                    if self.world.block((x, y, z)) != Block::AIR {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
     }
 
     fn fall_into_the_void(&mut self, id: ClientId) {

@@ -102,6 +102,8 @@ pub(super) struct Player {
     pub(super) changes: Bucket,
     pub(super) digging: Option<Digging>,
     pub(super) dead: bool,
+    /// Movement packets in the air since the player last touched or approached a block.
+    pub(super) airborne: u32,
 }
 
 impl Player {
@@ -141,6 +143,7 @@ impl Player {
             changes: Bucket::default(),
             digging: None,
             dead: false,
+            airborne: 0,
         }
     }
 

@@ -1,0 +1,344 @@
+//! Collision boxes: the parts of a block that stop a body.
+//!
+//! The boxes are those of the 1.3 game, in which most blocks are full cubes. Approximations: corners of stairs are straight
+//! stairs, extended pistons and anvils are full cubes, and so is every block whose id is unknown.
+
+use crate::block::info;
+use crate::chunk::Block;
+
+/// An axis-aligned box in world coordinates, in blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CollisionBox {
+    /// West, bottom and north side: x, y, z.
+    pub min: [f64; 3],
+    /// East, top and south side: x, y, z.
+    pub max: [f64; 3],
+}
+
+/// Appends the collision boxes of the block at `at` (x, y, z) to `out`: at most five of them.
+///
+/// `block_at` returns the block at any coordinates. Fences, panes and doors depend on their neighbours.
+pub fn collision_boxes(
+    at: [i32; 3],
+    block_at: &impl Fn([i32; 3]) -> Block,
+    out: &mut Vec<CollisionBox>,
+) {
+    let Block { id, metadata } = block_at(at);
+    let [x, y, z] = at;
+    // Bounds are in sixteenths of a block.
+    let mut push = |[x0, y0, z0]: [f64; 3], [x1, y1, z1]: [f64; 3]| {
+        let place = |base: i32, sixteenths: f64| f64::from(base) + sixteenths / 16.0;
+        out.push(CollisionBox {
+            min: [place(x, x0), place(y, y0), place(z, z0)],
+            max: [place(x, x1), place(y, y1), place(z, z1)],
+        });
+    };
+    let mut push_height = |height: f64| push([0.0; 3], [16.0, height, 16.0]);
+    match id {
+        26 => push_height(9.0),
+        44 | 126 => {
+            let bottom = if metadata & 8 == 0 { 0.0 } else { 8.0 };
+            push([0.0, bottom, 0.0], [16.0, bottom + 8.0, 16.0]);
+        }
+        53 | 67 | 108 | 109 | 114 | 128 | 134..=136 | 156 | 163 | 164 => {
+            let (slab, step) = if metadata & 4 == 0 {
+                (0.0, 8.0)
+            } else {
+                (8.0, 0.0)
+            };
+            push([0.0, slab, 0.0], [16.0, slab + 8.0, 16.0]);
+            let (west, east, north, south) = match metadata & 3 {
+                0 => (8.0, 16.0, 0.0, 16.0),
+                1 => (0.0, 8.0, 0.0, 16.0),
+                2 => (0.0, 16.0, 8.0, 16.0),
+                _ => (0.0, 16.0, 0.0, 8.0),
+            };
+            push([west, step, north], [east, step + 8.0, south]);
+        }
+        54 | 130 | 146 => push([1.0, 0.0, 1.0], [15.0, 14.0, 15.0]),
+        64 | 71 => {
+            let (min, max) = wall(door_side(at, block_at), 3.0);
+            push(min, max);
+        }
+        65 => {
+            let side = match metadata {
+                2 => Side::South,
+                3 => Side::North,
+                4 => Side::East,
+                5 => Side::West,
+                _ => return,
+            };
+            let (min, max) = wall(side, 2.0);
+            push(min, max);
+        }
+        // Thin layers of snow stop nothing.
+        78 if metadata & 7 < 3 => {}
+        78 => push_height(8.0),
+        81 => push([1.0, 0.0, 1.0], [15.0, 15.0, 15.0]),
+        85 | 113 | 139 => {
+            let joins = |id: u16| id == block_at(at).id || id == 107 || is_full_cube(id);
+            push_cross(at, block_at, joins, [6.0, 10.0], 24.0, &mut push);
+        }
+        88 => push_height(14.0),
+        92 => push(
+            [1.0 + 2.0 * f64::from(metadata.min(6)), 0.0, 1.0],
+            [15.0, 7.0, 15.0],
+        ),
+        93 | 94 | 149 | 150 => push_height(2.0),
+        96 => match (metadata & 4 == 0, metadata & 8 == 0) {
+            (true, true) => push_height(3.0),
+            (true, false) => push([0.0, 13.0, 0.0], [16.0; 3]),
+            (false, _) => {
+                let side = match metadata & 3 {
+                    0 => Side::South,
+                    1 => Side::North,
+                    2 => Side::East,
+                    _ => Side::West,
+                };
+                let (min, max) = wall(side, 3.0);
+                push(min, max);
+            }
+        },
+        101 | 102 | 160 => {
+            let joins = |id: u16| matches!(id, 20 | 101 | 102 | 160) || is_full_cube(id);
+            push_cross(at, block_at, joins, [7.0, 9.0], 16.0, &mut push);
+        }
+        // Bit 4: open.
+        107 if metadata & 4 != 0 => {}
+        107 if metadata & 1 == 0 => push([0.0, 0.0, 6.0], [16.0, 24.0, 10.0]),
+        107 => push([6.0, 0.0, 0.0], [10.0, 24.0, 16.0]),
+        111 => push_height(0.25),
+        116 => push_height(12.0),
+        117 => {
+            push([0.0; 3], [16.0, 2.0, 16.0]);
+            push([7.0, 0.0, 7.0], [9.0, 14.0, 9.0]);
+        }
+        118 => {
+            push([0.0; 3], [16.0, 5.0, 16.0]);
+            for side in Side::ALL {
+                let (min, max) = wall(side, 2.0);
+                push(min, max);
+            }
+        }
+        120 => push_height(13.0),
+        122 => push([1.0, 0.0, 1.0], [15.0, 16.0, 15.0]),
+        127 => {
+            let age = f64::from(metadata >> 2 & 3);
+            let size = 4.0 + 2.0 * age;
+            let (near, far) = (8.0 - size / 2.0, 8.0 + size / 2.0);
+            let (bottom, top) = (7.0 - 2.0 * age, 12.0);
+            match metadata & 3 {
+                0 => push([near, bottom, 15.0 - size], [far, top, 15.0]),
+                1 => push([1.0, bottom, near], [1.0 + size, top, far]),
+                2 => push([near, bottom, 1.0], [far, top, 1.0 + size]),
+                _ => push([15.0 - size, bottom, near], [15.0, top, far]),
+            }
+        }
+        140 => push([5.0, 0.0, 5.0], [11.0, 6.0, 11.0]),
+        144 => push([4.0, 0.0, 4.0], [12.0, 8.0, 12.0]),
+        151 => push_height(6.0),
+        _ if info(id).solid => push_height(16.0),
+        _ => {}
+    }
+}
+
+/// A side of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    West,
+    East,
+    North,
+    South,
+}
+
+impl Side {
+    const ALL: [Self; 4] = [Self::West, Self::East, Self::North, Self::South];
+
+    /// Coordinates of the neighbour on this side.
+    fn neighbour(self, [x, y, z]: [i32; 3]) -> [i32; 3] {
+        match self {
+            Self::West => [x.wrapping_sub(1), y, z],
+            Self::East => [x.wrapping_add(1), y, z],
+            Self::North => [x, y, z.wrapping_sub(1)],
+            Self::South => [x, y, z.wrapping_add(1)],
+        }
+    }
+}
+
+/// Bounds of a wall along one side of a block, in sixteenths.
+fn wall(side: Side, thickness: f64) -> ([f64; 3], [f64; 3]) {
+    let (mut min, mut max) = ([0.0; 3], [16.0; 3]);
+    match side {
+        Side::West => max[0] = thickness,
+        Side::East => min[0] = 16.0 - thickness,
+        Side::North => max[2] = thickness,
+        Side::South => min[2] = 16.0 - thickness,
+    }
+    (min, max)
+}
+
+/// Fences, walls and panes: a post, and an arm towards each neighbour that it joins.
+fn push_cross(
+    at: [i32; 3],
+    block_at: &impl Fn([i32; 3]) -> Block,
+    joins: impl Fn(u16) -> bool,
+    [low, high]: [f64; 2],
+    height: f64,
+    push: &mut impl FnMut([f64; 3], [f64; 3]),
+) {
+    push([low, 0.0, low], [high, height, high]);
+    for side in Side::ALL {
+        if joins(block_at(side.neighbour(at)).id) {
+            let (mut min, mut max) = ([low, 0.0, low], [high, height, high]);
+            match side {
+                Side::West => min[0] = 0.0,
+                Side::East => max[0] = 16.0,
+                Side::North => min[2] = 0.0,
+                Side::South => max[2] = 16.0,
+            }
+            push(min, max);
+        }
+    }
+}
+
+/// Whether fences and panes join a block of this id.
+fn is_full_cube(id: u16) -> bool {
+    let is_partial = matches!(
+        id,
+        26 | 44 | 53 | 54 | 64 | 65 | 67 | 71 | 78 | 81 | 85 | 88 | 92 | 93 | 94 | 96 | 101 | 102
+            | 107..=109 | 111 | 113 | 114 | 116..=118 | 120 | 122 | 126..=128 | 130 | 134..=136
+            | 139 | 140 | 144 | 146 | 149..=151 | 156 | 160 | 163 | 164
+    );
+    info(id).solid && !is_partial
+}
+
+/// The side of its block on which a door stands. The lower half has the direction (bits 1 and 2) and the open bit (4), the
+/// upper half the hinge (bit 1).
+fn door_side(at: [i32; 3], block_at: &impl Fn([i32; 3]) -> Block) -> Side {
+    let [x, y, z] = at;
+    let metadata = block_at(at).metadata;
+    let (lower, upper) = if metadata & 8 == 0 {
+        (metadata, block_at([x, y.saturating_add(1), z]).metadata)
+    } else {
+        (block_at([x, y.saturating_sub(1), z]).metadata, metadata)
+    };
+    let (is_open, is_mirrored) = (lower & 4 != 0, upper & 1 != 0);
+    match (lower & 3, is_open, is_mirrored) {
+        (0, false, _) | (1, true, true) | (3, true, false) => Side::West,
+        (1, false, _) | (0, true, false) | (2, true, true) => Side::North,
+        (2, false, _) | (1, true, false) | (3, true, true) => Side::East,
+        _ => Side::South,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Boxes of one block among air.
+    fn boxes(id: u16, metadata: u8) -> Vec<CollisionBox> {
+        let block_at = |at: [i32; 3]| {
+            if at == [0; 3] {
+                Block { id, metadata }
+            } else {
+                Block::AIR
+            }
+        };
+        let mut out = Vec::new();
+        collision_boxes([0; 3], &block_at, &mut out);
+        out
+    }
+
+    fn top(id: u16, metadata: u8) -> Option<f64> {
+        boxes(id, metadata)
+            .iter()
+            .map(|it| it.max[1])
+            .reduce(f64::max)
+    }
+
+    #[test]
+    fn heights_are_those_of_the_game() {
+        for (id, metadata, height) in [
+            (1, 0, Some(1.0)),
+            (0, 0, None),
+            (9, 0, None),
+            (37, 0, None),
+            (44, 0, Some(0.5)),
+            (44, 8, Some(1.0)),
+            (53, 0, Some(1.0)),
+            (78, 2, None),
+            (78, 3, Some(0.5)),
+            (85, 0, Some(1.5)),
+            (88, 0, Some(0.875)),
+            (107, 4, None),
+            (111, 0, Some(0.015625)),
+            (4000, 0, Some(1.0)),
+        ] {
+            assert_eq!(top(id, metadata), height, "block {id}:{metadata}");
+        }
+    }
+
+    #[test]
+    fn every_block_stays_near_its_place() {
+        for id in 0..4096 {
+            for metadata in 0..16 {
+                let boxes = boxes(id, metadata);
+                assert!(boxes.len() <= 5, "block {id}:{metadata}");
+                for CollisionBox { min, max } in boxes {
+                    for axis in 0..3 {
+                        let limit = if axis == 1 { 1.5 } else { 1.0 };
+                        assert!(
+                            0.0 <= min[axis] && min[axis] <= max[axis] && max[axis] <= limit,
+                            "block {id}:{metadata}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fences_join_their_neighbours() {
+        let block_at = |[x, _, z]: [i32; 3]| Block {
+            id: match (x, z) {
+                (0, 0) | (1, 0) => 85,
+                (0, 1) => 1,
+                (-1, 0) => 102,
+                _ => 0,
+            },
+            metadata: 0,
+        };
+        let mut out = Vec::new();
+        collision_boxes([0; 3], &block_at, &mut out);
+        let reaches = |side: usize, edge: f64| {
+            out.iter()
+                .any(|it| it.max[side] == edge || it.min[side] == edge)
+        };
+        assert!(reaches(0, 1.0), "east: a fence");
+        assert!(reaches(2, 1.0), "south: stone");
+        assert!(!reaches(0, 0.0), "west: a pane");
+        assert!(!reaches(2, 0.0), "north: air");
+    }
+
+    #[test]
+    fn both_halves_of_a_door_stand_on_one_side() {
+        for lower in 0..8_u8 {
+            for upper in [8, 9] {
+                let block_at = |[_, y, _]: [i32; 3]| Block {
+                    id: 64,
+                    metadata: if y == 0 { lower } else { upper },
+                };
+                let side = door_side([0; 3], &block_at);
+                assert_eq!(side, door_side([0, 1, 0], &block_at));
+                let closed = |metadata: u8| {
+                    let block_at = |[_, y, _]: [i32; 3]| Block {
+                        id: 64,
+                        metadata: if y == 0 { metadata } else { upper },
+                    };
+                    door_side([0; 3], &block_at)
+                };
+                assert_eq!(side == closed(lower & 3), lower & 4 == 0);
+            }
+        }
+    }
+}
