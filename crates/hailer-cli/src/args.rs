@@ -984,7 +984,8 @@ pub(crate) struct Join {
     /// Leave so long after joining
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
-    /// Say a line once joined; may be given several times
+    /// Say a text once joined; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and /stop move the
+    /// player, /quit leaves. A text of more than 100 characters is sent in several lines, one per second
     #[arg(long, value_name = "TEXT")]
     pub(crate) say: Vec<String>,
     /// Stay dead after death
@@ -1163,11 +1164,17 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// As the game takes names.
 fn player(name: &str) -> Result<String, String> {
-    let usable =
-        |c: char| !c.is_control() && !c.is_whitespace() && !['\u{A7}', ';', ':'].contains(&c);
+    let is_forbidden =
+        |c: &char| c.is_control() || c.is_whitespace() || ['\u{A7}', ';', ':'].contains(c);
+    if let Some(c) = name.chars().find(is_forbidden) {
+        return Err(format!(
+            "the character {c:?} is not allowed in a player name"
+        ));
+    }
     match name.encode_utf16().count() {
-        1..=16 if name.chars().all(usable) => Ok(name.into()),
-        _ => Err("1 to 16 characters without spaces".into()),
+        0 => Err("a player name has 1 to 16 characters".into()),
+        1..=16 => Ok(name.into()),
+        count => Err(format!("{count} characters; at most 16 are allowed")),
     }
 }
 

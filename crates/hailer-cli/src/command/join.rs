@@ -1,4 +1,4 @@
-//! `hailer join`: takes part in a game, and shows what happens.
+//! `hailer join`: joins a game and prints what happens.
 
 use super::secrets;
 use crate::args::Join as Args;
@@ -8,7 +8,7 @@ use crate::print::{columns, tell};
 use anstream::ColorChoice;
 use anyhow::{Context, anyhow};
 use hailer::Target;
-use hailer::game::client::{ClientEvent, GameClientConfig};
+use hailer::game::client::{ClientEvent, GameClientConfig, chat_lines};
 use hailer::game::map::{self, Area, AsciiView, MapStyle};
 use hailer::minecraft::proxy::{SessionSecret, Side};
 use hailer::minecraft::{Join, JoinError, JoinSession, Recorder, join};
@@ -21,15 +21,68 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// From one line of chat to the next: faster ones are thrown out as spam.
+/// Interval between two lines of chat. Servers kick faster clients for spam.
 const PACE: Duration = Duration::from_secs(1);
-/// Said, it means to leave.
-const QUIT: &str = "/quit";
-/// Lines of a map on the terminal.
+/// Height of a map on the terminal, in lines.
 const MAP_LINES: u16 = 32;
+
+/// A line that the user typed or gave with `--say`.
+#[derive(Clone, Debug, PartialEq)]
+enum Input {
+    /// Lines of chat. Commands of the server, such as `/help`, are chat too.
+    Say(Vec<String>),
+    /// `/walk X Z`.
+    Walk(f64, f64),
+    /// `/look YAW PITCH`.
+    Look(f32, f32),
+    /// `/follow NAME`.
+    Follow(String),
+    /// `/stop`: ends walking and following.
+    Stop,
+    /// `/quit`.
+    Quit,
+}
+
+impl Input {
+    /// # Errors
+    /// One of our commands has other arguments; the text names the right ones.
+    fn parse(text: &str) -> Result<Self, String> {
+        fn two<T: std::str::FromStr>(arguments: &[&str]) -> Option<(T, T)> {
+            match arguments {
+                [first, second] => Some((first.parse().ok()?, second.parse().ok()?)),
+                _ => None,
+            }
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (command, arguments) = match words.split_first() {
+            Some((command, arguments)) => (*command, arguments),
+            None => ("", &[][..]),
+        };
+        match (command, arguments) {
+            ("/quit", _) => Ok(Self::Quit),
+            ("/stop", []) => Ok(Self::Stop),
+            ("/walk", _) => two(arguments)
+                .filter(|(x, z): &(f64, f64)| x.is_finite() && z.is_finite())
+                .map(|(x, z)| Self::Walk(x, z))
+                .ok_or_else(|| "/walk takes x and z in blocks, such as /walk 100 -20".into()),
+            ("/look", _) => two(arguments)
+                .filter(|(yaw, pitch): &(f32, f32)| yaw.is_finite() && pitch.is_finite())
+                .map(|(yaw, pitch)| Self::Look(yaw, pitch))
+                .ok_or_else(|| {
+                    "/look takes yaw and pitch in degrees, such as /look 90 0 for west".into()
+                }),
+            ("/follow", [name]) => Ok(Self::Follow((*name).into())),
+            ("/follow", _) => {
+                Err("/follow takes the name of a player, such as /follow Notch".into())
+            }
+            _ => Ok(Self::Say(chat_lines(text))),
+        }
+    }
+}
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let target = target(&args.target)?;
+    let inputs = inputs(&args.say)?;
     if let Some(path) = &args.map {
         has_folder(path)?;
     }
@@ -42,7 +95,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         connected = join(&target, settings(&args)) => connected.map_err(Some),
     };
     if let (Err(_), Some(path)) = (&connected, &args.record) {
-        // We made it, and there is nothing in it.
+        // This run created the file, and it is empty.
         let _ = std::fs::remove_file(path);
     }
     let mut session = match connected {
@@ -59,7 +112,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let played = tokio::select! {
         () = &mut interrupted => Ok(End::Left),
-        played = play(&args, &mut session, &mut show, &mut secrets) => played,
+        played = play(&args, inputs, &mut session, &mut show, &mut secrets) => played,
     };
     keep_secret(&mut secrets, &session)?;
     show.ended(session.elapsed());
@@ -72,13 +125,28 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     if let (End::Failed(error), Some(path)) = (&end, &args.record)
         && error.kind() == "version"
     {
-        // Two packets that the error tells as well, and in the way of the next try.
+        // It contains only what the error says, and the next try would fail because it exists.
         let _ = std::fs::remove_file(path);
     }
     finish(&args, &show, Some(&session), end)
 }
 
-/// A host, and perhaps a port.
+/// Parses the texts of `--say`.
+fn inputs(texts: &[String]) -> anyhow::Result<VecDeque<Input>> {
+    let mut inputs = VecDeque::new();
+    for text in texts {
+        match Input::parse(text) {
+            Ok(Input::Say(lines)) => {
+                inputs.extend(lines.into_iter().map(|line| Input::Say(vec![line])));
+            }
+            Ok(input) => inputs.push_back(input),
+            Err(error) => usage!("--say {text:?}: {error}"),
+        }
+    }
+    Ok(inputs)
+}
+
+/// Parses a host with an optional port.
 fn target(text: &str) -> anyhow::Result<Target> {
     match text.parse::<Target>() {
         Ok(Target {
@@ -111,8 +179,8 @@ fn settings(args: &Args) -> Join {
     join
 }
 
-/// The recording is made before anything else, so that nothing is lost for want of a folder. For who runs this only, and
-/// never in the place of another: what is said in a game cannot be had again.
+/// Creates the recording before connecting, so that a wrong path is an early error. The file is readable by its owner
+/// only and never replaces another, since a session cannot be repeated.
 fn create(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -130,7 +198,7 @@ fn create(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// The map is drawn at the end. What is sure to stop it then is said now.
+/// Rejects paths early that the map could not be written to at the end.
 fn has_folder(path: &Path) -> anyhow::Result<()> {
     let folder = path
         .parent()
@@ -149,14 +217,14 @@ fn has_folder(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays until we want to leave or have to.
+/// Plays until the user, the time limit or the server ends the session.
 async fn play(
     args: &Args,
+    mut inputs: VecDeque<Input>,
     session: &mut JoinSession,
     show: &mut Show,
     secrets: &mut Option<File>,
 ) -> anyhow::Result<End> {
-    let mut say = VecDeque::from(args.say.clone());
     let mut typed = typed();
     let mut typing = true;
     let mut pace = tokio::time::interval(PACE);
@@ -168,7 +236,7 @@ async fn play(
             event = session.next() => match event {
                 Ok(event) => {
                     if matches!(event, ClientEvent::Joined { .. }) {
-                        // Now, so that it is there whatever becomes of us, and its time is that of the connection.
+                        // At once, so that it is written however the session ends.
                         keep_secret(secrets, session)?;
                         end = end.or(args.r#for.map(|time| Instant::now() + time));
                     }
@@ -176,17 +244,41 @@ async fn play(
                 }
                 Err(error) => return Ok(End::Failed(error)),
             },
-            _ = pace.tick(), if playing && !say.is_empty() => {
-                // The next event tells what became of a game that is over.
-                let _ = session.client_mut().say(&say.pop_front().unwrap_or_default());
-            }
-            line = typed.recv(), if playing && typing && say.is_empty() => match line {
-                Some(line) if line.trim() == QUIT => return Ok(End::Left),
-                Some(line) => say.push_back(line),
+            _ = pace.tick(), if playing && !inputs.is_empty() => {
+                if let Some(input) = inputs.pop_front() {
+                    if input == Input::Quit {
+                        return Ok(End::Left);
+                    }
+                    act(session, input);
+                }
+            },
+            line = typed.recv(), if playing && typing && inputs.is_empty() => match line.map(|line| Input::parse(&line)) {
+                Some(Ok(Input::Quit)) => return Ok(End::Left),
+                Some(Ok(Input::Say(lines))) => {
+                    inputs.extend(lines.into_iter().map(|line| Input::Say(vec![line])));
+                }
+                Some(Ok(input)) => act(session, input),
+                Some(Err(error)) => tell!("{error}"),
                 None => typing = false,
             },
             () = tokio::time::sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => return Ok(End::Left),
         }
+    }
+}
+
+/// Does what an input says. If the session has ended, the next event reports it.
+fn act(session: &mut JoinSession, input: Input) {
+    let client = session.client_mut();
+    match input {
+        Input::Say(lines) => {
+            for line in lines {
+                let _ = client.say(&line);
+            }
+        }
+        Input::Walk(x, z) => client.walk_to(x, z),
+        Input::Look(yaw, pitch) => client.look(yaw, pitch),
+        Input::Follow(name) => client.follow(&name),
+        Input::Stop | Input::Quit => client.stop(),
     }
 }
 
@@ -217,10 +309,10 @@ fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Res
     Ok(())
 }
 
-/// Lines from standard input. Its end ends nothing.
+/// Returns lines from standard input. Its end does not end the session.
 fn typed() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
-    // A thread of its own: reading from a terminal cannot be called off, and the process ends all the same.
+    // A thread, since reading from a terminal cannot be cancelled. It does not keep the process alive.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
             if sender
@@ -234,15 +326,15 @@ fn typed() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// The maps asked for.
+/// Draws the requested maps.
 fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
     let game = session.client().game();
-    let world = game.world();
+    let world = game.map_world();
     if session.joined().is_none() || args.map.is_none() && !args.ascii {
         return Ok(());
     }
     if world.is_empty() {
-        tell!("no columns of blocks came, so there is no map");
+        tell!("no map: the server sent no columns of blocks");
         return Ok(());
     }
     let area = Area::of(world);
@@ -253,7 +345,7 @@ fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
     if args.ascii {
         let middle = |from: i32, length: u32| from.saturating_add_unsigned(length / 2);
         let width = columns().unwrap_or(80).min(240) as u16;
-        // Wide enough for all of it, if it is not absurdly far apart.
+        // Show everything, unless columns are more than 16 screens apart.
         let scale = area
             .width
             .div_ceil(width.into())
@@ -309,7 +401,7 @@ fn finish(
     } else {
         Exit::Partial
     };
-    // The map comes last, where it stays in view.
+    // The map comes last, so that it stays in view.
     let shown = show
         .summary(session, &end)
         .and_then(|()| session.map_or(Ok(()), |session| draw(args, session)));
@@ -319,10 +411,39 @@ fn finish(
     }
 }
 
-/// The error, and what to type instead.
+/// Appends the option to try to the error.
 fn in_words(error: JoinError) -> anyhow::Error {
     match error.try_builds().first() {
         Some(build) => anyhow!("{error}: --build {build}"),
         None => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_arguments() {
+        let parse = |text: &str| Input::parse(text);
+        assert_eq!(parse("/walk 100 -20.5"), Ok(Input::Walk(100.0, -20.5)));
+        assert_eq!(parse(" /look  90 0"), Ok(Input::Look(90.0, 0.0)));
+        assert_eq!(parse("/follow Alex"), Ok(Input::Follow("Alex".into())));
+        assert_eq!(parse("/stop"), Ok(Input::Stop));
+        assert_eq!(parse("/quit"), Ok(Input::Quit));
+        assert_eq!(parse("/help"), Ok(Input::Say(vec!["/help".into()])));
+        assert_eq!(parse("walk 1 2"), Ok(Input::Say(vec!["walk 1 2".into()])));
+        assert_eq!(parse("  "), Ok(Input::Say(vec![])));
+        for (text, hint) in [
+            ("/walk", "/walk 100 -20"),
+            ("/walk 1", "/walk 100 -20"),
+            ("/walk a b", "/walk 100 -20"),
+            ("/walk nan 1", "/walk 100 -20"),
+            ("/look 1 2 3", "/look 90 0"),
+            ("/follow", "/follow Notch"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What happens in a game: a line for each event, and a summary.
+//! Output of `hailer join`: one line per event, and a summary.
 
 use super::table::{self, Fit};
 use super::{count, json, line};
@@ -13,18 +13,18 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-/// More names are not remembered.
+/// Maximum number of players in the summary.
 const MAX_SEEN: usize = 1000;
 
-/// How a game ended.
+/// How a session ended.
 pub(crate) enum End {
-    /// We left.
+    /// The user or the time limit ended it.
     Left,
-    /// Something ended it.
+    /// The server or an error ended it.
     Failed(JoinError),
 }
 
-/// Shows a game as it goes, and remembers what its summary needs.
+/// Prints events, and collects what the summary needs.
 pub(crate) struct Show {
     out: RefCell<anstream::Stdout>,
     json: bool,
@@ -99,7 +99,7 @@ impl Show {
         }
     }
 
-    /// Shows an event.
+    /// Prints an event that happened `at` after the connection was made.
     pub(crate) fn event(&mut self, at: Duration, event: &ClientEvent) -> anyhow::Result<()> {
         match event {
             ClientEvent::PlayerListed { name, .. } | ClientEvent::PlayerAppeared { name, .. }
@@ -133,12 +133,12 @@ impl Show {
         Ok(out.flush()?)
     }
 
-    /// When it ended, since we were connected.
+    /// Records the duration of the session.
     pub(crate) fn ended(&mut self, at: Duration) {
         self.ended = at;
     }
 
-    /// Shows what came of it all.
+    /// Prints the summary.
     pub(crate) fn summary(&self, session: Option<&JoinSession>, end: &End) -> anyhow::Result<()> {
         let mut out = self.out.borrow_mut();
         match session {
@@ -239,13 +239,18 @@ impl Show {
             count(game.entities.len() as u64, "thing")
         )?;
         if let Some(Position {
-            feet: [x, y, z], ..
+            feet: [x, y, z],
+            on_ground,
+            ..
         }) = game.player.position
         {
             writeln!(
                 out,
-                "at {x:.1} {y:.1} {z:.1}, health {}, food {}",
-                game.player.health, game.player.food
+                "at {}{}, health {}, food {}",
+                place(x, y, z),
+                if on_ground { " on the ground" } else { "" },
+                game.player.health,
+                game.player.food
             )?;
         }
         let total = |way| client.traffic().total(way);
@@ -253,7 +258,7 @@ impl Show {
             |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
         writeln!(
             out,
-            "heard {}, said {}\n",
+            "received {}, sent {}\n",
             both(total(PacketDirection::ToClient)),
             both(total(PacketDirection::ToServer))
         )?;
@@ -285,7 +290,7 @@ impl Show {
     }
 }
 
-/// The most frequent first.
+/// Counts by packet name, most frequent first.
 fn packets(session: &JoinSession) -> Vec<Packets> {
     let ways = [
         (PacketDirection::ToClient, "to-client"),
@@ -312,11 +317,24 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
     rows
 }
 
-/// To the millisecond.
+/// Seconds, rounded to milliseconds.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
+/// Coordinates in blocks. Numbers that no world has are written with an exponent, since `1e300` has 301 digits.
+fn place(x: f64, y: f64, z: f64) -> String {
+    let [x, y, z] = [x, y, z].map(|at| {
+        if at.abs() < 1e8 {
+            format!("{at:.1}")
+        } else {
+            format!("{at:.3e}")
+        }
+    });
+    format!("{x} {y} {z}")
+}
+
+/// Describes an event in one line.
 fn in_words(event: &ClientEvent) -> String {
     let name = |name: &str| line(name, 40);
     match event {
@@ -357,25 +375,39 @@ fn in_words(event: &ClientEvent) -> String {
             ..
         } => {
             format!(
-                "\x1b[36m{}\x1b[0m comes into view at {x:.1} {y:.1} {z:.1}",
-                name(player)
+                "\x1b[36m{}\x1b[0m came into view at {}",
+                name(player),
+                place(*x, *y, *z)
             )
         }
         ClientEvent::PlayerVanished { name: player, .. } => {
-            format!("\x1b[36m{}\x1b[0m is out of view", name(player))
+            format!("\x1b[36m{}\x1b[0m went out of view", name(player))
         }
-        ClientEvent::Placed { x, y, z } => format!("put at {x:.1} {y:.1} {z:.1}"),
+        ClientEvent::Placed { x, y, z } => format!("placed at {}", place(*x, *y, *z)),
+        ClientEvent::Landed { x, y, z, fall } => {
+            format!(
+                "landed at {} after a fall of {fall:.1} blocks",
+                place(*x, *y, *z)
+            )
+        }
+        ClientEvent::Arrived { x, y, z } => format!("arrived at {}", place(*x, *y, *z)),
+        ClientEvent::Blocked { x, y, z } => {
+            format!("stopped at {}: something is in the way", place(*x, *y, *z))
+        }
         ClientEvent::Health { health, food } => format!("health {health}, food {food}"),
         ClientEvent::Died => "\x1b[1;31mdied\x1b[0m".into(),
         ClientEvent::Respawned { dimension, mode } => {
-            format!("alive in {}, {mode}", world(*dimension))
+            format!("respawned in {}, {mode}", world(*dimension))
         }
         ClientEvent::ModeChanged { mode } => format!("game mode {mode}"),
-        ClientEvent::Weather { raining: true } => "it begins to rain".into(),
-        ClientEvent::Weather { raining: false } => "the rain ends".into(),
-        ClientEvent::FirstColumn => "the first column of blocks".into(),
+        ClientEvent::Weather { raining: true } => "rain began".into(),
+        ClientEvent::Weather { raining: false } => "rain ended".into(),
+        ClientEvent::FirstColumn => "received the first column of blocks".into(),
         ClientEvent::Surrounded { columns } => {
-            format!("blocks all around: {}", count(*columns as u64, "column"))
+            format!(
+                "all columns nearby are loaded: {}",
+                count(*columns as u64, "column")
+            )
         }
         ClientEvent::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),
     }
@@ -387,5 +419,16 @@ fn world(dimension: i32) -> String {
         0 => "the overworld".into(),
         1 => "the End".into(),
         other => format!("dimension {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_coordinates_are_short() {
+        assert_eq!(place(1.25, -0.5, 3e7), "1.2 -0.5 30000000.0");
+        assert_eq!(place(1e300, -1e8, f64::NAN), "1.000e300 -1.000e8 NaN");
     }
 }

@@ -440,15 +440,15 @@ fn people_read_lines_and_a_summary() {
     for expected in [
         "joined the overworld: survival, easy; room for 8, entity 9",
         "+ Ann[2J (40 ms)",
-        "Ann comes into view at 5.0 64.0 -2.0",
+        "Ann came into view at 5.0 64.0 -2.0",
         "Welcome[2J all",
-        "it begins to rain",
+        "rain began",
         "game mode creative",
         "health 0, food 20",
         "died",
-        "alive in the overworld",
-        "warning: column (50, 50) cannot be read",
-        "blocks all around: 49 columns",
+        "respawned in the overworld",
+        "warning: column (50, 50) is invalid",
+        "all columns nearby are loaded: 49 columns",
         "1.3.2 (39), encrypted",
         "49 columns loaded, 49 received, 0 unloaded",
         "Ann, Ann[2J seen",
@@ -484,6 +484,33 @@ fn typed_lines_are_said_one_a_second_until_quit() {
     let heard = server.heard();
     assert_eq!(said(&heard), ["one", "/list"]);
     assert!(quit(&heard) && started.elapsed() > Duration::from_secs(1));
+}
+
+#[test]
+fn long_texts_are_split_and_commands_move_the_player() {
+    let server = Server::start(Build::LATEST, Game::Usual);
+    let text = format!("{} {}", "a".repeat(80), "b".repeat(80));
+    let said_by_tool = run_with(
+        join(&server, Build::LATEST, &["--say", &text]),
+        b"/walk x 3\n/walk 8 8\n/look 90 0\n/follow Ann\n/stop\n/quit\n",
+    )
+    .ends_with(0);
+    assert!(
+        said_by_tool.err.contains("/walk takes x and z in blocks"),
+        "{}",
+        said_by_tool.err
+    );
+    let heard = server.heard();
+    assert_eq!(said(&heard), ["a".repeat(80), "b".repeat(80)]);
+    assert!(quit(&heard));
+    run(["join", "127.0.0.1:1", "--say", "/walk north"])
+        .fails_as_usage("/walk takes x and z in blocks, such as /walk 100 -20");
+    run(["join", "127.0.0.1:1", "--name", "a;b"])
+        .fails_as_usage("the character ';' is not allowed");
+    run(["join", "127.0.0.1:1", "--name", "a b"])
+        .fails_as_usage("the character ' ' is not allowed");
+    run(["join", "127.0.0.1:1", "--name", &"x".repeat(17)])
+        .fails_as_usage("17 characters; at most 16");
 }
 
 #[test]

@@ -570,6 +570,36 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
 }
 
 #[test]
+fn swapped_stream_files_are_recognized() {
+    for &build in Build::DIALECTS {
+        let session = Session::new(build, false, 10, 5);
+        let (to_server, to_client) = (
+            Temporary::file("s", session.stream(PacketDirection::ToServer)),
+            Temporary::file("c", session.stream(PacketDirection::ToClient)),
+        );
+        let hint = "first the file of what went to the server";
+        let swapped = [
+            "decode",
+            "--stream",
+            "both",
+            to_client.text(),
+            to_server.text(),
+        ];
+        let printed = run(swapped).ends_with(1);
+        assert!(printed.err.contains(hint), "{build}: {}", printed.err);
+        let right = [
+            "decode",
+            "--stream",
+            "both",
+            to_server.text(),
+            to_client.text(),
+        ];
+        let printed = run(right).ends_with(0);
+        assert!(!printed.err.contains(hint), "{build}: {}", printed.err);
+    }
+}
+
+#[test]
 fn a_broken_stream_ends_with_its_row_field_and_offset() {
     let session = Session::new(Build::LATEST, false, 5, 10);
     let mut stream = session.stream(PacketDirection::ToClient);

@@ -304,6 +304,15 @@ impl<'a> Game<'a> {
                     "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
                 );
             }
+            None if self.args.stream.is_some()
+                && broken.at == 0
+                && is_of_other_direction(bytes, way) =>
+            {
+                tell!(
+                    "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
+                     what went to the server, then the file of what went to the client"
+                );
+            }
             _ => {}
         }
         Ok(())
@@ -560,7 +569,19 @@ impl Conversation {
     }
 }
 
-/// What is wrong with the beginning of a packet.
+/// Whether the bytes begin with a packet of the other direction, in any build.
+fn is_of_other_direction(bytes: &[u8], way: PacketDirection) -> bool {
+    let other = match way {
+        PacketDirection::ToServer => PacketDirection::ToClient,
+        PacketDirection::ToClient => PacketDirection::ToServer,
+    };
+    Build::DIALECTS.iter().any(|build| {
+        let outcome = read(bytes, other, *build, MAX_PACKET, &mut Notes::discarding());
+        matches!(outcome, ReadOutcome::Packet(..))
+    })
+}
+
+/// Error of a packet whose end is missing.
 fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError {
     let id = bytes.first().copied().unwrap_or_default();
     let row = TABLE
