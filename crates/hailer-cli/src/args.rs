@@ -388,7 +388,10 @@ pub(crate) struct Pacing {
     /// Servers asked at one time, at some 40 bytes each
     #[arg(long, default_value_t = 4_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
     pub(crate) max_in_flight: u32,
-    /// Stop after so long; --resume continues
+    /// Memory for answers that are still incomplete, such as 64MiB; above it, the largest end early
+    #[arg(long, default_value = "256MiB", value_parser = bytes, value_name = "SIZE")]
+    pub(crate) max_memory: usize,
+    /// Stop after this time, reading the targets included; --resume continues the sweep
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
 }
@@ -1061,6 +1064,19 @@ fn quantity(text: &str) -> Result<f64, String> {
     let number = digits.parse::<f64>().ok().map(|number| number * factor);
     let number = number.filter(|number| number.is_finite() && *number >= 0.1);
     number.ok_or_else(|| "a number such as 500, 20k or 1.5M, or unlimited".into())
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    for (unit, shift) in units {
+        let number = text
+            .strip_suffix(unit)
+            .and_then(|digits| digits.trim_end().parse::<usize>().ok());
+        if let Some(bytes) = number.and_then(|number| number.checked_mul(1 << shift)) {
+            return Ok(bytes);
+        }
+    }
+    Err("a size such as 512KiB, 256MiB or 2GiB".into())
 }
 
 fn world(text: &str) -> Result<WorldKind, String> {

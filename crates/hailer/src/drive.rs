@@ -392,6 +392,11 @@ impl ExchangeDriver {
         self.sent
     }
 
+    /// Bytes received so far.
+    pub(crate) fn received_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Datagrams received so far, useful or not.
     pub fn received(&self) -> u32 {
         self.received

@@ -1,10 +1,14 @@
 //! The sweep's engine in simulated time, against our own responders: loss, delay, reordering, doubles, forgeries, queues
 //! that overflow. No socket and no sleep; the same in every run.
 
-use hailer::proto::{Epoch, Keys, Options, Protocol, Responder, registry};
+use hailer::proto::wire::Notes;
+use hailer::proto::{
+    Amplification, Ask, Cookie, DatagramContext, Epoch, Exchange, Explanation, Info, Input, Keys,
+    OptionError, Options, Proof, Protocol, Responder, Step, Transport, registry,
+};
 use hailer::sweep::{
-    Next, Outboxes, Position, Probe, ProbeResult, ProbeSource, Progress, RateLimits, Sink,
-    SweepConfig, SweepEngine,
+    Collector, Exclusions, ListSource, Next, Outboxes, Position, Probe, ProbeResult, ProbeSource,
+    Progress, RateLimits, Sink, SourceConfig, SweepConfig, SweepEngine,
 };
 use hailer::{Error, Status};
 use hailer_testkit::statuses::{self, Random};
@@ -1139,4 +1143,118 @@ fn who_is_silent_in_a_network_is_not_asked_faster() {
             .sum();
         assert!(count <= 600, "{count} in five seconds from {from:?}");
     }
+}
+
+/// A protocol outside of the registry. Its exchange keeps all that it receives and never has enough.
+struct Greedy;
+
+static GREEDY: Info = Info {
+    id: "greedy",
+    title: "Greedy",
+    games: "none",
+    transport: Transport::Datagram,
+    port: 4_242,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[],
+    player_fields: &[],
+    deviations: &[],
+    options: &[],
+};
+
+impl Protocol for Greedy {
+    fn info(&self) -> &'static Info {
+        &GREEDY
+    }
+
+    fn exchange(&self, _: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(GreedyExchange(0))
+    }
+
+    fn responder(
+        &self,
+        _: &Status,
+        _: &Keys,
+        _: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        unimplemented!("this test needs no responder")
+    }
+
+    fn explain(&self, _: &[u8], _: DatagramContext<'_>, _: &mut Notes) -> Option<Explanation> {
+        None
+    }
+}
+
+struct GreedyExchange(usize);
+
+impl Exchange for GreedyExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Datagram(bytes) => self.0 += bytes.len(),
+            Input::GiveUp => {
+                let mut status = Status::default();
+                status.players.online = Some(self.0 as i64);
+                return Step::Done(Box::new(status));
+            }
+            _ => {}
+        }
+        out.push(b'?');
+        Step::Send
+    }
+}
+
+#[test]
+fn memory_of_all_exchanges_together_is_limited() {
+    let mut config = fast(f64::INFINITY);
+    config.max_memory = 1 << 20;
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut engine = SweepEngine::new(config.clone(), [7; 16]);
+    let mut list = List::new(addresses(100).map(|address| (address, &Greedy as &dyn Protocol)));
+    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {
+        out.v4.clear();
+    }
+    let datagram = [0; 1_000];
+    for round in 1..=20 {
+        for address in addresses(100) {
+            let now = ms(1 + round);
+            engine.receive(now, address, Duration::ZERO, &datagram, &mut out, &mut ends);
+            out.v4.clear();
+            assert!(
+                engine.memory() <= config.max_memory,
+                "{} bytes in round {round}",
+                engine.memory()
+            );
+        }
+    }
+    let ended = engine.counts().memory_limited;
+    assert!((80..100).contains(&ended), "{ended} exchanges ended early");
+    assert_eq!(ends.0.len() as u64, ended);
+    // They end with what they have.
+    for end in &ends.0 {
+        let online = end.result.as_ref().unwrap().status.players.online;
+        assert!(online >= Some(1_000), "{online:?}");
+    }
+}
+
+#[test]
+fn protocols_of_callers_are_swept() {
+    let mut collector = Collector::new(&[&Greedy]).unwrap();
+    collector.add("192.0.2.1").unwrap();
+    collector.add("192.0.2.8/31").unwrap();
+    let targets = collector.finish(&Exclusions::default()).unwrap();
+    let mut list = ListSource::new(targets, Arc::default(), SourceConfig::default());
+    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut engine = SweepEngine::new(fast(f64::INFINITY), [7; 16]);
+    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {}
+    let mut addresses: Vec<String> = out.v4.pending().map(|(to, ..)| to.to_string()).collect();
+    addresses.sort_unstable();
+    assert_eq!(
+        addresses,
+        ["192.0.2.1:4242", "192.0.2.8:4242", "192.0.2.9:4242"]
+    );
+    assert_eq!(engine.in_flight(), 3);
 }

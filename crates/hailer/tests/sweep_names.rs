@@ -58,6 +58,7 @@ fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
                 target.to_string(),
                 format!("{}: {error}", error.kind()),
             ),
+            Next::Repeat { .. } => continue,
             Next::Pending => {
                 idle += 1;
                 std::thread::sleep(Duration::from_millis(1));

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nobody answers there, and each target of the range is one line of the output.
 const RANGE: &str = "minecraft-query://127.5.0.0-127.5.15.255:9";
@@ -295,6 +295,36 @@ fn pages(pages: Vec<(&'static str, String)>) -> String {
         }
     });
     format!("http://{address}")
+}
+
+#[test]
+fn the_time_limit_applies_while_reading_targets() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/endless", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        // Ends when the client closes the connection.
+        while stream.write_all(b"ugp://192.0.2.1\n").is_ok() {}
+    });
+    let started = Instant::now();
+    let said = run(["sweep", "--targets", &url, "--for", "500ms"]).ends_with(1);
+    assert!(started.elapsed() < Duration::from_secs(8));
+    assert!(
+        said.err.contains("while reading the targets"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn servers_without_a_name_have_the_title_of_their_motd() {
+    let serve = Serve::with(&["--motd", "\n  &aHello\nworld"]);
+    let url = serve.url("minecraft-query");
+    let said = run(["sweep", &url, "--format", "csv", "--fields", "title,name"]).ends_with(0);
+    assert_eq!(said.out, "title,name\nHello,\n");
+    let said = run(["sweep", &url, "--json"]).ends_with(0);
+    assert_eq!(said.json()[0]["title"], "Hello");
 }
 
 #[test]

@@ -6,12 +6,14 @@
 
 use super::flight::{Flight, Id, TICK};
 use super::pace::{PrefixLimiter, Throttle};
+use super::services;
 use super::window::{Delays, Window};
 use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
 use crate::client::{Answer, Datagram, Transcript};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
-use hailer_proto::{Cookie, Direction, Protocol, registry};
+use crate::target::TargetError;
+use hailer_proto::{Cookie, Direction, Protocol};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
@@ -29,6 +31,11 @@ const MAX_BOOKED: Duration = Duration::from_secs(60);
 const MAX_TIMEOUT: Duration = Duration::from_secs(240);
 /// And no question takes longer in all: its times are kept in short counts.
 const MAX_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
+
+/// Estimated memory of an exchange that has received a reply, in bytes.
+const MEMORY_PER_EXCHANGE: usize = 1_024;
+/// Estimated memory for each byte received. A player of 18 bytes takes about 100 bytes once parsed.
+const MEMORY_PER_BYTE: usize = 6;
 
 /// What is to be sent, by address family.
 #[derive(Debug, Default)]
@@ -69,6 +76,8 @@ pub struct SweepEngine {
     flight: Flight,
     drivers: Vec<Option<ExchangeDriver>>,
     free_drivers: Vec<u32>,
+    /// Estimated memory of all drivers, in bytes.
+    memory: usize,
     /// What was typed, where it was a name.
     names: HashMap<Id, Arc<str>>,
     /// What was heard of each, if it is to be kept.
@@ -108,6 +117,7 @@ impl SweepEngine {
             flight: Flight::new(Cookie(seed).derive(other)),
             drivers: Vec::new(),
             free_drivers: Vec::new(),
+            memory: 0,
             names: HashMap::new(),
             replies: HashMap::new(),
             throttle: Throttle::new(&config.rate_limits),
@@ -203,6 +213,12 @@ impl SweepEngine {
                         });
                         continue;
                     }
+                    Next::Repeat { index } => {
+                        given += 1;
+                        self.next_index = self.next_index.max(index + 1);
+                        self.counts.unresolved += 1;
+                        continue;
+                    }
                     Next::Pending => {
                         self.idle_until = now + source.retry_after();
                         break;
@@ -231,14 +247,26 @@ impl SweepEngine {
         out: &mut Outboxes,
         sink: &mut dyn Sink,
     ) {
-        let id = probe.protocol.info().id;
-        let place = registry::PROTOCOLS
-            .iter()
-            .position(|protocol| protocol.info().id == id);
-        let place = place.expect("a protocol of the registry") as u8;
+        let Some(protocol) = services::number_of(probe.protocol) else {
+            self.counts.unresolved += 1;
+            let target = match &probe.name {
+                Some(name) => name.to_string(),
+                None => format!("{}://{}", probe.protocol.info().id, probe.address),
+            };
+            let problem = format!(
+                "a process can sweep with at most {} protocols",
+                services::MAX_PROTOCOLS
+            );
+            sink.record(ProbeResult {
+                index: probe.index,
+                name: probe.name,
+                result: Err(Error::Target(TargetError::new(&target, problem))),
+            });
+            return;
+        };
         let id = self
             .flight
-            .insert(probe.address, place, probe.index, now, due);
+            .insert(probe.address, protocol, probe.index, now, due);
         if let Some(name) = probe.name {
             self.names.insert(id, name);
         }
@@ -323,7 +351,7 @@ impl SweepEngine {
     }
 
     fn protocol(&self, id: Id) -> &'static dyn Protocol {
-        registry::PROTOCOLS[usize::from(self.flight.slot(id).protocol)]
+        services::protocol(self.flight.slot(id).protocol)
     }
 
     /// What ties the answer to the question. Nobody can guess it from those of other questions.
@@ -376,6 +404,9 @@ impl SweepEngine {
             self.counts.duplicate_datagrams += 1;
         }
         self.found = found;
+        if self.memory > self.config.max_memory {
+            self.free_memory(sink);
+        }
     }
 
     /// Offers a datagram to one of the questions to its sender. Returns whether it was for that one.
@@ -397,6 +428,7 @@ impl SweepEngine {
             let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
                 return false;
             };
+            self.memory += bytes.len() * MEMORY_PER_BYTE;
             (drive.datagram(at, bytes, out.of(to).draft()), drive.due())
         } else {
             let is_first_try = slot.resends == 0;
@@ -456,6 +488,38 @@ impl SweepEngine {
         true
     }
 
+    /// Returns the estimated memory of all exchanges that have received a reply, in bytes.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Ends the largest exchanges until a sixteenth of the memory limit is free again.
+    fn free_memory(&mut self, sink: &mut dyn Sink) {
+        let mut exchanges: Vec<(usize, Id)> = Vec::new();
+        for id in self.flight.ids() {
+            let slot = self.flight.slot(id);
+            if slot.has_answered()
+                && let Some(driver) = &self.drivers[slot.sent_or_driver as usize]
+            {
+                exchanges.push((memory_of(driver), id));
+            }
+        }
+        exchanges.sort_unstable();
+        let wanted = self.config.max_memory - self.config.max_memory / 16;
+        while self.memory > wanted
+            && let Some((_, id)) = exchanges.pop()
+        {
+            let place = self.flight.slot(id).sent_or_driver as usize;
+            let Some(driver) = &mut self.drivers[place] else {
+                continue;
+            };
+            let bytes = driver.received_bytes();
+            let end = driver.part().ok_or(ExchangeError::Flood { bytes });
+            self.counts.memory_limited += 1;
+            self.end(id, None, end, sink);
+        }
+    }
+
     /// Keeps the driver of a server that has answered.
     fn keep(&mut self, id: Id, drive: ExchangeDriver) {
         let place = match self.free_drivers.pop() {
@@ -468,6 +532,7 @@ impl SweepEngine {
                 self.drivers.len() as u32 - 1
             }
         };
+        self.memory += self.drivers[place as usize].as_ref().map_or(0, memory_of);
         self.flight.slot_mut(id).set_answered(place);
     }
 
@@ -681,7 +746,10 @@ impl SweepEngine {
         }
         if slot.has_answered() {
             let place = slot.sent_or_driver;
-            self.drivers[place as usize] = None;
+            let driver = self.drivers[place as usize].take();
+            self.memory = self
+                .memory
+                .saturating_sub(driver.as_ref().map_or(0, memory_of));
             self.free_drivers.push(place);
         }
         let name = if self.names.is_empty() {
@@ -715,6 +783,11 @@ impl SweepEngine {
     }
 }
 
+/// Estimated memory of an exchange, in bytes.
+fn memory_of(driver: &ExchangeDriver) -> usize {
+    MEMORY_PER_EXCHANGE + driver.received_bytes() * MEMORY_PER_BYTE
+}
+
 /// The last time before now that a short count of microseconds can mean. What is begun of one counts: the moment is never
 /// later than it was, so nothing is sent before it.
 fn before(now: Duration, micros: u32) -> Duration {
@@ -733,7 +806,7 @@ fn copy(error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer_proto::Fault;
+    use hailer_proto::{Fault, registry};
 
     #[test]
     fn short_counts_of_time() {

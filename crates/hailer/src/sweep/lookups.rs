@@ -160,6 +160,7 @@ impl Lookups {
                     name: Some(name.typed().clone()),
                 })
             }
+            Err(_) if name.is_repeat() => Next::Repeat { index },
             Err(error) => Next::Failed {
                 index,
                 target: name.typed().clone(),

@@ -14,6 +14,7 @@ mod list;
 mod lookups;
 mod order;
 mod pace;
+mod services;
 mod stream;
 mod targets;
 mod window;
@@ -61,6 +62,11 @@ pub enum Next {
         target: Arc<str>,
         /// Why.
         error: Error,
+    },
+    /// A probe of a target whose failure another index reports, as [`Next::Failed`].
+    Repeat {
+        /// Its place in the order of the sweep.
+        index: u64,
     },
     /// Nothing yet: names are being looked up, or whoever writes the list is slow.
     Pending,
@@ -110,7 +116,7 @@ pub struct ProbeResult {
 
 /// Where a sweep puts its answers.
 pub trait Sink {
-    /// Takes an end. Called once for each index.
+    /// Takes the result of a probe. Called once for each index that is no [`Next::Repeat`].
     fn record(&mut self, result: ProbeResult);
 
     /// Whether it cannot take more for now. The sweep then asks nobody new, and still hears those asked.
@@ -179,6 +185,8 @@ pub struct Counts {
     pub forged_refusals: u64,
     /// Datagrams lost because our receive queue was full.
     pub dropped_datagrams: u64,
+    /// Probes that ended early because of [`SweepConfig::max_memory`].
+    pub memory_limited: u64,
 }
 
 /// How to sweep.
@@ -200,6 +208,9 @@ pub struct SweepConfig {
     /// The most questions without an end at one time: a bound on memory, at some 40 bytes each. The default is just below
     /// where the table of them doubles.
     pub max_in_flight: usize,
+    /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above
+    /// this limit, the largest exchanges end with what they have. The default is 256 MiB.
+    pub max_memory: usize,
 }
 
 /// How fast to send. The default is one that nobody complains about.
@@ -228,6 +239,8 @@ impl Default for SweepConfig {
     fn default() -> Self {
         let limits = QueryLimits {
             retries: 2,
+            max_datagrams: 2_048,
+            max_bytes: 1 << 20,
             ..QueryLimits::default()
         };
         Self {
@@ -237,6 +250,7 @@ impl Default for SweepConfig {
             keep_replies: false,
             rate_limits: RateLimits::default(),
             max_in_flight: 750_000,
+            max_memory: 256 << 20,
         }
     }
 }

@@ -10,7 +10,8 @@
 use super::list::SourceConfig;
 use super::lookups::Lookups;
 use super::order::{Order, Shard, mix};
-use super::targets::{Defaults, Digest, Entry, Item, Line, Lines, Name, Service, Whom, item};
+use super::services::Service;
+use super::targets::{Defaults, Digest, Entry, Item, Line, Lines, Name, Whom, item};
 use super::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
 use crate::error::Error;
 use crate::target::TargetError;
@@ -345,18 +346,22 @@ impl Reader {
                 }
                 Ok(())
             }
-            Whom::Name { .. } => protocols
-                .iter()
-                .filter_map(|protocol| entry.name(*protocol))
-                .try_for_each(|name| {
+            Whom::Name { .. } => {
+                let mut is_repeat = false;
+                for mut name in protocols.iter().filter_map(|number| entry.name(*number)) {
                     let index = self.step()?;
                     if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
                         self.skipped.duplicates += 1;
                     } else if self.is_wanted(index) {
+                        if is_repeat {
+                            name.set_repeat();
+                        }
+                        is_repeat = true;
                         self.push(index, What::Name(Box::new(name)))?;
                     }
-                    Ok(())
-                }),
+                }
+                Ok(())
+            }
         }
     }
 
@@ -521,6 +526,7 @@ mod tests {
                     target,
                     error,
                 } => taken.push((index, format!("{} {target}", error.kind()))),
+                Next::Repeat { .. } => panic!("no names are looked up"),
                 Next::Done => break,
                 Next::Pending => {
                     assert!(

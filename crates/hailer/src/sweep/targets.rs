@@ -14,6 +14,7 @@
 //! word of a line mean nothing.
 
 use super::exclude::{Ban, Exclusions};
+use super::services::{self, MAX_PROTOCOLS, Service, number_of};
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::{Info, Protocol, Transport, registry};
 use siphasher::sip::SipHasher13;
@@ -59,6 +60,8 @@ pub struct Name {
     /// 0: as an SRV record or the protocol has it.
     port: u16,
     typed: Arc<str>,
+    /// Another name has the same `typed` and reports failures of the lookup.
+    is_repeat: bool,
 }
 
 /// What was typed and is not asked.
@@ -97,6 +100,9 @@ pub enum ListError {
     /// A protocol to sweep with is none that travels in datagrams.
     #[error("{} is spoken over {}, and a sweep asks over UDP; choose from {}", .0.title, .0.transport, datagram_ids())]
     Stream(&'static Info),
+    /// The process has used too many protocols.
+    #[error("a process can sweep with at most {MAX_PROTOCOLS} protocols")]
+    TooManyProtocols,
     /// More than 2^40 questions.
     #[error("{0} questions are too many: a sweep asks at most {MAX_QUESTIONS}; split the ranges")]
     TooMany(u128),
@@ -170,6 +176,7 @@ impl Collector {
             (&next.host, next.protocol, next.port) == (&kept.host, kept.protocol, kept.port)
         });
         names.shrink_to_fit();
+        mark_repeats(&mut names);
         let doubled_in_ranges = merge(&mut ranges);
         if !ranges.is_empty() {
             four.retain(|packed| !holds(&ranges, unpack_four(*packed)));
@@ -271,7 +278,7 @@ impl Targets {
                 SocketAddr::from((Ipv4Addr::from_bits(packed as u32), (packed >> 32) as u16));
             return Some(Item::Address(
                 address,
-                registry::PROTOCOLS[(packed >> 48) as usize],
+                services::protocol((packed >> 48) as u8),
             ));
         }
         at -= four;
@@ -300,7 +307,10 @@ impl Targets {
     /// Adds all that decides which index means what.
     pub(super) fn digest(&self, digest: &mut Digest) {
         digest.number(self.four.len() as u64);
-        self.four.iter().for_each(|packed| digest.number(*packed));
+        for packed in &self.four {
+            digest.number(*packed);
+            digest.added((packed >> 48) as u8);
+        }
         digest.number(self.six.len() as u64);
         self.six.iter().for_each(|six| digest.place(six.unpack()));
         digest.number(self.ranges.len() as u64);
@@ -309,7 +319,7 @@ impl Targets {
             digest.place((*service, span.last));
         }
         for name in &self.names {
-            digest.number(u64::from(name.protocol) << 16 | u64::from(name.port));
+            digest.service(name.service());
             digest.text(&name.host);
         }
     }
@@ -323,12 +333,21 @@ impl Name {
 
     /// In which protocol it is asked.
     pub fn protocol(&self) -> &'static dyn Protocol {
-        registry::PROTOCOLS[usize::from(self.protocol)]
+        services::protocol(self.protocol)
     }
 
     /// The port that was typed, or the protocol's own if no SRV record can tell another.
     pub fn port(&self) -> Option<u16> {
         (self.port > 0).then_some(self.port)
+    }
+
+    /// Whether another probe of the same target reports a failed lookup.
+    pub(super) fn is_repeat(&self) -> bool {
+        self.is_repeat
+    }
+
+    pub(super) fn set_repeat(&mut self) {
+        self.is_repeat = true;
     }
 
     pub(super) fn service(&self) -> Service {
@@ -367,13 +386,6 @@ impl Span {
     }
 }
 
-/// A protocol, by its place in the registry, and a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Service {
-    pub(super) protocol: u8,
-    pub(super) port: u16,
-}
-
 /// A range of addresses that are asked in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
@@ -407,7 +419,7 @@ fn unpack_four(packed: u64) -> (Service, u128) {
 }
 
 pub(super) fn item((service, ip): (Service, u128)) -> Item<'static> {
-    let protocol = registry::PROTOCOLS[usize::from(service.protocol)];
+    let protocol = services::protocol(service.protocol);
     Item::Address(SocketAddr::new(address(ip), service.port), protocol)
 }
 
@@ -456,6 +468,16 @@ fn merge(ranges: &mut Vec<Range>) -> u64 {
     doubled
 }
 
+/// Marks all but the first name of each target. The names are sorted by host.
+fn mark_repeats(names: &mut [Name]) {
+    for group in names.chunk_by_mut(|one, next| one.host == next.host) {
+        for at in 1..group.len() {
+            let (before, rest) = group.split_at_mut(at);
+            rest[0].is_repeat = before.iter().any(|name| name.typed == rest[0].typed);
+        }
+    }
+}
+
 fn holds(ranges: &[Range], (service, address): (Service, u128)) -> bool {
     let after =
         ranges.partition_point(|range| (range.service, range.span.last) < (service, address));
@@ -481,8 +503,11 @@ impl Defaults {
             return Err(ListError::Stream(stream.info()));
         }
         let mut defaults: Vec<u8> = match protocols {
-            [] => registry::datagram().map(place).collect(),
-            some => some.iter().map(|protocol| place(*protocol)).collect(),
+            [] => registry::datagram().filter_map(number_of).collect(),
+            some => some
+                .iter()
+                .map(|protocol| number_of(*protocol).ok_or(ListError::TooManyProtocols))
+                .collect::<Result<_, _>>()?,
         };
         defaults.sort_unstable();
         defaults.dedup();
@@ -497,19 +522,11 @@ impl Defaults {
     }
 
     pub(super) fn digest(&self, digest: &mut Digest) {
-        self.0
-            .iter()
-            .for_each(|protocol| digest.number(u64::from(*protocol)));
+        for protocol in &self.0 {
+            digest.number(u64::from(*protocol));
+            digest.added(*protocol);
+        }
     }
-}
-
-/// A protocol's place in the registry.
-fn place(protocol: &'static dyn Protocol) -> u8 {
-    let id = protocol.info().id;
-    registry::PROTOCOLS
-        .iter()
-        .position(|known| known.info().id == id)
-        .expect("every protocol is in the registry") as u8
 }
 
 fn datagram_ids() -> String {
@@ -585,14 +602,14 @@ impl Entry {
             }
         };
         Ok(Self {
-            protocol: target.protocol.map(place),
+            protocol: target.protocol.and_then(number_of),
             port: target.port,
             whom,
         })
     }
 
     pub(super) fn service(&self, protocol: u8) -> Service {
-        let own = registry::PROTOCOLS[usize::from(protocol)].info().port;
+        let own = services::protocol(protocol).info().port;
         Service {
             protocol,
             port: self.port.unwrap_or(own),
@@ -603,7 +620,7 @@ impl Entry {
         let Whom::Name { host, typed } = &self.whom else {
             return None;
         };
-        let info = registry::PROTOCOLS[usize::from(protocol)].info();
+        let info = services::protocol(protocol).info();
         let port = match (self.port, info.srv) {
             (Some(port), _) => port,
             (None, Some(_)) => 0,
@@ -614,6 +631,7 @@ impl Entry {
             protocol,
             port,
             typed: typed.clone(),
+            is_repeat: false,
         })
     }
 }
@@ -787,8 +805,20 @@ impl Digest {
         self.0.write(text.as_bytes());
     }
 
-    fn place(&mut self, (service, address): (Service, u128)) {
+    fn service(&mut self, service: Service) {
         self.number(u64::from(service.protocol) << 16 | u64::from(service.port));
+        self.added(service.protocol);
+    }
+
+    /// Adds the id of a protocol outside of the registry, whose number differs between processes.
+    fn added(&mut self, protocol: u8) {
+        if services::is_added(protocol) {
+            self.text(services::protocol(protocol).info().id);
+        }
+    }
+
+    fn place(&mut self, (service, address): (Service, u128)) {
+        self.service(service);
         self.span(Span {
             first: address,
             last: address,

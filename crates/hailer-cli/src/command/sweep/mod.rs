@@ -19,7 +19,7 @@ use crate::args::Sweep;
 use crate::exit::{Exit, usage};
 use crate::print::{fields, table, tell};
 use checkpoint::{Checkpoint, beside};
-use hailer::sweep::{Counts, Skipped};
+use hailer::sweep::{Counts, Position, Skipped};
 use output::{Output, Plan};
 use plan::{Choice, Targets};
 use progress::ProgressView;
@@ -48,13 +48,22 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if before.is_none() && !args.writing.force {
         refuse_to_overwrite(&choice)?;
     }
-    let mut targets = Targets::read(
-        args,
-        &before
-            .as_ref()
-            .map(|it| it.position.clone())
-            .unwrap_or_default(),
-    )?;
+    let stop = Stop::watch(args.pace.r#for)?;
+    let position = match &before {
+        Some(before) => before.position.clone(),
+        None => Position::default(),
+    };
+    let Some(mut targets) = Targets::read(args, &position, &stop)? else {
+        let cause = stop.cause().unwrap_or(Cause::Signal);
+        tell!(
+            "{} while reading the targets; nothing was sent",
+            cause.words()
+        );
+        return Ok(match cause {
+            Cause::Signal => Exit::Stopped,
+            Cause::Time => Exit::Partial,
+        });
+    };
     let kind = checkpoint::Sweep {
         targets: targets.digest(),
         output: choice.describe(args),
@@ -87,7 +96,6 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         !args.writing.quiet && !piped && io::stderr().is_terminal(),
         on_terminal,
     );
-    let stop = Stop::watch(args.pace.r#for)?;
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = Plan {

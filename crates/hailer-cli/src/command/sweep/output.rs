@@ -31,6 +31,14 @@ use std::time::{Duration, Instant, SystemTime};
 const BATCH: usize = 64 << 10;
 /// Full buffers that wait to be written.
 const QUEUE: usize = 32;
+/// Bytes that wait to be written. Above this limit, the sweep starts no more probes.
+const MAX_QUEUED_BYTES: usize = QUEUE * BATCH;
+/// Size of the buffer at which the sweep waits for the writer.
+const MAX_BUFFER_BYTES: usize = 32 << 20;
+/// Larger buffers are freed after writing.
+const MAX_SPARE_BYTES: usize = 4 * BATCH;
+/// Time between two looks at a full queue.
+const QUEUE_WAIT: Duration = Duration::from_millis(5);
 /// From one checkpoint to the next; with the time from beat to beat it is a second.
 const CHECKPOINTS: Duration = Duration::from_millis(900);
 
@@ -124,6 +132,8 @@ struct Batch {
 struct Shared {
     /// Batches that wait, the one at work included.
     waiting: AtomicUsize,
+    /// Bytes of these batches.
+    waiting_bytes: AtomicUsize,
     /// The writer ended: nobody reads, or an error that it returns.
     over: AtomicBool,
 }
@@ -239,7 +249,11 @@ impl Output {
     /// Gives the buffer to the writer, if the queue has room; else it stays. Returns whether it is gone.
     fn hand_over(&mut self, checkpoint: Option<Checkpoint>) -> bool {
         // Counted first, so that it is never less than what the writer takes off.
+        let length = self.buffer.len();
         self.shared.waiting.fetch_add(1, Ordering::AcqRel);
+        self.shared
+            .waiting_bytes
+            .fetch_add(length, Ordering::AcqRel);
         let bytes = std::mem::take(&mut self.buffer);
         match self.batches.try_send(Batch { bytes, checkpoint }) {
             Ok(()) => {
@@ -248,10 +262,19 @@ impl Output {
             }
             Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
                 self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+                self.shared
+                    .waiting_bytes
+                    .fetch_sub(length, Ordering::AcqRel);
                 self.buffer = batch.bytes;
                 false
             }
         }
+    }
+
+    /// Whether the queue takes no more buffers for now.
+    fn is_queue_full(&self) -> bool {
+        self.shared.waiting.load(Ordering::Acquire) >= QUEUE
+            || self.shared.waiting_bytes.load(Ordering::Acquire) >= MAX_QUEUED_BYTES
     }
 }
 
@@ -274,13 +297,17 @@ impl Sink for Output {
             (None, None) => "",
         };
         self.encoder.record(&mut self.buffer, target, &end);
+        // Answers to probes in flight arrive even if the queue is full. Their size has a limit too.
+        while self.buffer.len() >= MAX_BUFFER_BYTES && self.is_queue_full() && !self.is_stopped() {
+            std::thread::sleep(QUEUE_WAIT);
+        }
         if self.buffer.len() >= BATCH && !self.is_full() {
             self.hand_over(None);
         }
     }
 
     fn is_full(&self) -> bool {
-        self.buffer.len() >= BATCH && self.shared.waiting.load(Ordering::Acquire) >= QUEUE
+        self.buffer.len() >= BATCH && self.is_queue_full()
     }
 
     fn report_progress(&mut self, beat: &Progress<'_>) {
@@ -290,7 +317,7 @@ impl Sink for Output {
             self.stopped_at = Some((beat.position)());
         }
         let due = self.checkpoints.is_some() && !stopping && self.last.elapsed() >= CHECKPOINTS;
-        if !due && self.buffer.is_empty() || self.shared.waiting.load(Ordering::Acquire) >= QUEUE {
+        if !due && self.buffer.is_empty() || self.is_queue_full() {
             return;
         }
         let checkpoint = due
@@ -354,10 +381,15 @@ impl Writer {
             })?;
         }
         *length = length.map(|length| length + bytes.len() as u64);
-        bytes.clear();
-        // If there are enough of them, this one goes.
-        let _ = used.try_send(bytes);
         shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        shared
+            .waiting_bytes
+            .fetch_sub(bytes.len(), Ordering::AcqRel);
+        if bytes.capacity() <= MAX_SPARE_BYTES {
+            bytes.clear();
+            // If there are enough of them, this one goes.
+            let _ = used.try_send(bytes);
+        }
         match (path, checkpoint) {
             (Some(path), Some(checkpoint)) => Checkpoint {
                 length: *length,

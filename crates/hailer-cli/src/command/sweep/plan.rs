@@ -2,8 +2,9 @@
 
 use super::checkpoint::beside;
 use super::output::Encoder;
+use super::stop::Stop;
 use crate::args::{Format, Sweep};
-use crate::exit::usage;
+use crate::exit::{Usage, usage};
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 use crate::web;
@@ -13,7 +14,7 @@ use hailer::sweep::{
     SweepConfig,
 };
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use ureq::http::Uri;
 
 /// A list from the web takes no longer than this.
 const LIST_PATIENCE: Duration = Duration::from_secs(600);
+/// How much longer than --for a web server may take.
+const STOP_MARGIN: Duration = Duration::from_millis(200);
 /// And is no longer than this, in bytes: some forty million lines.
 const LONGEST_LIST: u64 = 1 << 30;
 
@@ -283,6 +286,7 @@ pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig>
     config.rate_limits.bits_per_second = pace.bandwidth;
     config.rate_limits.per_prefix = pace.per_network;
     config.max_in_flight = pace.max_in_flight as usize;
+    config.max_memory = pace.max_memory;
     Ok(config)
 }
 
@@ -293,8 +297,13 @@ pub(super) enum Targets {
 }
 
 impl Targets {
-    /// Reads what is to be asked, but for what an earlier part of the sweep has done.
-    pub(super) fn read(args: &Sweep, from: &Position) -> anyhow::Result<Self> {
+    /// Reads the targets and skips those that an earlier part of the sweep has finished. Returns `None`
+    /// if the sweep was stopped meanwhile.
+    pub(super) fn read(
+        args: &Sweep,
+        from: &Position,
+        stop: &Arc<Stop>,
+    ) -> anyhow::Result<Option<Self>> {
         let is_input = |path: &PathBuf| path == Path::new("-");
         let streamed =
             args.given.iter().any(|text| text == "-") || args.targets.iter().any(is_input);
@@ -308,10 +317,15 @@ impl Targets {
         }
         let mut exclusions = Exclusions::default();
         for path in &args.exclude {
-            if let Err(error) =
-                exclusions.read(&path.display().to_string(), open("--exclude", path)?, Err)
-            {
-                usage!("--exclude {error}");
+            let mut read = || {
+                let input = open("--exclude", path, args.pace.r#for, stop)?;
+                anyhow::Ok(exclusions.read(&path.display().to_string(), input, Err)?)
+            };
+            match read() {
+                Err(_) if stop.cause().is_some() => return Ok(None),
+                Err(error) if error.is::<Usage>() => return Err(error),
+                Err(error) => usage!("--exclude {error}"),
+                Ok(()) => {}
             }
         }
         let exclusions = Arc::new(exclusions);
@@ -328,7 +342,7 @@ impl Targets {
                 from,
             );
             return match stream {
-                Ok(stream) => Ok(Self::Stream(Box::new(stream))),
+                Ok(stream) => Ok(Some(Self::Stream(Box::new(stream)))),
                 Err(error) => usage!("{error}"),
             };
         }
@@ -338,12 +352,14 @@ impl Targets {
                 collector.add(text)?;
             }
             for path in &args.targets {
-                collector.read(&path.display().to_string(), open("--targets", path)?, Err)?;
+                let input = open("--targets", path, args.pace.r#for, stop)?;
+                collector.read(&path.display().to_string(), input, Err)?;
             }
             anyhow::Ok(collector.finish(&exclusions)?)
         };
         let targets = match read() {
             Ok(targets) => targets,
+            Err(_) if stop.cause().is_some() => return Ok(None),
             Err(error) => usage!("{error:#}"),
         };
         let skipped = targets.skipped();
@@ -355,7 +371,7 @@ impl Targets {
         }
         let mut list = ListSource::new(targets, exclusions, walk);
         list.resume(from);
-        Ok(Self::List(Box::new(list), skipped))
+        Ok(Some(Self::List(Box::new(list), skipped)))
     }
 
     pub(super) fn source(&mut self) -> &mut dyn ProbeSource {
@@ -383,11 +399,40 @@ impl Targets {
     }
 }
 
-/// A list from a file, or from a web server as it comes.
-fn open(flag: &str, path: &Path) -> anyhow::Result<Box<dyn Read>> {
+/// Ends with an error when the sweep is stopped.
+struct StoppableReader<R> {
+    input: R,
+    stop: Arc<Stop>,
+}
+
+impl<R: Read> Read for StoppableReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.stop.cause() {
+            None => self.input.read(buffer),
+            Some(cause) => Err(io::Error::other(cause.words())),
+        }
+    }
+}
+
+/// Opens a list: a file, or the body of an HTTP response.
+fn open(
+    flag: &str,
+    path: &Path,
+    time: Option<Duration>,
+    stop: &Arc<Stop>,
+) -> anyhow::Result<Box<dyn Read>> {
+    let input = open_list(flag, path, time)?;
+    let stop = stop.clone();
+    Ok(Box::new(StoppableReader { input, stop }))
+}
+
+fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<Box<dyn Read>> {
     let shown = path.display();
     if let Some(uri) = path.to_str().and_then(web_address) {
-        let agent = web::config(&uri, LIST_PATIENCE).build().new_agent();
+        // A server that sends nothing must not outlast --for. The stop comes first.
+        let time = time.map(|time| time.saturating_add(STOP_MARGIN));
+        let timeout = LIST_PATIENCE.min(time.unwrap_or(LIST_PATIENCE));
+        let agent = web::config(&uri, timeout).build().new_agent();
         return match agent.get(&uri).call() {
             Ok(answer) => Ok(Box::new(
                 answer

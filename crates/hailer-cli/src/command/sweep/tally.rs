@@ -7,7 +7,7 @@ use serde_json::Value;
 type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// Name of each count, as programs read it.
-pub(super) const COUNTS: [Count; 18] = [
+pub(super) const COUNTS: [Count; 19] = [
     ("probes", |it| &mut it.probes),
     ("answered", |it| &mut it.answered),
     ("timed_out", |it| &mut it.timed_out),
@@ -26,6 +26,7 @@ pub(super) const COUNTS: [Count; 18] = [
     ("duplicate_datagrams", |it| &mut it.duplicate_datagrams),
     ("forged_refusals", |it| &mut it.forged_refusals),
     ("dropped_datagrams", |it| &mut it.dropped_datagrams),
+    ("memory_limited", |it| &mut it.memory_limited),
 ];
 
 /// What happened before and what happened now.

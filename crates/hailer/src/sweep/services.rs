@@ -1,0 +1,55 @@
+//! Protocols as one-byte numbers, so that targets and probes stay small.
+//!
+//! The numbers below the length of the [registry] are places in it. Protocols of callers get the next
+//! numbers when they are first used. A process has at most 256 numbers; they are never freed.
+
+use hailer_proto::{Protocol, registry};
+use std::sync::OnceLock;
+
+/// How many protocols one process can use in sweeps.
+pub(super) const MAX_PROTOCOLS: usize = 1 << u8::BITS;
+
+/// Protocols outside of the registry, in the order of their first use.
+static ADDED: [OnceLock<&'static dyn Protocol>; MAX_PROTOCOLS] =
+    [const { OnceLock::new() }; MAX_PROTOCOLS];
+
+/// A protocol and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Service {
+    /// Number of the protocol.
+    pub(super) protocol: u8,
+    pub(super) port: u16,
+}
+
+/// Returns the number of a protocol, or `None` if all numbers are in use.
+pub(super) fn number_of(protocol: &'static dyn Protocol) -> Option<u8> {
+    let is_same = |known: &dyn Protocol| std::ptr::eq(known.info(), protocol.info());
+    for (number, known) in registry::PROTOCOLS.iter().enumerate() {
+        if is_same(*known) {
+            return u8::try_from(number).ok();
+        }
+    }
+    for (place, number) in ADDED.iter().zip(registry::PROTOCOLS.len()..MAX_PROTOCOLS) {
+        if is_same(*place.get_or_init(|| protocol)) {
+            return u8::try_from(number).ok();
+        }
+    }
+    None
+}
+
+/// Returns the protocol with a number that [`number_of`] returned.
+pub(super) fn protocol(number: u8) -> &'static dyn Protocol {
+    let number = usize::from(number);
+    match number.checked_sub(registry::PROTOCOLS.len()) {
+        None => registry::PROTOCOLS[number],
+        Some(place) => ADDED[place]
+            .get()
+            .copied()
+            .unwrap_or(registry::PROTOCOLS[0]),
+    }
+}
+
+/// Whether the number belongs to a protocol outside of the registry.
+pub(super) fn is_added(number: u8) -> bool {
+    usize::from(number) >= registry::PROTOCOLS.len()
+}
