@@ -394,7 +394,7 @@ impl ExchangeDriver {
 
     /// Bytes received so far.
     pub(crate) fn received_bytes(&self) -> usize {
-        self.bytes
+        self.received_bytes
     }
 
     /// Datagrams received so far, useful or not.
