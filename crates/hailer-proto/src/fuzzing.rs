@@ -1,8 +1,8 @@
-//! Fuzz bodies: each takes any bytes and asserts what must hold for all of them.
+//! Fuzz bodies: each accepts any bytes and asserts properties that must hold for all of them.
 //!
-//! They live in the library so that they are compiled, linted and kept up with it. `tests/fuzz.rs` runs them over the
-//! committed corpus and a number of random inputs with every `cargo test`; `cargo bolero test explain` runs them for as
-//! long as you like.
+//! They are part of the library so that they are compiled and linted with it. `tests/fuzz.rs` runs
+//! them over the committed corpus and some random inputs with every `cargo test`; `cargo bolero
+//! test explain` runs them for longer.
 
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
@@ -17,8 +17,9 @@ use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::net::{Ipv4Addr, SocketAddr};
 
-/// Explains the bytes in every protocol and every way, also as a reply to their first half. Explaining must not change the meaning, every field and error
-/// lies within the bytes, and a way that is given is kept.
+/// Explains the bytes in every protocol with every context, also as a reply to their first half.
+/// Collecting fields must not change the result, every field and error must lie within the bytes,
+/// and a given direction must be kept.
 pub fn explain(bytes: &[u8]) {
     for protocol in PROTOCOLS {
         let (half, _) = bytes.split_at(bytes.len() / 2);
@@ -61,9 +62,10 @@ pub fn explain(bytes: &[u8]) {
     }
 }
 
-/// Sends a responder two requests. The first byte picks the protocol, the second the length of the first request, and
-/// the rest of it becomes the status too. A reply must be readable by our own client code without an error and without
-/// a deviation; unverified askers get no more than documented.
+/// Sends requests to a responder. The first byte selects the protocol, the second is the length of
+/// the first request; the rest is the second request and also the texts of the status. Our own
+/// parser must read each reply without an error or deviation, and unverified sources get no more
+/// than the documented amplification.
 pub fn responder(bytes: &[u8]) {
     let Some((protocol, bytes)) = pick(bytes) else {
         return;
@@ -95,11 +97,13 @@ pub fn responder(bytes: &[u8]) {
     }
 }
 
-/// Plays datagrams and time-outs into an exchange. The first byte picks the protocol, the second what is asked, then
-/// come orders: 0 a time-out; 1 a datagram, its length in two bytes and its bytes; 3 the end of patience; any other our own
-/// responder's reply to what was sent last, with as many bytes changed as the next byte says, three bytes each: where
-/// (two) and what to add.
-/// Whatever comes, the status stays in proportion to what was heard.
+/// Feeds datagrams and timeouts to an exchange and asserts that the status stays in proportion to
+/// the received bytes.
+///
+/// The first byte selects the protocol, the second the depth. Then come orders: 0 is a timeout; 1 a
+/// datagram, its length in two bytes and its bytes; 3 the deadline; any other byte our own
+/// responder's reply to the last request, with as many bytes changed as the next byte says, each
+/// given by its offset (two bytes) and a number to add.
 pub fn exchange(bytes: &[u8]) {
     let Some((protocol, bytes)) = pick(bytes) else {
         return;
@@ -162,8 +166,8 @@ pub fn exchange(bytes: &[u8]) {
     }
 }
 
-/// Makes formatted text of the bytes. What is meant for a terminal holds no control character of the server's, and the
-/// bytes can be had back.
+/// Parses the bytes as formatted text. The output for terminals contains no control character of
+/// the input, and the original bytes can be restored.
 pub fn text(bytes: &[u8]) {
     let (decoded, latin1) = by_content(bytes);
     let text = Text::legacy(decoded).from_latin1(latin1);
@@ -197,10 +201,11 @@ pub fn text(bytes: &[u8]) {
     assert!(shown.len() <= text.raw().len());
 }
 
-/// The most that a status may hold for each byte heard. A byte of ISO-8859-1 becomes two of UTF-8, a rule of two empty
-/// texts takes one byte on the wire and 48 in memory, a player of one letter two bytes and [`size_of::<Player>()`].
+/// Largest size of a status per received byte. One byte of ISO-8859-1 becomes two of UTF-8, a rule
+/// of two empty texts has one byte on the wire and 48 in memory, and a player with a name of one
+/// letter has two bytes on the wire and [`size_of::<Player>()`] in memory.
 pub const STATUS_BYTES: usize = 128;
-/// What a status may hold besides.
+/// Largest size of a status in bytes if nothing was received.
 pub const STATUS_CONSTANT: usize = 4096;
 
 const EPOCH: Epoch = Epoch(59_833_333);
@@ -222,7 +227,7 @@ fn build(protocol: &dyn Protocol, status: &Status) -> Option<Arc<dyn Responder>>
     responder.ok()
 }
 
-/// Asserts that our own parser finds nothing wrong with a reply of ours.
+/// Asserts that our own parser reads our own reply without an error or deviation.
 fn readable(protocol: &dyn Protocol, reply: &[u8]) {
     let mut notes = Notes::default();
     let explanation = protocol.explain(reply, DatagramContext::Reply, &mut notes);
@@ -315,7 +320,7 @@ fn size(status: &Status) -> usize {
         + status.deviations.len() * size_of::<&str>()
 }
 
-/// What is left of the orders for an exchange.
+/// The remaining orders for an exchange.
 struct Orders<'a>(&'a [u8]);
 
 impl<'a> Orders<'a> {

@@ -1,31 +1,40 @@
 //! Game server query protocols in both roles, without I/O.
 //!
 //! ```text
-//!  asking      Ask ─► Exchange ─► bytes out        bytes in ─► Exchange ─► Status
-//!  answering   Status ─► Responder                 bytes in ─► Responder ─► bytes out
-//!  explaining  bytes ─► Protocol::explain ─► fields with offsets, deviations by name
+//!  query     Ask ─► Exchange ─► bytes to send       received bytes ─► Exchange ─► Status
+//!  respond   Status ─► Responder                    received bytes ─► Responder ─► bytes to send
+//!  explain   bytes ─► Protocol::explain ─► fields with offsets, deviations by name
 //! ```
 //!
-//! Nothing here opens a socket, reads a clock, an environment or a random source: the crate is `no_std`, so the
-//! compiler enforces it. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are arguments.
+//! The crate opens no socket and reads no clock, environment or random source; it is `no_std`, so
+//! the compiler enforces this. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are
+//! arguments.
 //!
-//! Floors of this crate, imports only go down: [`registry`] > the protocol folders > [`protocol`] > [`token`] >
-//! [`model`] > [`wire`]. A protocol folder never imports another.
+//! Modules import only from modules further right: [`registry`] > the protocol folders >
+//! [`protocol`] > [`token`] > [`model`] > [`wire`]. A protocol folder never imports another one.
+//!
+//! # Example
+//!
+//! Both roles of one protocol in memory:
 //!
 //! ```
 //! use hailer_proto::{Ask, Cookie, Epoch, Input, Keys, Options, Status, Step, Text, Verdict, registry};
 //!
 //! let protocol = registry::find("minecraft-query").unwrap();
-//! let said = Status { motd: Some(Text::legacy("Hello")), ..Status::default() };
-//! let responder = protocol.responder(&said, &Keys::new([7; 16]), &Options::default()).unwrap();
+//! let status = Status { motd: Some(Text::legacy("Hello")), ..Status::default() };
+//! let responder = protocol.responder(&status, &Keys::new([7; 16]), &Options::default()).unwrap();
 //! let mut exchange = protocol.exchange(&Ask::default(), Cookie(42));
 //!
-//! let (asker, epoch) = ("192.0.2.7:50000".parse().unwrap(), Epoch::at(1_795_000_000));
+//! let client = "192.0.2.7:50000".parse().unwrap();
+//! let epoch = Epoch::at(1_795_000_000);
 //! let (mut request, mut reply) = (Vec::new(), Vec::new());
 //! let mut step = exchange.handle(Input::Start, &mut request);
-//! let heard = loop {
+//! let received = loop {
 //!     match step {
-//!         Step::Send => assert!(matches!(responder.answer(asker, epoch, &request, &mut reply), Verdict::Reply { .. })),
+//!         Step::Send => {
+//!             let verdict = responder.answer(client, epoch, &request, &mut reply);
+//!             assert!(matches!(verdict, Verdict::Reply { .. }));
+//!         }
 //!         Step::Done(status) => break status,
 //!         other => panic!("{other:?}"),
 //!     }
@@ -33,7 +42,7 @@
 //!     step = exchange.handle(Input::Datagram(&reply), &mut request);
 //!     reply.clear();
 //! };
-//! assert_eq!(heard.title().as_deref(), Some("Hello"));
+//! assert_eq!(received.title().as_deref(), Some("Hello"));
 //! ```
 #![no_std]
 #![cfg_attr(

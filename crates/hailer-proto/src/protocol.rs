@@ -1,13 +1,14 @@
-//! The traits that a protocol implements, and the small types they speak in.
+//! The traits that a protocol implements, and their argument types.
 //!
-//! - An [`Exchange`] asks one server one question. It hears bytes and time-outs, never the time, and everything it
-//!   invents derives from its [`Cookie`]: the same cookie and the same inputs give the same bytes. An exchange dropped
-//!   after its first datagram can therefore be built again when a reply arrives.
-//! - A [`Responder`] answers for one server. It is immutable; a new status makes a new responder. Answering takes no
-//!   lock, allocates nothing beyond the caller's buffer, and reads no clock.
-//! - A protocol of [streams](Transport::Stream) speaks by the same traits. What came over the connection so far is one
-//!   datagram that grows: an exchange hears all of it each time, from its first byte, as soon as there is more.
-//! - Patience, retries, rates and budgets are not here; they belong to the crate `hailer`.
+//! - An [`Exchange`] queries one server once. Its inputs are bytes and timeouts, never the time,
+//!   and every id derives from its [`Cookie`]: the same cookie and inputs give the same bytes. An
+//!   exchange dropped after its first datagram can therefore be rebuilt when a reply arrives.
+//! - A [`Responder`] answers for one server. It is immutable; a new status makes a new responder.
+//!   Answering takes no lock, allocates nothing beyond the caller's buffer, and reads no clock.
+//! - A [stream](Transport::Stream) protocol uses the same traits. All bytes received on the
+//!   connection so far are one growing datagram: whenever more arrive, the exchange gets all of
+//!   them again, from the first byte.
+//! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
 use crate::model::{Status, Value};
 use crate::token::{Epoch, Keys};
@@ -22,13 +23,17 @@ use core::net::SocketAddr;
 
 /// A protocol: one static value per folder, one line in the [registry](crate::registry).
 pub trait Protocol: Sync {
-    /// What can be known without running it.
+    /// Static facts about the protocol.
     fn info(&self) -> &'static Info;
 
-    /// The client role: one question to one server.
+    /// Returns the client role: one query to one server.
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
 
-    /// The server role: answers with this status until replaced. Refuses options that it does not know.
+    /// Returns the server role, which sends this status until it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Names an option that is unknown or has an invalid value.
     fn responder(
         &self,
         status: &Status,
@@ -46,21 +51,21 @@ pub trait Protocol: Sync {
     ) -> Option<Explanation>;
 }
 
-/// What can be known of a protocol without running it. Tables, help texts and house tests are made from it.
+/// Static facts about a protocol. Tables, help texts and tests are made from them.
 pub struct Info {
     /// Kebab-case name; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
     /// Name for people.
     pub title: &'static str,
-    /// Who speaks it.
+    /// Games that use it.
     pub games: &'static str,
-    /// What carries it.
+    /// How its messages travel.
     pub transport: Transport,
-    /// Port when the user gives none.
+    /// Default port.
     pub port: u16,
-    /// SRV service to look a name up under when the user gives no port, such as `_minecraft._tcp`.
+    /// SRV service for name lookups without a port, such as `_minecraft._tcp`.
     pub srv: Option<&'static str>,
-    /// What an asker has to prove before it gets more than it sent.
+    /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
     /// The worst that our responder sends to an address that proved nothing, with default options.
     pub amplification: Amplification,
@@ -80,12 +85,13 @@ impl fmt::Debug for Info {
     }
 }
 
-/// What carries a protocol.
+/// How the messages of a protocol travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Each message is a datagram: UDP.
     Datagram,
-    /// A connection for each question, closed after the answer: TCP. One request, one reply of one small packet.
+    /// TCP: one connection per query, closed after the reply. One request, one reply of one small
+    /// packet.
     Stream,
 }
 
@@ -98,14 +104,14 @@ impl fmt::Display for Transport {
     }
 }
 
-/// What an asker has to prove.
+/// How a client verifies its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing: whoever forges an address makes the server send there. Budgets are mandatory.
+    /// Not at all: a forged source address directs replies at a victim, so budgets are mandatory.
     Nothing,
     /// It must echo a challenge token sent to its address.
     Token,
-    /// It must set up a connection, which it cannot without hearing what is sent to its address.
+    /// It sets up a connection, which is impossible with a forged address.
     Connection,
 }
 
@@ -130,16 +136,16 @@ impl Amplification {
 pub struct Doc {
     /// Kebab-case key.
     pub key: &'static str,
-    /// What it means: one sentence without a final stop.
+    /// Meaning of the key: one sentence without a final stop.
     pub help: &'static str,
 }
 
-/// What to ask.
+/// Options of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// How much to ask for.
+    /// Which part of the status to request.
     pub depth: Depth,
-    /// Whether to ask for the list of players.
+    /// Whether to request the player list.
     pub players: bool,
     /// Sent where the protocol has auth tokens.
     pub auth_token: Option<Secret>,
@@ -179,18 +185,18 @@ impl Default for Ask {
     }
 }
 
-/// How much to ask for.
+/// Which part of the status to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// Only a sign of life: the cheapest reply that the protocol has. The status stays empty.
     Ping,
-    /// What fits the protocol's short reply.
+    /// The fields of the protocol's short reply.
     Basic,
-    /// All there is.
+    /// Every field.
     Full,
 }
 
-/// A secret tie from a reply to the question: everything an exchange invents derives from it.
+/// The secret from which an exchange derives its ids, so that forged replies do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cookie(pub u64);
 
@@ -206,7 +212,7 @@ impl Cookie {
     }
 }
 
-/// One question to one server.
+/// One query to one server.
 pub trait Exchange: Send {
     /// Takes one input. If the step is [`Step::Send`], the datagram to send was appended to `out`.
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step;
@@ -217,44 +223,45 @@ pub trait Exchange: Send {
     fn stage(&self) -> usize;
 }
 
-/// What happens to an exchange.
+/// An input of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// It begins. First input, once.
     Start,
-    /// A datagram came from the address asked. On a stream: more bytes came; these are all so far.
+    /// A datagram arrived from the server's address. On a stream: all bytes received so far,
+    /// because more arrived.
     Datagram(&'a [u8]),
-    /// Nothing useful came for as long as the asker is willing to wait for one datagram.
+    /// No useful datagram arrived within the timeout.
     Timeout,
-    /// The asker's patience is over. Last input: an exchange that holds a part worth having returns it as
-    /// [`Step::Done`]; any other step means that it holds nothing.
+    /// The deadline has passed. Last input: an exchange that holds a useful part of the status
+    /// returns it as [`Step::Done`]; any other step means that it holds nothing.
     GiveUp,
 }
 
-/// What an exchange wants next.
+/// The next action of an exchange.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     /// Send the datagram in the buffer and wait.
     Send,
     /// Keep waiting: the datagram was stray, late or forged.
     Wait,
-    /// The server answered with something unreadable. Keep waiting or ask again; this is the fault to report if
-    /// nothing better comes. On a stream more bytes mend what [ends too early](wire::ErrorKind::Short), until the server
-    /// closes it; nothing mends any other fault.
+    /// The server sent something unreadable. Keep waiting or retry; report this fault if nothing
+    /// better arrives. On a stream, more bytes may complete a message that [ends too
+    /// early](wire::ErrorKind::Short) until the server closes it; any other fault is final.
     Bad(Fault),
-    /// The answer is complete.
+    /// The status is complete.
     Done(Box<Status>),
-    /// The server made clear that no answer will come.
+    /// The server made clear that it will not send a status.
     Fail(Fault),
 }
 
-/// What is wrong with a server's answer.
+/// What is wrong with a server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// The bytes do not parse.
     Malformed(wire::Error),
-    /// The bytes parse, but break the protocol's rules; the text says which.
+    /// The bytes parse but break a rule of the protocol, which the text names.
     Misbehaved(&'static str),
     /// The server refused the request.
     Refused {
@@ -285,11 +292,14 @@ impl From<wire::Error> for Fault {
 
 /// Answers for one server, with one status.
 pub trait Responder: Send + Sync {
-    /// Answers one datagram; on a stream all that came so far, and a reply is the end of it. On [`Verdict::Reply`] the reply was appended to `out`; otherwise `out` is untouched.
+    /// Handles one datagram; on a stream, all bytes received so far. With [`Verdict::Reply`] the
+    /// reply was appended to `out`, and on a stream the conversation is over; otherwise `out` is
+    /// unchanged.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
 
-    /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is over the budget for
-    /// unverified sources. Returns `false` and leaves `_out` untouched if there is none.
+    /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is
+    /// over the budget for unverified sources. Returns `false` and leaves `_out` unchanged if there
+    /// is none.
     ///
     /// With 28 bytes of headers added to both, the reply must be at most 3 times the request.
     fn short_reply(&self, _request: &[u8], _out: &mut Vec<u8>) -> bool {
@@ -297,12 +307,12 @@ pub trait Responder: Send + Sync {
     }
 }
 
-/// What a responder decided.
+/// Decision of a responder about a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Send the reply. `verified`: the asker showed that it hears what is sent to its address.
+    /// Send the reply.
     Reply {
-        /// Whether the asker proved its address, and is not guessing at secrets.
+        /// Whether the client verified its address and did not send a wrong secret.
         verified: bool,
     },
     /// Mine, but not to be answered; the text is the reason, for counting.
@@ -320,7 +330,7 @@ pub enum Direction {
     Reply,
 }
 
-/// What is known of a datagram before it is looked into.
+/// Context of a datagram that is to be explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatagramContext<'a> {
     /// Nothing.
@@ -330,7 +340,8 @@ pub enum DatagramContext<'a> {
     Request,
     /// It went from server to client.
     Reply,
-    /// The same, and this was the request before it: some deviations show only against what was asked.
+    /// From server to client, as the reply to this request. Some deviations show only in comparison
+    /// with the request.
     ReplyTo(&'a [u8]),
 }
 
@@ -344,7 +355,7 @@ impl<'a> DatagramContext<'a> {
         }
     }
 
-    /// What it answers.
+    /// The request that the datagram answers, if known.
     pub fn request(self) -> Option<&'a [u8]> {
         match self {
             Self::ReplyTo(request) => Some(request),
@@ -362,14 +373,14 @@ impl From<Direction> for DatagramContext<'_> {
     }
 }
 
-/// What a datagram turned out to be.
+/// Result of explaining a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Name of the message, as on the spec page.
     pub message: &'static str,
     /// Its direction.
     pub direction: Direction,
-    /// Whether a magic number says so; otherwise it is a guess by shape.
+    /// Whether a magic number identifies the protocol; otherwise it is a guess by shape.
     pub is_certain: bool,
     /// The first thing wrong with it.
     pub error: Option<wire::Error>,
@@ -388,6 +399,10 @@ impl Options {
     }
 
     /// Refuses keys that are not among the documented ones.
+    ///
+    /// # Errors
+    ///
+    /// Names the first key that is not documented.
     pub fn check(&self, documented: &[Doc]) -> Result<(), OptionError> {
         for (key, _) in &self.0 {
             if !documented.iter().any(|doc| doc.key == key) {
@@ -405,7 +420,7 @@ impl Options {
         Ok(())
     }
 
-    /// The value of a key, the last one given.
+    /// Returns the last value of a key.
     pub fn value(&self, key: &str) -> Option<&Value> {
         self.0
             .iter()
@@ -415,6 +430,10 @@ impl Options {
     }
 
     /// A yes or no.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is not `true` or `false`.
     pub fn bool(&self, key: &str, default: bool) -> Result<bool, OptionError> {
         match self.value(key) {
             None => Ok(default),
@@ -424,6 +443,10 @@ impl Options {
     }
 
     /// A whole number within a range.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is not a whole number within `range`.
     pub fn int(
         &self,
         key: &str,
@@ -446,6 +469,10 @@ impl Options {
     }
 
     /// One of several words.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is none of `words`.
     pub fn word<'a>(
         &'a self,
         key: &str,
@@ -462,12 +489,12 @@ impl Options {
     }
 }
 
-/// An option that a responder cannot take, and what would be right.
+/// An invalid option of a responder, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The key.
     pub key: String,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub problem: Cow<'static, str>,
 }
 

@@ -8,7 +8,8 @@ use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
-/// The protocols. To add one: a folder beside the others, a line here, and `cargo test` asks you for the rest.
+/// All protocols. To add one, add a folder beside the others and a line here; `cargo test` names
+/// what is missing.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
     &Ugp,
@@ -32,7 +33,7 @@ pub fn find(id: &str) -> Option<&'static dyn Protocol> {
         .find(|protocol| protocol.info().id == id)
 }
 
-/// The ids of all protocols, for an error that says what would be right.
+/// The ids of all protocols, separated by commas, for error messages.
 pub fn known() -> String {
     let ids: Vec<&str> = PROTOCOLS
         .iter()

@@ -1,13 +1,14 @@
-//! Stateless challenge tokens: proof that an asker can hear what is sent to its address.
+//! Stateless challenge tokens: proof that a client receives datagrams sent to its address.
 //!
-//! A token is a keyed hash (SipHash-2-4, 128 bits) of purpose, address, port and [`Epoch`]. Nothing is stored for an
-//! asker, so a flood of forged addresses costs no memory; keys rotate, and the previous key stays good for a while.
+//! A token is a keyed hash (SipHash-2-4, 128 bits) of purpose, address, port and [`Epoch`]. Nothing
+//! is stored per client, so a flood of forged addresses takes no memory. Keys rotate; tokens of the
+//! previous key stay valid until the next rotation.
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// Number of the current 30-second period. Responders are told it; they read no clock.
+/// Number of the current 30-second period. Responders get it as an argument; they read no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u32);
 
@@ -20,7 +21,7 @@ impl Epoch {
         Self((unix_seconds / Self::SECONDS) as u32)
     }
 
-    /// The epoch so many periods ago.
+    /// The epoch `periods` periods earlier.
     pub fn before(self, periods: u32) -> Self {
         Self(self.0.wrapping_sub(periods))
     }
@@ -59,7 +60,8 @@ impl Keys {
         }
     }
 
-    /// These keys if the secret is theirs already, or else [rotated](Self::rotate) to it: for secrets that are read again.
+    /// Returns these keys if `secret` is the current one, else [rotates](Self::rotate) to it: for
+    /// secrets that are read repeatedly.
     #[must_use]
     pub fn renew(&self, secret: [u8; 16]) -> Self {
         if self.current == secret {
@@ -90,7 +92,7 @@ fn tag(secret: &[u8; 16], purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write_u8(purpose);
     hasher.write_u32(epoch.0);
-    // An IPv4 asker on a dual-stack socket is the same asker.
+    // An IPv4 client has the same token on a dual-stack socket.
     match from.ip().to_canonical() {
         IpAddr::V4(ip) => hasher.write(&ip.octets()),
         IpAddr::V6(ip) => hasher.write(&ip.octets()),

@@ -1,4 +1,4 @@
-//! The client: one byte, and what comes until the packet is whole.
+//! The list ping client: sends one byte and receives until the packet is complete.
 
 use super::message::{self, Listing};
 use crate::model::{Extra, Status, Text};
@@ -6,7 +6,7 @@ use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 
-/// Asks one server.
+/// Queries one server.
 #[derive(Debug)]
 pub struct ListPingExchange {
     depth: Depth,
@@ -43,7 +43,7 @@ impl Exchange for ListPingExchange {
                 Step::Send
             }
             Input::Datagram(bytes) => self.hear(bytes),
-            // A stream loses nothing, so nothing is sent again.
+            // A stream loses nothing, so nothing is sent twice.
             Input::Timeout | Input::GiveUp => Step::Wait,
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_heard_when_it_is_whole() {
+    fn a_reply_is_parsed_when_complete() {
         let mut exchange = asking(Depth::Full);
         for end in 0..REPLY.len() {
             let step = exchange.handle(Input::Datagram(&REPLY[..end]), &mut Vec::new());

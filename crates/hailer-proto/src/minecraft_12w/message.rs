@@ -1,15 +1,15 @@
-//! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-12w.md#6.1).
+//! Bytes ⇄ packets. The only file that knows offsets (spec/minecraft-12w.md#6.1).
 
 use super::deviation::*;
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, utf16};
 use alloc::{format, string::String, vec::Vec};
 
-/// The most UTF-16 units in the text of a kick.
+/// Longest text of a kick, in UTF-16 units.
 pub const TEXT_MAX: usize = 256;
 
 const LIST_PING: u8 = 0xFE;
-/// What clients from 1.4 on send behind it.
+/// Second byte that clients from 1.4 on send.
 const NEWER: u8 = 0x01;
 const KICK: u8 = 0xFF;
 /// Bytes in front of a kick's text: the packet id and the number of units.
@@ -17,20 +17,20 @@ const KICK_HEADER: usize = 3;
 
 /// A UTF-16 unit as it travels.
 type Unit = [u8; 2];
-/// Stands between the parts of a reply.
+/// Separates the parts of a reply.
 const SECTION: Unit = [0x00, 0xA7];
 /// Starts a reply of 1.4 and later, whose parts have NULs between them.
 const NEWER_START: [Unit; 3] = [SECTION, [0, b'1'], NUL];
 const NUL: Unit = [0, 0];
 
-/// What a server says of itself.
+/// The status in a list ping reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// Message of the day.
     pub motd: String,
     /// Players on.
     pub online: Option<i64>,
-    /// The most that fit.
+    /// Maximum number of players.
     pub max: Option<i64>,
     /// Number of the game's protocol, from 1.4 on.
     pub protocol: Option<i64>,
@@ -38,8 +38,8 @@ pub struct Listing {
     pub version: Option<String>,
 }
 
-/// Whether these bytes ask for a listing. What clients from 1.4 on add is not looked at: an old server has answered
-/// before it comes.
+/// Returns whether these bytes request a listing. The bytes that clients from 1.4 on add are
+/// ignored: old servers reply before they arrive.
 pub fn is_list_ping(bytes: &[u8]) -> bool {
     matches!(bytes, [LIST_PING] | [LIST_PING, NEWER, ..])
 }
@@ -49,7 +49,7 @@ pub fn write_list_ping(out: &mut Vec<u8>) {
     out.push(LIST_PING);
 }
 
-/// Appends a reply. The MOTD holds no section sign, and gives way where the text would be too long.
+/// Appends a reply. The MOTD must contain no section sign; it is cut if the text would be too long.
 pub fn write_listing(motd: &str, online: i64, max: i64, out: &mut Vec<u8>) {
     let counts = format!("\u{A7}{online}\u{A7}{max}");
     let room = TEXT_MAX.saturating_sub(counts.chars().count());
@@ -65,7 +65,12 @@ pub fn write_listing(motd: &str, online: i64, max: i64, out: &mut Vec<u8>) {
 }
 
 impl Listing {
-    /// Reads a kick. `None`: its text is no listing, but the reason why the server throws the asker out.
+    /// Parses a kick packet. Returns `None` if its text is a reason for disconnecting the client
+    /// instead of a listing.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is cut off, too long or of another packet, with its offset.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Option<Self>, Error> {
         let mut r = Reader::new(bytes, notes);
         if r.raw(1, "packet id")? != [KICK] {
@@ -152,8 +157,8 @@ impl Parts<'_> {
     }
 }
 
-/// Both packets are short and have no magic number. So bytes that went nobody knows where are explained only if they are
-/// one of them, whole and alone.
+/// Explains one packet. Both packets are short and have no magic number, so bytes of unknown
+/// direction are explained only if they are exactly one complete packet.
 pub fn explain(
     bytes: &[u8],
     direction: Option<Direction>,
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_do_differently_is_named() {
+    fn deviations_are_named() {
         let newer = |max| {
             let version = Some("1.4.2".into());
             Some(Listing {
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_packets_are_explained_to_who_knows_nothing() {
+    fn without_a_direction_only_complete_packets_are_explained() {
         let explained = |bytes: &[u8], direction| {
             explain(bytes, direction, &mut Notes::explaining()).map(|it| it.message)
         };

@@ -1,4 +1,4 @@
-//! Minecraft List Ping: how a client of Minecraft 1.2.5 to 1.3.2 fills its list of servers. TCP.
+//! Minecraft list ping: how clients of Minecraft 1.2.5 to 1.3.2 fill their server list. TCP.
 //!
 //! ```text
 //!   client                       server
@@ -7,8 +7,10 @@
 //!                                         the server closes the connection
 //! ```
 //!
-//! The answer travels in the packet that otherwise says why a player is thrown out (spec/minecraft-12w.md#6.1). Servers
-//! of later versions answer too, for the sake of old clients.
+//! The reply uses the packet that otherwise carries the reason for a disconnect
+//! (spec/minecraft-12w.md#6.1). Servers of later versions reply too, for old clients.
+//!
+//! Limit: the text of a reply has at most 256 UTF-16 units.
 
 mod client;
 pub mod deviation;

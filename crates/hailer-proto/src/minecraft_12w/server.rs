@@ -1,4 +1,5 @@
-//! The server: one reply, built once. What a client of 1.3 can show is all that it says (spec/minecraft-12w.md#6.1).
+//! The list ping responder: one reply, encoded once, with the fields that a client of 1.3 can show
+//! (spec/minecraft-12w.md#6.1).
 
 use super::message;
 use crate::model::{Status, Text};

@@ -12,7 +12,7 @@ use compact_str::CompactString;
 /// Unanswered stats after which the full stat is requested in place of the basic one. PocketMine never replies to the latter.
 const BASIC_TRIES: u8 = 2;
 
-/// Asks one Minecraft server.
+/// Queries one Minecraft server.
 #[derive(Debug)]
 pub struct MinecraftQueryExchange {
     session: SessionId,
@@ -164,7 +164,7 @@ impl Exchange for MinecraftQueryExchange {
             (Input::Datagram(bytes), _) if message::is_challenge(bytes) => {
                 self.receive_challenge(bytes, out)
             }
-            // Half an answer does not exist here.
+            // A stat is one datagram, so there is no partial result.
             (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
         }
     }
@@ -217,7 +217,7 @@ fn full_status<'a>(full: &Full<'a>, utf8: Utf8<'a>, status: &mut Status, notes: 
     let mut address = Address::default();
     let mut seen = 0;
     for &(key, value) in &full.pairs {
-        // Of a key sent twice the first counts, and the rest stay visible among the rules.
+        // The first value of a repeated key counts. The others are listed as rules.
         let again = seen & key.bit() != 0;
         seen |= key.bit();
         match key {
@@ -259,7 +259,7 @@ fn name(key: Key<'_>) -> CompactString {
         .unwrap_or_default()
 }
 
-/// A number that fits where it goes.
+/// A number in the range of its field.
 fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
     let number = decimal(value).and_then(|number| number.try_into().ok());
     if number.is_none() {
@@ -288,7 +288,7 @@ fn plugins(value: &str, extra: &mut Vec<Extra>) {
     }
 }
 
-/// What stands between this mark with a blank behind it. One byte is sooner found than two.
+/// Splits the list at `mark` followed by a space. Searching for one byte is faster than for two.
 fn pieces(list: &str, mark: u8) -> impl Iterator<Item = &str> {
     let mut rest = Some(list);
     core::iter::from_fn(move || {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_this_session_is_ignored() {
+    fn replies_of_other_sessions_are_ignored() {
         let (mut exchange, session) = start(&Ask::default());
         let other = SessionId([0x0F; 4]);
         assert_ne!(other, session);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_met_in_the_handshake_outlives_a_stat_that_cannot_be_read() {
+    fn deviations_of_the_handshake_survive_an_unreadable_stat() {
         let (mut exchange, session) = start(&Ask::default());
         hear(&mut exchange, &challenge(session, b"7\0\0"));
         let header = [&[0], session.0.as_slice()].concat();

@@ -21,7 +21,7 @@ pub const CHALLENGE_MAX: usize = 16;
 
 const TYPE_HANDSHAKE: u8 = 9;
 const TYPE_STAT: u8 = 0;
-/// Stands before the pairs of a full stat.
+/// First bytes of a full stat, before the pairs.
 pub(super) const PAIRS_START: &[u8; 11] = b"splitnum\0\x80\0";
 /// How nearly all full stats begin, whatever follows.
 const SPLITNUM: &[u8; 9] = b"splitnum\0";
@@ -34,7 +34,7 @@ const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
 pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
 /// Bytes between the empty key that ends the pairs and the first player.
 const PLAYERS_PADDING: usize = 10;
-/// Servers send a dozen pairs, with many plugins of theirs a few dozen.
+/// Limit on the pairs of a full stat. Servers send about a dozen, with many plugins a few dozen.
 const MAX_PAIRS: usize = 1_024;
 /// Type and session id.
 pub(super) const REPLY_HEADER: usize = 5;
@@ -51,7 +51,7 @@ impl SessionId {
     }
 }
 
-/// The challenge token as it goes back to the server.
+/// The challenge token as the client returns it to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     /// Decimal text in the handshake reply, four bytes big-endian in the stat request.
@@ -63,12 +63,12 @@ pub enum Token {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Asks for a challenge token.
+    /// Requests a challenge token.
     Handshake {
         /// To be echoed.
         session: SessionId,
     },
-    /// Asks for the status.
+    /// Requests the status.
     Stat {
         /// To be echoed.
         session: SessionId,
@@ -81,6 +81,10 @@ pub enum Request {
 
 impl Request {
     /// Reads a request as vanilla servers do: by magic, type and length.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be read, with its offset.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(&MAGIC, "magic")?;
@@ -162,6 +166,10 @@ pub fn is_challenge(bytes: &[u8]) -> bool {
 }
 
 /// Reads a handshake reply. `None`: it belongs to another session. Without a session, any will do.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn parse_challenge(
     bytes: &[u8],
     session: Option<SessionId>,
@@ -189,7 +197,8 @@ pub fn parse_challenge(
     token(&mut r).map(Some)
 }
 
-/// Length of a session id that went through a text and back: what was no text became U+FFFD or a question mark.
+/// Length of a session id that the server decoded as text and encoded again: invalid bytes became
+/// U+FFFD or a question mark.
 fn mangled_length(bytes: &[u8], session: Option<SessionId>) -> Option<usize> {
     let mut rest = bytes;
     for i in 0..4 {
@@ -212,7 +221,7 @@ fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
         .position(|&byte| byte == 0)
         .unwrap_or(payload.len());
     let (digits, tail) = payload.split_at(end);
-    // A few servers count past 2^31; the same 32 bits go back.
+    // A few servers send numbers above 2^31. The same 32 bits are sent back.
     let number =
         decimal(digits).filter(|n| (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(n));
     let only_nul = tail.iter().all(|&byte| byte == 0);
@@ -292,11 +301,11 @@ pub struct Basic<'a> {
     pub map: &'a [u8],
     /// Players on.
     pub online: Option<i64>,
-    /// The most that fit.
+    /// Maximum number of players.
     pub max: Option<i64>,
     /// Port of the game.
     pub port: Option<u16>,
-    /// Address that the server believes to have.
+    /// The server's address by its own configuration.
     pub host: &'a [u8],
 }
 
@@ -328,11 +337,11 @@ pub enum Key<'a> {
     Map,
     /// Players on.
     NumPlayers,
-    /// The most that fit.
+    /// Maximum number of players.
     MaxPlayers,
     /// Port of the game.
     HostPort,
-    /// Address that the server believes to have.
+    /// The server's address by its own configuration.
     HostIp,
     /// Any other.
     Other(&'a [u8]),
@@ -407,8 +416,12 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Reads a stat reply of any server. `asked_full` is what the request asked for, if known; the content decides
-/// (spec/minecraft-query.md#6.2).
+/// Parses a stat reply of any server. `asked_full` is the kind that was requested, if known; the
+/// content decides (spec/minecraft-query.md#6.2).
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn parse_stat<'a>(
     bytes: &'a [u8],
     asked_full: Option<bool>,
@@ -426,8 +439,8 @@ pub fn parse_stat<'a>(
         return parse_full(&mut r).map(Stat::Full);
     }
     if asked_full == Some(true) {
-        // A reply with an unknown start reads as a basic stat only by accident; if it does not, say what a full stat
-        // would have needed.
+        // A reply with an unknown start reads as a basic stat only by chance. If it does not,
+        // report the error as for a full stat.
         let Some(layout) = basic_layout(bytes) else {
             return parse_full(&mut r).map(Stat::Full);
         };
@@ -454,7 +467,8 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
     key_follows && odd_start_allowed
 }
 
-/// Length of what stands before the pairs: `splitnum` and a value with its NUL, or the usual 11 bytes.
+/// Length of the start of a full stat, before the pairs: `splitnum` and a value with its NUL, or
+/// the usual 11 bytes.
 fn start_length(rest: &[u8]) -> usize {
     let value = rest.strip_prefix(SPLITNUM).unwrap_or_default();
     match value
@@ -467,7 +481,7 @@ fn start_length(rest: &[u8]) -> usize {
     }
 }
 
-/// Names are seldom shorter, with their NUL: room for so many is room enough.
+/// Typical length of a short name with its NUL, in bytes; used to reserve memory.
 const SHORT_NAME: usize = 6;
 
 fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
@@ -529,7 +543,7 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The pairs up to `end`, where the NUL of the last value stands.
+/// Parses the pairs up to `end`, the offset of the last value's NUL.
 fn parse_pairs<'a>(
     r: &mut Reader<'a, '_>,
     end: usize,
@@ -601,8 +615,8 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
     if ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
-        // The MOTD runs up to the last game type, so whatever it imitates stays inside it. A game type sent again at the
-        // very end is not the one: counts must follow.
+        // The MOTD extends to the last game type, so it contains whatever it imitates. A game type
+        // repeated at the very end does not count: counts must follow.
         let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));
         let counts = (0..pieces.len())
             .rev()
@@ -618,8 +632,8 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
         }
     }
     while next < pieces.len() {
-        // Keys and values take turns, so an odd number left over tells of a NUL in a value: there where no known key
-        // stands in a key's place, and a known one in the place behind it.
+        // Keys and values alternate, so an odd number of pieces means that a value contains a NUL:
+        // where a piece in a key's position is not a known key and the next one is.
         let (first, mut last) = (next + 1, next + 1);
         let odd_left = |last: usize| {
             pieces
@@ -640,7 +654,7 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     places
 }
 
-/// What stands between NULs.
+/// The pieces between NULs.
 #[derive(Clone, Copy)]
 struct Pieces<'a, 'r> {
     whole: &'a [u8],
@@ -823,7 +837,7 @@ fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), 
     Ok(())
 }
 
-/// Where the parts of a basic stat stand, found from the right (spec/minecraft-query.md#6.3).
+/// Offsets of the fields of a basic stat, found from the right (spec/minecraft-query.md#6.3).
 #[derive(Clone, Copy)]
 struct BasicLayout {
     motd_end: usize,
@@ -834,8 +848,9 @@ struct BasicLayout {
 /// The NULs from the right at which the maximum may end: that of a text port, up to two inside a binary one, its own.
 const MAX_END_CANDIDATES: usize = 5;
 
-/// Finds the parts of a basic stat from the right, since MOTD and map may hold NULs and imitate what follows them. Of
-/// several readings the one counts that has a known game type, then one whose map holds no NUL, then a binary port.
+/// Finds the fields of a basic stat from the right, because MOTD and map may contain NULs and
+/// imitate the fields behind them. Prefers a known game type, then a map without NUL, then a binary
+/// port.
 fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
     let end = bytes.len() - usize::from(bytes.last() == Some(&0));
     let nul_before = |at: usize| {
@@ -1053,7 +1068,7 @@ pub(super) fn explain(
                 None => None,
             };
             let error = match parse_challenge(bytes, session, notes) {
-                // Of another session: then this request is not what it answers.
+                // A reply of another session does not belong to this request.
                 Ok(None) => parse_challenge(bytes, None, notes).err(),
                 read => read.err(),
             };

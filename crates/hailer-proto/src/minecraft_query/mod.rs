@@ -1,4 +1,4 @@
-//! Minecraft Query: the status protocol of Minecraft servers, a flavour of GameSpy 4 over UDP.
+//! Minecraft Query: the status protocol of Minecraft servers, a variant of GameSpy 4 over UDP.
 //!
 //! ```text
 //!   client                                   server
@@ -9,8 +9,10 @@
 //!                                   ◄─  00 session …
 //! ```
 //!
-//! Big-endian, except the port of the basic reply. What a reader must cope with is on the spec page,
+//! Big-endian, except the port of the basic reply. Known problems of servers are on the spec page,
 //! `spec/minecraft-query.md#5`; each accepted deviation is a constant in `deviation.rs`.
+//!
+//! Limits: a full stat has at most 1,024 pairs; a challenge token is accepted for 30 to 60 s.
 
 mod client;
 pub mod deviation;

@@ -13,9 +13,9 @@ use subtle::ConstantTimeEq;
 
 /// Sets our tokens apart from those of other protocols with the same keys.
 const PURPOSE: u8 = b'M';
-/// Epochs in which a token is accepted: its own and the next, so it lives 30 to 60 seconds.
+/// Epochs in which a token is accepted: its own and the next one, so 30 to 60 s.
 const GENERATIONS: u32 = 2;
-/// The most that UDP carries over IPv4.
+/// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
 /// Room for every pair, if their values are short.
 const MIN_REPLY: usize = 1_024;
@@ -43,7 +43,7 @@ pub enum Encoding {
     /// ISO-8859-1 where it can hold the text unmistakably, else UTF-8. Readers that go by content get every text right.
     #[default]
     Auto,
-    /// ISO-8859-1, as vanilla servers; what does not fit becomes a question mark.
+    /// ISO-8859-1, as vanilla servers before 1.21.11. Other characters become question marks.
     Latin1,
     /// UTF-8, as PocketMine and Pumpkin.
     Utf8,
@@ -55,9 +55,11 @@ pub enum Encoding {
 pub struct MinecraftQueryConfig {
     /// How texts travel.
     pub encoding: Encoding,
-    /// Whether a challenge token is good only for the port that asked for it, not just for the address.
+    /// Whether a challenge token is valid only for the port that requested it, not just for the
+    /// address.
     pub bind_port: bool,
-    /// The longest full stat, bytes. Names of players past it are left out; the count stays true.
+    /// Longest full stat in bytes, 1,024 to 65,507. Player names beyond it are left out; the count
+    /// is not changed.
     pub max_reply: usize,
 }
 
@@ -73,6 +75,10 @@ impl Default for MinecraftQueryConfig {
 
 impl MinecraftQueryConfig {
     /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let encoding = match options.word("encoding", &["auto", "latin-1", "utf-8"])? {
@@ -93,7 +99,8 @@ impl MinecraftQueryConfig {
     }
 }
 
-/// Answers for one Minecraft server. Both replies are built once; answering copies one and writes its session id.
+/// Answers for one Minecraft server. Both replies are encoded once; answering copies one and writes
+/// its session id.
 #[derive(Debug)]
 pub struct MinecraftQueryResponder {
     keys: Keys,
@@ -125,7 +132,7 @@ impl MinecraftQueryResponder {
         ((tag as i32) & i32::MAX).max(1)
     }
 
-    /// The asker as tokens know it.
+    /// The client's address as challenge tokens contain it.
     fn asker(&self, from: SocketAddr) -> SocketAddr {
         if self.bind_port {
             from
@@ -175,7 +182,7 @@ impl Responder for MinecraftQueryResponder {
 struct Body<'a> {
     status: &'a Status,
     encoding: Encoding,
-    /// The most bytes after type and session id.
+    /// Limit on the bytes after type and session id.
     limit: usize,
 }
 

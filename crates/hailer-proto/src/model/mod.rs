@@ -1,8 +1,8 @@
-//! What a server says of itself: one [`Status`] for every protocol.
+//! The status of a server: one [`Status`] for every protocol.
 //!
-//! Clients produce it, responders consume it; a caching proxy is a responder fed by a client. What three protocols
-//! have is a member here; what one has is an [extra](Status::extra), documented in that protocol's
-//! [`Info::fields`](crate::Info).
+//! Clients produce it and responders consume it; a caching proxy is a responder fed by a client.
+//! Fields that at least three protocols have are members; others are [extras](Status::extra),
+//! documented in the protocol's [`Info::fields`](crate::Info).
 
 mod text;
 mod value;
@@ -15,12 +15,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
-/// What a server says of itself.
+/// The status that a server reports.
 ///
-/// Short texts, up to 24 bytes, are not allocated: a [`CompactString`] is a `String` in all else.
+/// Texts of up to 24 bytes are not allocated: a [`CompactString`] otherwise behaves like a
+/// `String`.
 ///
-/// Everything is optional: protocols differ, and so do servers of one protocol. Numbers are as the server said them,
-/// negative ones included.
+/// Every field is optional, because protocols and servers differ. Numbers are as received,
+/// including negative ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Status {
@@ -36,16 +37,16 @@ pub struct Status {
     pub map: Option<CompactString>,
     /// Version of game or server.
     pub version: Option<CompactString>,
-    /// Who is on.
+    /// Player counts and list.
     pub players: Players,
-    /// Settings the owner publishes, in the order of the answer.
+    /// Settings that the owner publishes, in the order of the reply.
     pub rules: Vec<Rule>,
-    /// The address that the server believes to have; often a private one.
+    /// The server's address by its own configuration; often a private one.
     pub address: Option<Address>,
-    /// What only this protocol says, in the order of the answer.
+    /// Fields of this protocol only, in the order of the reply.
     #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
     pub extra: Vec<Extra>,
-    /// Names of the endpoints that the server refused. Not serialized here: an answer lists them beside its status.
+    /// Names of the refused endpoints. Not serialized here: an answer lists them beside its status.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub refused: &'static [&'static str],
     /// Accepted deviations from the protocol, by name, in the order met.
@@ -78,21 +79,21 @@ impl Status {
     }
 }
 
-/// How many players are on, and who.
+/// Player counts and the player list.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Players {
     /// Players on now, as the server counts them; need not equal the length of the list.
     pub online: Option<i64>,
-    /// The most that fit.
+    /// Maximum number of players.
     pub max: Option<i64>,
-    /// What the list below is.
+    /// How complete `list` is.
     pub roster: Roster,
-    /// The players, in the order of the answer.
+    /// The players, in the order of the reply.
     pub list: Vec<Player>,
 }
 
-/// What a list of players is.
+/// How complete a player list is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -101,7 +102,7 @@ pub struct Players {
 )]
 #[non_exhaustive]
 pub enum Roster {
-    /// No list was asked for, or the server gives none.
+    /// No list was requested, or the server sends none.
     #[default]
     Absent,
     /// The server wants an auth token before it lists players.
@@ -119,7 +120,7 @@ impl Players {
             .unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
     }
 
-    /// Sets the list and says what it is, going by the server's own count.
+    /// Sets the list, and `roster` by comparing its length with `online`.
     pub fn set_list(&mut self, list: Vec<Player>) {
         let whole = self
             .online
@@ -148,7 +149,7 @@ pub struct Player {
         )
     )]
     pub uuid: Option<[u8; 16]>,
-    /// What only this protocol says of a player.
+    /// Fields of this protocol only.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -160,7 +161,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A player of whom only the name is known.
+    /// Returns a player with a name and nothing else.
     pub fn named(name: Text) -> Self {
         Self {
             name,
@@ -179,7 +180,7 @@ pub struct Rule {
     pub value: CompactString,
 }
 
-/// The address that a server believes to have.
+/// The address of a server by its own configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Address {

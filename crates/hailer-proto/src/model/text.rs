@@ -1,4 +1,4 @@
-//! Text with colours: parsed once, printed plain, for a terminal, or as it came.
+//! Text with colours: parsed once, then returned plain, for a terminal, or as received.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -124,7 +124,8 @@ impl Text {
         Self { raw, format }
     }
 
-    /// Notes that the text travelled as ISO-8859-1, so that [`Text::bytes`] gives back the same bytes.
+    /// Records that the text was received as ISO-8859-1, so that [`Text::bytes`] returns the same
+    /// bytes.
     #[must_use]
     pub fn from_latin1(mut self, latin1: bool) -> Self {
         if latin1 {
@@ -133,7 +134,7 @@ impl Text {
         self
     }
 
-    /// The text with its codes, as it came. May hold control characters.
+    /// The text as received, with its codes. May contain control characters.
     pub fn raw(&self) -> &str {
         &self.raw
     }
@@ -206,7 +207,7 @@ impl Text {
     pub fn ansi(&self) -> String {
         let mut out = String::with_capacity(self.raw.len() * 2);
         for (style, piece) in self.runs() {
-            // Each line stands alone, so that a line may be printed without the ones around it.
+            // Each line is complete, so that lines can be printed separately.
             for (i, line) in piece.split('\n').enumerate() {
                 if i > 0 {
                     out.push('\n');
@@ -334,7 +335,7 @@ fn parse(raw: &str) -> Vec<Run> {
         });
     }
     if runs.is_empty() {
-        // Nothing but codes: one empty run tells it apart from a text without codes.
+        // A text of codes only gets one empty run, to distinguish it from a text without codes.
         runs.push(Run {
             start: 0,
             end: 0,
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_codes_is_empty() {
+    fn a_text_of_codes_only_is_empty() {
         assert_eq!(Text::legacy("\u{A7}a\u{A7}l").plain(), "");
         assert_eq!(Text::legacy("\u{A7}").plain(), "");
     }

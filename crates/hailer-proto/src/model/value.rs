@@ -1,4 +1,4 @@
-//! Values of what only one protocol says, and of options.
+//! Values of extra fields and of options.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -20,7 +20,7 @@ pub enum Value {
     Str(CompactString),
     /// Several values.
     List(Vec<Value>),
-    /// Named values, in order. Names that a protocol gives are not allocated.
+    /// Named values, in order. Static names are not allocated.
     #[cfg_attr(feature = "serde", serde(serialize_with = "table"))]
     Table(Vec<(Cow<'static, str>, Value)>),
     /// A list of tables of text that all have the same names.
@@ -147,12 +147,12 @@ fn named<'a, T: core::fmt::Display>(
     })
 }
 
-/// What only one protocol says: a key documented in its [`Info`](crate::Info), and a value.
+/// A field of one protocol: a key documented in its [`Info`](crate::Info), and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extra {
     /// Kebab-case name from `Info::fields` or `Info::player_fields`.
     pub key: &'static str,
-    /// What the server said.
+    /// Value as the server sent it.
     pub value: Value,
 }
 

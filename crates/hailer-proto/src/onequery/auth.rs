@@ -1,4 +1,4 @@
-//! Auth tokens and what they open (spec/onequery.md#6).
+//! Auth tokens and the endpoints that they permit (spec/onequery.md#6).
 
 use super::message::{Endpoint, MAX_AUTH_TOKEN};
 use crate::model::Value;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-/// A set of endpoints. Empty by default: what nobody allowed is refused.
+/// A set of endpoints. Empty by default, so that access must be granted explicitly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// Name, MOTD, counts, version.
@@ -42,7 +42,7 @@ impl Endpoints {
         }
     }
 
-    /// Reads a list of names, or says what is wrong with it.
+    /// Parses a list of names. The error names the problem, without quoting the value.
     pub(super) fn read(value: &Value) -> Result<Self, Cow<'static, str>> {
         let Value::List(names) = value else {
             return Err("must be a list of endpoints, such as [\"basic\", \"players\"]".into());
@@ -52,7 +52,7 @@ impl Endpoints {
             match name {
                 Value::Str(name) if name == "basic" => endpoints.basic = true,
                 Value::Str(name) if name == "players" => endpoints.players = true,
-                // Not repeated: somebody may have put a token here.
+                // The value is not quoted: it may be a token in the wrong place.
                 _ => return Err("must list endpoints; known are \"basic\", \"players\"".into()),
             }
         }
@@ -86,7 +86,11 @@ impl AuthTokens {
         Ok(tokens)
     }
 
-    /// Adds a token, or `sha256:` and the digest of one in hexadecimal. On error the text says what is wrong with it.
+    /// Adds a token, or `sha256:` and the digest of one in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with the token, without quoting it.
     pub fn add(&mut self, token: &str, endpoints: Endpoints) -> Result<(), Cow<'static, str>> {
         self.0.push((digest(token)?, endpoints));
         Ok(())

@@ -10,10 +10,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// A query is sent again so often with the same token before a new challenge: the datagram may be lost, or the token
-/// dead, and silence is the answer to both.
+/// Retries of a query with the same token before a new challenge. A lost datagram and an expired
+/// token both look like silence.
 const QUERY_RESENDS: u8 = 2;
-/// A list ends here at the latest, with what came by then.
+/// Limit on listed players; a list that reaches it ends with the players received so far.
 const MAX_PLAYERS: usize = 100_000;
 /// The same for pages, which may be small,
 const MAX_PAGES: usize = 4_096;
@@ -22,10 +22,10 @@ const MAX_PAGE_BYTES: usize = 8 << 20;
 /// A list also ends when it has this many players more than twice the number that the server reports.
 const EXTRA_PLAYERS: usize = 256;
 
-/// The fault of a reply without the part that the query asked for.
+/// The fault of a reply without the requested part.
 const INCOMPLETE: Fault = Fault::Misbehaved("the reply lacks what was asked for");
 
-/// Asks one Hytale server.
+/// Queries one Hytale server.
 #[derive(Debug)]
 pub struct OneQueryExchange {
     cookie: Cookie,
@@ -37,11 +37,11 @@ pub struct OneQueryExchange {
     pages: PlayerPages,
     /// Endpoints that the server refused.
     refused: Endpoints,
-    /// What is known so far.
+    /// The result so far.
     status: Status,
 }
 
-/// The question whose answer is wanted, now or once there is a token.
+/// The part that is being requested, now or as soon as there is a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Basic,
@@ -52,7 +52,7 @@ enum Stage {
 enum State {
     /// Waiting for a challenge token.
     Challenge,
-    /// Waiting for the answer to a query, which was sent again so often.
+    /// Waiting for the reply to a query.
     Query { token: Token, resends: u8 },
 }
 
@@ -86,8 +86,8 @@ impl OneQueryExchange {
         }
     }
 
-    /// Each question has an id of its own, so late answers to earlier ones are known for what they are. A question
-    /// asked again keeps its id: any answer to it will do.
+    /// Returns the request id of this stage. Each stage has its own id, so late replies to earlier
+    /// stages are recognized. A repeated request keeps its id: any reply to it counts.
     fn id(&self) -> u32 {
         let purpose = match self.stage {
             Stage::Basic => 0,
@@ -242,7 +242,7 @@ impl OneQueryExchange {
         self.finish()
     }
 
-    /// Ends with what was disclosed, or with the refusal if nothing was.
+    /// Ends with the disclosed status, or with the refusal if nothing was disclosed.
     fn finish(&mut self) -> Step {
         if self.pages.count > 0 {
             self.list();
@@ -314,7 +314,8 @@ impl Exchange for OneQueryExchange {
             Input::Datagram(bytes) if waits_for_token && message::is_challenge(bytes) => {
                 self.receive_challenge(bytes, out)
             }
-            // An answer proves itself by its id, also if it comes so late that a new token was asked for.
+            // The id proves that this reply belongs to the current request, even if a new token was
+            // requested since.
             Input::Datagram(bytes) if message::reply_id(bytes) == Some(self.id()) => {
                 self.receive_reply(bytes, out)
             }
@@ -333,11 +334,11 @@ impl Exchange for OneQueryExchange {
 }
 
 impl PlayerPages {
-    /// Adds a page. `true`: somebody was on the roll before.
+    /// Adds a page. Returns whether it repeats a player.
     fn add(&mut self, page: &Page<'_>) -> bool {
         let before = self.list.len();
         for &(name, uuid) in &page.players {
-            // Sixteen zeros are no identity: those who have none are never the same player.
+            // Sixteen zero bytes are no UUID: players without one are never merged.
             let uuid = (uuid != [0; 16]).then_some(uuid);
             if uuid.is_none_or(|uuid| self.uuids.insert(uuid)) {
                 self.list.push(Player {
@@ -531,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn basic_tells_all_but_players() {
+    fn basic_returns_everything_but_players() {
         for ask in [
             Ask {
                 depth: Depth::Basic,
@@ -619,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_no_open_question_is_ignored() {
+    fn replies_to_no_open_request_are_ignored() {
         let mut exchange = start(&Ask::default());
         for stray in [
             &b""[..],
@@ -700,7 +701,7 @@ mod tests {
 
     /// spec/onequery.md#6.1: the client's side.
     #[test]
-    fn what_came_before_patience_ended_is_kept() {
+    fn pages_before_the_deadline_are_kept() {
         let (mut exchange, _) = basic_asked(&Ask::default());
         assert_eq!(
             exchange.handle(Input::GiveUp, &mut Vec::new()),
@@ -849,7 +850,7 @@ mod tests {
         let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
         assert_eq!(status.extra("auth-token"), Some(&"rejected".into()));
 
-        // As the reference does it: everything is told, for either endpoint.
+        // The reference discloses everything, for either endpoint.
         let (mut exchange, query) = basic_asked(&Ask::default());
         let (step, query) = hear(&mut exchange, &basic(&query, Flags(0x22), 3));
         assert_eq!(step, Step::Send, "players may be public all the same");
@@ -873,7 +874,7 @@ mod tests {
     /// spec/onequery.md#7.3
     #[test]
     fn a_list_that_shifts_between_pages() {
-        // Somebody joined ahead of the reader: one is repeated, the total grew.
+        // A player joined on an earlier page: one player is repeated and the total grew.
         let (mut exchange, query) = players_asked();
         let (_, query) = hear(
             &mut exchange,
@@ -888,7 +889,8 @@ mod tests {
         );
         assert_eq!(names(&status), ["b", "c", "d"]);
         assert_eq!(deviations, ["repeated-player", "count-not-total"]);
-        // So many left that the offset is past the end, where the page is empty and its offset the total.
+        // Players left until the offset is beyond the end: the page is empty and its offset is the
+        // total.
         let (mut exchange, query) = players_asked();
         let (_, query) = hear(
             &mut exchange,
@@ -925,7 +927,7 @@ mod tests {
     }
 
     #[test]
-    fn more_at_or_past_the_total_is_no_more() {
+    fn more_at_or_past_the_total_is_ignored() {
         for total in [0, 1] {
             let (mut exchange, query) = players_asked();
             let (status, deviations) = done(
@@ -994,7 +996,7 @@ mod tests {
         }
     }
 
-    /// Asks a responder until the end, which comes after so many datagrams.
+    /// Queries a responder to the end. Returns the last step and the number of datagrams sent.
     fn ask(responders: &[OneQueryResponder], ask: &Ask) -> (Step, usize) {
         let mut exchange = OneQueryExchange::new(ask, Cookie(77));
         let (mut request, mut reply) = (Vec::new(), Vec::new());

@@ -1,4 +1,7 @@
-//! Bytes ⇄ messages of version 2. The only file that knows their offsets (spec/onequery.md#1 to #3).
+//! Bytes ⇄ messages of version 2. The only file that knows their offsets (spec/onequery.md#1 to
+//! #3).
+//!
+//! Limits: a reply has at most 1,400 bytes and an auth token at most [`MAX_AUTH_TOKEN`].
 
 use super::deviation::*;
 use crate::model::uuid_text;
@@ -81,11 +84,11 @@ impl Flags {
     }
 }
 
-/// Proof that the asker hears what is sent to its address. Opaque to clients.
+/// Proof that the client receives datagrams sent to its address. Opaque to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub [u8; 32]);
 
-/// What a query asks for.
+/// The part of the status that a query requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Name, MOTD, counts, version.
@@ -97,22 +100,22 @@ pub enum Endpoint {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Asks for a challenge token.
+    /// Requests a challenge token.
     Challenge,
-    /// Asks for something that needs one.
+    /// Requests a part of the status, with a challenge token.
     Query(Query<'a>),
 }
 
 /// A query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// What is asked for.
+    /// The requested part.
     pub endpoint: Endpoint,
     /// From the challenge reply.
     pub token: Token,
     /// To be echoed.
     pub id: u32,
-    /// First player of the page asked for.
+    /// Index of the first player of the requested page.
     pub offset: i32,
     /// Opens what is not public.
     pub auth_token: Option<&'a [u8]>,
@@ -133,6 +136,10 @@ impl fmt::Debug for Query<'_> {
 
 impl<'a> Request<'a> {
     /// Reads a request as the reference does: a query may end anywhere after its token (spec/onequery.md#5).
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be read, with its offset.
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         magic(&mut r, [REQUEST_MAGIC, HYQUERY_REQUEST_MAGIC])?;
@@ -242,6 +249,10 @@ fn is_reply(bytes: &[u8]) -> bool {
 }
 
 /// Reads a challenge reply.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn parse_challenge(bytes: &[u8], notes: &mut Notes) -> Result<Token, Error> {
     let mut r = Reader::new(bytes, notes);
     magic(&mut r, [REPLY_MAGIC, HYQUERY_REPLY_MAGIC])?;
@@ -273,17 +284,17 @@ pub fn write_challenge(token: Token, out: &mut Vec<u8>) {
 /// The reply to a query, borrowed from its datagram. Texts are bytes without their length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// What the server says of the reply.
+    /// Flags of the reply.
     pub flags: Flags,
     /// Echo of the query's.
     pub id: u32,
-    /// What a basic query asks for, and what some servers send with a refusal.
+    /// The reply to a basic query. Some servers also send it with a refusal.
     pub info: Option<ServerInfo<'a>>,
-    /// What a players query asks for.
+    /// The reply to a players query.
     pub page: Option<Page<'a>>,
 }
 
-/// What a server says of itself.
+/// Server info: all fields but the players.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInfo<'a> {
     /// The server's name.
@@ -292,7 +303,7 @@ pub struct ServerInfo<'a> {
     pub motd: &'a [u8],
     /// Players on.
     pub online: i32,
-    /// The most that fit.
+    /// Maximum number of players.
     pub max: i32,
     /// Version of the game.
     pub version: &'a [u8],
@@ -324,6 +335,10 @@ pub struct Page<'a> {
 }
 
 /// Reads the reply to a query.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn parse_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     magic(&mut r, [REPLY_MAGIC, HYQUERY_REPLY_MAGIC])?;
@@ -353,7 +368,7 @@ pub fn parse_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, 
     Ok(answer)
 }
 
-/// Of two parts of one type the first counts. Unknown types are stepped over: they are what types are for.
+/// Parses the parts. The first of several parts of one type counts; unknown types are skipped.
 fn read_payload<'a>(r: &mut Reader<'a, '_>, answer: &mut Reply<'a>) -> Result<(), Error> {
     while r.remaining() > 0 {
         let kind = r.u16_le("tlv type")?;
@@ -398,7 +413,7 @@ fn read_page<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<Page<'a>, Error
     let total = natural(r, "total")?;
     let count = natural(r, "count")?;
     let offset = natural(r, "page offset")?;
-    // More entries than bytes for them cannot come, whatever the count says.
+    // The capacity is bounded by the remaining bytes, whatever the count.
     let mut players = Vec::with_capacity((count as usize).min(r.remaining() / ENTRY));
     for index in 0..count {
         r.notes().group("player", index as usize);
@@ -446,7 +461,7 @@ pub(super) fn write_info(info: &ServerInfo<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends everything before the entries of a page, whose entries have so many bytes.
+/// Appends everything before the entries of a page. `entries` is their length in bytes.
 pub(super) fn write_page_header(
     total: usize,
     count: usize,
@@ -532,7 +547,7 @@ pub(super) fn uuid(r: &mut Reader<'_, '_>) -> Result<[u8; 16], Error> {
     Ok(uuid)
 }
 
-/// Appends a text, which somebody has cut to fit, and its length.
+/// Appends a text, which the caller has cut to fit, and its length.
 pub(super) fn write_string(text: &[u8], w: &mut Writer<'_>) {
     w.u16_le(text.len() as u16).bytes(text);
 }
@@ -831,7 +846,7 @@ mod tests {
                 ..
             }))
         ));
-        assert!(deviations.is_empty(), "unknown flags are nobody's business");
+        assert!(deviations.is_empty(), "unknown flags are no deviation");
         query[50] = 0x80;
         assert_eq!(request(&query).1, ["negative-offset"]);
         for kind in 3..=255 {

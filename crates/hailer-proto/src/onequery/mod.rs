@@ -1,4 +1,5 @@
-//! OneQuery V2: the status protocol of Hytale servers with the OneQuery plugin, on the game's own UDP port.
+//! OneQuery V2: the status protocol of Hytale servers with the OneQuery plugin, on the game's own
+//! UDP port.
 //!
 //! ```text
 //!   client                                     server
@@ -10,8 +11,12 @@
 //!                                          ◄─  ONEREPLY 01 flags id length page         again for each page
 //! ```
 //!
-//! Little-endian, except UUIDs. HyQuery speaks the same under a second pair of magics. The older version 1 is read for
-//! explanations and answered on request only: it asks for no proof (spec/onequery.md#8).
+//! Little-endian, except UUIDs. HyQuery uses the same messages with a second pair of magics. The
+//! older version 1 is parsed for explanations, and answered only if an option is on, because it
+//! does not verify the source (spec/onequery.md#8).
+//!
+//! Limits of the client: 100,000 players, 4,096 pages, 8 MiB of pages. Challenge tokens of the
+//! responder are valid for 90 to 120 s.
 
 mod auth;
 mod client;

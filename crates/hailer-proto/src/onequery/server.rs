@@ -1,4 +1,5 @@
-//! The server: the reference's bytes, without what it gives away (spec/onequery.md#11).
+//! The OneQuery responder: the reference's bytes, without disclosing protected fields
+//! (spec/onequery.md#11).
 
 use super::auth::{AuthTokens, Endpoints};
 use super::message::{
@@ -18,13 +19,13 @@ use subtle::ConstantTimeEq;
 
 /// Sets our tokens apart from those of other protocols with the same keys.
 const PURPOSE: u8 = b'O';
-/// Epochs in which a token is accepted: its own and the next three, so it lives 90 to 120 seconds.
+/// Epochs in which a token is accepted: its own and the next three, so 90 to 120 s.
 const GENERATIONS: u32 = 4;
 /// Most bytes of the entries of one page; the reference's figure, so a list falls into the same pages.
 const PAGE_BUDGET: usize = 1_317;
 /// Longest text in bytes, save the MOTD. One entry always fits a page, and the MOTD always has room.
 const MAX_TEXT: usize = 255;
-/// Longest reply of version 1, which nobody has to prove anything for.
+/// Longest reply of version 1 in bytes. It is sent to unverified sources.
 const MAX_V1_REPLY: usize = 256;
 /// Longest text of version 1, save the MOTD.
 const MAX_V1_TEXT: usize = 48;
@@ -69,13 +70,14 @@ pub(super) static OPTIONS: &[Doc] = &[
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OneQueryConfig {
-    /// What everybody may ask.
+    /// Endpoints that need no auth token.
     pub public: Endpoints,
-    /// What holders of auth tokens may ask too.
+    /// Auth tokens and the endpoints that they permit in addition.
     pub tokens: AuthTokens,
-    /// Whether counts and players are those of a network; if not said, the status' extra `network` decides.
+    /// Whether counts and players are those of a network. `None`: the status' extra `network`
+    /// decides.
     pub network: Option<bool>,
-    /// Tell the status' address, if it has a host.
+    /// Whether to send the status' address, if it has a host.
     pub announce_address: bool,
     /// Whether a challenge token is valid only for the port that requested it, not just for the address.
     pub bind_port: bool,
@@ -99,6 +101,10 @@ impl Default for OneQueryConfig {
 
 impl OneQueryConfig {
     /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let wrong = |key: &str| {
@@ -131,7 +137,8 @@ impl OneQueryConfig {
     }
 }
 
-/// Answers for one Hytale server. Everything is encoded once; answering copies a slice behind a header.
+/// Answers for one Hytale server. Everything is encoded once; answering copies a slice behind a
+/// header.
 #[derive(Debug)]
 pub struct OneQueryResponder {
     keys: Keys,
@@ -265,7 +272,8 @@ impl Responder for OneQueryResponder {
                     true => self.answer_query(&query, out),
                     false => message::write_reply_header(Flags::REFUSED, query.id, 0, out),
                 }
-                // Whoever offers tokens that open nothing may be guessing, and is paid from the purse of strangers.
+                // A client with a wrong auth token may be guessing: charge the reply to the budget
+                // for unverified sources.
                 Verdict::Reply {
                     verified: allowed || query.auth_token.is_none(),
                 }
@@ -287,8 +295,9 @@ fn without_formatting(status: &Status) -> Status {
     status
 }
 
-/// Clients tell players apart by UUID. Who has none gets one made from the name (version 8, RFC 9562), so that it is the
-/// same on every page and after every change. Namesakes are numbered.
+/// Returns a UUID (version 8, RFC 9562) made from the name, for a player without one. Clients
+/// identify players by UUID, so it must be the same on every page and after every change. Players
+/// with equal names are numbered.
 fn stand_in(name: &str, number: usize) -> [u8; 16] {
     let mut uuid = [0; 16];
     let digest = Sha256::new()
@@ -349,7 +358,7 @@ impl Entries {
     }
 }
 
-/// The status as server info, texts cut to so many bytes, the MOTD uncut.
+/// Returns the status as server info, with texts cut to `limit` bytes, except the MOTD.
 fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_> {
     let short = |text| cut(text, limit).as_bytes();
     let number = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
@@ -556,7 +565,7 @@ mod tests {
 
     /// spec/onequery.md#5, row by row: magic and challenge.
     #[test]
-    fn what_is_not_claimed_and_what_starts_a_challenge() {
+    fn foreign_datagrams_pass_and_challenges_are_answered() {
         let responder = responder(&status(1), &Options::default());
         for foreign in [
             &b""[..],
@@ -776,7 +785,7 @@ mod tests {
         assert_eq!(flags(both.clone(), Endpoint::Basic), 0x30);
         assert_eq!(flags(base(), Endpoint::Players), 0x01);
         assert_eq!(flags(both.clone(), Endpoint::Players), 0x11);
-        // What the status says of itself counts where the option says nothing.
+        // Without the option, the status decides.
         let mut aggregated = status(1);
         aggregated.extra.push(Extra::new("network", true));
         for (options, bits) in [(base(), 0x10), (base().with("network", false), 0)] {
@@ -873,7 +882,7 @@ mod tests {
         for (token, basic, players) in cases {
             assert_eq!(refused(&shut, Endpoint::Basic, token), basic);
             assert_eq!(refused(&shut, Endpoint::Players, token), players);
-            // What is public needs no token, and a bad one does no harm.
+            // A public endpoint needs no token, and a wrong one does no harm.
             assert!(!refused(&half, Endpoint::Basic, token));
             assert_eq!(refused(&half, Endpoint::Players, token), players);
         }
@@ -1019,7 +1028,8 @@ mod tests {
         );
         let listed = |said: &Status| page(&responder(said, &Options::default()), 0).3;
         let first = listed(&said);
-        // Those without a UUID stand where the one made from their name puts them: the same in every order, twice.
+        // Players without a UUID are sorted by the one made from their name, whatever the input
+        // order.
         assert_eq!(first, ["c", "b", "z", "a"]);
         said.players.list.reverse();
         assert_eq!(listed(&said), first);
@@ -1037,7 +1047,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_on_is_an_empty_page() {
+    fn an_empty_server_has_an_empty_page() {
         assert_eq!(
             page(&responder(&status(0), &Options::default()), 0),
             (Flags(0), 0, 0, Vec::new())
@@ -1073,7 +1083,7 @@ mod tests {
     }
 
     #[test]
-    fn answering_allocates_nothing_but_the_reply() {
+    fn answering_allocates_only_the_reply() {
         let responder = responder(&status(100), &Options::default());
         let mut request = Vec::new();
         Request::Query(query(&responder, Endpoint::Players)).write(&mut request);

@@ -1,7 +1,8 @@
-//! Version 1: one request, one reply, no proof of anything (spec/onequery.md#8).
+//! Version 1: one request and one reply, without any verification of the source
+//! (spec/onequery.md#8).
 //!
-//! Read to be explained, in both layouts; written by responders that were told to. Never asked: every server that
-//! speaks it speaks version 2.
+//! Both layouts are parsed for explanations; responders send it only if the option `v1` is on. The
+//! client never requests it, because every server that supports it supports version 2.
 
 use super::deviation::*;
 use super::message::{ServerInfo, natural, string, uuid, write_string};
@@ -24,16 +25,20 @@ const CAPABLE_OF_V2: u16 = 0x0001;
 const CAPABLE_OF_NETWORK: u16 = 0x0002;
 const V2_VERSION: u8 = 1;
 
-/// What follows the player counts of a reply.
+/// Layout of a reply behind the player counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A port of two bytes, then version, protocol and capabilities.
     OneQuery,
-    /// A port of four bytes, then the version and no more.
+    /// A port of four bytes, then the version and nothing else.
     HyQuery,
 }
 
-/// Reads a request. `true`: it asks for the full reply.
+/// Parses a request. Returns whether it requests the full reply.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<bool, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(REQUEST_MAGIC, "magic")?;
@@ -43,6 +48,10 @@ pub fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<bool, Error> {
 }
 
 /// Reads a reply for its notes.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
 pub fn read_reply(bytes: &[u8], notes: &mut Notes) -> Result<Layout, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(REPLY_MAGIC, "magic")?;
@@ -74,7 +83,7 @@ pub fn read_reply(bytes: &[u8], notes: &mut Notes) -> Result<Layout, Error> {
     Ok(layout)
 }
 
-/// What only OneQuery has: the two fields of the protocol, other lists, capabilities.
+/// Parses the fields that only OneQuery has: two protocol fields, other lists, capabilities.
 fn read_onequery(r: &mut Reader<'_, '_>, full: bool) -> Result<(), Error> {
     r.u16_le("port")?;
     string(r, "game version")?;
@@ -99,7 +108,7 @@ fn read_onequery(r: &mut Reader<'_, '_>, full: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// HyQuery's lists. Those of its 1.0 know no network: players without a server, no list of servers.
+/// Parses HyQuery's lists. In version 1.0, players have no server and there is no list of servers.
 fn read_hyquery_lists(r: &mut Reader<'_, '_>, network: bool) -> Result<(), Error> {
     list(r, "player", |r| {
         string(r, "name")?;
@@ -136,7 +145,7 @@ fn is_first_hyquery(bytes: &[u8], at: usize) -> bool {
     r.take(at, "lists").is_ok() && read_hyquery_lists(&mut r, false).is_ok() && r.end().is_ok()
 }
 
-/// A count and so many entries. However large the count: the first entry that is not there ends it.
+/// Parses a count and its entries. A count that is too large ends at the first missing entry.
 fn list<'a, 'n>(
     r: &mut Reader<'a, 'n>,
     name: &'static str,
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn both_layouts_are_told_apart() {
+    fn both_layouts_are_recognized() {
         for full in [false, true] {
             let with_capabilities = [&onequery(full)[..], &[1, 0, 1]].concat();
             for reply in [onequery(full), with_capabilities] {

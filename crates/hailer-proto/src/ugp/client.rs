@@ -9,7 +9,7 @@ use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
-/// Requests for players without a reply, after which the exchange goes on without them.
+/// Requests for players without a reply, after which the exchange continues without them.
 const TRIES: u8 = 2;
 
 /// Longest request of this client in bytes.
@@ -79,36 +79,37 @@ impl Fields {
     }
 }
 
-/// Asks one server.
+/// Queries one server.
 #[derive(Debug)]
 pub struct UgpExchange {
     stage: Stage,
-    /// Whether a list of players was asked for, so that an answer with one may still come.
+    /// Whether players were requested, so that a reply with a list may still arrive.
     players: bool,
     /// What to request. After the first timeout or unreadable reply, only undisputed fields.
     fields: Fields,
-    /// Tries of this stage that stayed silent.
+    /// Timeouts in this stage.
     silent: u8,
-    /// The answer to the request for players, while the rules are asked for.
+    /// The reply with players, while the rules are requested.
     first: Option<ParsedReply>,
-    /// The last answer could not be read: asking again for that reason is no silence.
+    /// The last reply was unreadable: the next timeout is a retry for that reason, and not silence.
     unreadable: bool,
-    /// Times that the request for players was sent again, each good for a late copy of its answer.
+    /// Retries of the request for players. Each may cause a late copy of its reply.
     copies: u8,
-    /// Answers like the first that came while the rules were asked for: late copies, or a server without rules.
+    /// Replies like the first one, received while the rules were requested: late copies, or a
+    /// server without rules.
     again: u8,
 }
 
-/// An answer, and what was met in reading it.
+/// A parsed reply and its deviations.
 #[derive(Debug)]
 struct ParsedReply {
     status: Box<Status>,
-    /// What the server said that it gives.
+    /// The sections of the reply, by its own flags.
     sections: u8,
     notes: Notes,
 }
 
-/// What is waited for.
+/// The awaited reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Ping,
@@ -153,7 +154,8 @@ impl UgpExchange {
         }
     }
 
-    /// Requests and answers look alike, and some hosts send back whatever comes. To a ping that is a legal answer.
+    /// Returns whether the bytes are our own request. Requests and replies look alike, and some
+    /// hosts echo datagrams. A ping's echo is a valid reply.
     fn is_echo(&self, bytes: &[u8]) -> bool {
         if self.stage == Stage::Ping || bytes.len() > LONGEST_REQUEST {
             return false;
@@ -180,7 +182,7 @@ impl UgpExchange {
         match (self.stage, self.silent >= TRIES) {
             // A long list travels in fragments, and one lost fragment loses it all.
             (Stage::Players, true) => self.ask_rules(out),
-            // More of them than late copies can be: it is all that the server says, and it has no rules.
+            // More repetitions than retries explain: the server has no rules.
             (Stage::Rules, true) if self.again >= self.copies + TRIES => self
                 .first
                 .take()
@@ -208,7 +210,7 @@ impl UgpExchange {
         }
     }
 
-    /// Nothing ties an answer to its request but its sections: it must not hold one that was not asked for.
+    /// Only its sections tie a reply to a request: it must not contain one that was not requested.
     fn receive_query_reply(
         &mut self,
         given: QueryReply<'_>,
@@ -232,7 +234,7 @@ impl UgpExchange {
     fn receive_rules(&mut self, given: QueryReply<'_>, notes: Notes) -> Step {
         let answers = ALL.with_rules().covers(&given);
         match self.first.take() {
-            // Given up already, the answer about players did come. The rules are on their way.
+            // The reply with players arrived late, after the rules were requested.
             None if self.players && ALL.with_players().covers(&given) => {
                 self.first = Some(ParsedReply::new(given, notes));
                 Step::Wait
@@ -248,7 +250,8 @@ impl UgpExchange {
                 }
                 first.done(None)
             }
-            // A copy of the first answer. Or a server that gives neither players nor rules: the time-outs will tell.
+            // A copy of the first reply, or a server that sends neither players nor rules. Timeouts
+            // decide.
             first => {
                 self.again = self.again.saturating_add(u8::from(first.is_some()));
                 self.first = first;
@@ -593,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_waited_out_and_bad_answers_are_told() {
+    fn noise_is_ignored_and_unreadable_replies_are_reported() {
         for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
             let mut exchange = ask(depth, true);
             send(&mut exchange, Input::Start);
@@ -664,7 +667,8 @@ mod tests {
         assert_eq!(status.extra, extra.map(|(key, value)| Extra { key, value }));
     }
 
-    /// One question to our own responder, with every `lost`-th datagram lost and every answer heard twice.
+    /// Queries our own responder, with every `lost`-th datagram lost and every reply received
+    /// twice.
     fn converse(ask: &Ask, responder: &UgpResponder, lost: usize) -> Status {
         let mut exchange = UgpExchange::new(ask);
         let mut sent = 0;

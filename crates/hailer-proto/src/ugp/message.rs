@@ -13,13 +13,13 @@ use compact_str::CompactString;
 pub const MAGIC: [u8; 5] = *b"\xFF\xFFUGP";
 /// First two bytes of every datagram that a server takes for a query, good or not (spec/ugp.md#1).
 pub const CLAIM: [u8; 2] = [0xFF, 0xFF];
-/// Length of a ping and of its answer.
+/// Length of a ping and of its reply, in bytes.
 pub const PING_LENGTH: usize = 8;
-/// Length of the shortest request that asks for anything.
+/// Length of the shortest request for any field, in bytes.
 pub const QUERY_MIN: usize = 10;
 /// Length of the longest request.
 pub const QUERY_MAX: usize = 14;
-/// The most bytes of text in a string, whose length byte counts the NUL as well.
+/// Longest text in a string, in bytes. The length byte also counts the NUL.
 pub const TEXT_MAX: usize = 254;
 
 /// The NUL that closes the magic, and the only version there is.
@@ -28,26 +28,26 @@ const PING: u8 = 0x00;
 const QUERY: u8 = 0x01;
 const PING_REPLY: u8 = 0x80;
 const QUERY_REPLY: u8 = 0x81;
-/// Header, game id and sections of a query answer.
+/// Length of header, game id and sections of a query reply, in bytes.
 pub(super) const REPLY_HEADER: usize = PING_LENGTH + 2;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Asks for a sign of life.
+    /// Requests a reply without content.
     Ping,
-    /// Asks for sections.
+    /// Requests sections.
     Query(QueryFlags),
 }
 
-/// What a query asks for. Flags that no table knows are kept in their byte, except those of sections.
+/// The fields that a query requests. Unknown flags are kept in their byte, except unknown sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryFlags {
     /// The server section, by its [flags](server).
     pub server: Option<u8>,
     /// Players or teams.
     pub list: Option<ListFlags>,
-    /// The rule section. What its flags mean is not known.
+    /// The rule section, by its flags, whose meaning is unknown.
     pub rules: Option<u8>,
 }
 
@@ -69,7 +69,11 @@ pub enum ListFlags {
 }
 
 impl Request {
-    /// Reads a request. Answers are refused: their types are no requests.
+    /// Parses a request. The types of replies are invalid.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be read, with its offset.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(&MAGIC, "magic")?;
@@ -100,7 +104,8 @@ impl Request {
 }
 
 impl QueryFlags {
-    /// Of a request for both players and teams the players are kept, read in the order that servers of today document.
+    /// Parses the flags. If a request names players and teams, the players are kept, in the order
+    /// that current servers document.
     fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
         let sections = flags(r, "request flags", section::NAMES)?;
         let mut asked = Self::default();
@@ -136,7 +141,7 @@ impl QueryFlags {
         out.extend(self.rules);
     }
 
-    /// The [sections](section) asked for.
+    /// The requested [sections](section).
     pub fn sections(&self) -> u8 {
         let list = match self.list {
             Some(ListFlags::Players { .. }) => section::PLAYERS,
@@ -156,13 +161,13 @@ impl QueryFlags {
         server | list | rules
     }
 
-    /// Whether this may be the answer: it holds no section that was not asked for.
+    /// Returns whether this may be the reply: it has only requested sections.
     pub fn covers(&self, given: &QueryReply<'_>) -> bool {
         given.sections & !self.sections() == 0
     }
 }
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -175,12 +180,12 @@ pub enum Reply<'a> {
     Query(QueryReply<'a>),
 }
 
-/// What a server gives. Of each section the same flags apply to all its entries.
+/// The reply to a query. The flags of a section apply to all its entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueryReply<'a> {
     /// Number of the [game](table::GAMES).
     pub game: u8,
-    /// The [sections](section) that follow, by the server's own word.
+    /// The [sections](section) of the reply, by its own flags.
     pub sections: u8,
     /// The server section.
     pub server: Option<Server<'a>>,
@@ -211,7 +216,7 @@ pub struct Server<'a> {
     pub map: Option<WireText<'a>>,
     /// Players on.
     pub online: Option<u8>,
-    /// The most that fit.
+    /// Maximum number of players.
     pub max: Option<u8>,
 }
 
@@ -255,7 +260,7 @@ impl<'a> WireText<'a> {
         Self(text)
     }
 
-    /// The text as it came.
+    /// The text as received.
     pub fn text(self) -> Text {
         let latin1 = matches!(self.0, Cow::Owned(_));
         Text::unformatted(self.0).from_latin1(latin1)
@@ -268,7 +273,11 @@ impl<'a> WireText<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Reads an answer by its own flags, whatever was asked for (spec/ugp.md#10.1).
+    /// Parses a reply by its own flags, independent of the request (spec/ugp.md#10.1).
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be read, with its offset.
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(&MAGIC, "magic")?;
@@ -380,7 +389,7 @@ fn players<'a>(
     } else {
         usize::from(count)
     };
-    // A few at first, whatever a count says that nothing has borne out yet.
+    // Reserve little: the count is unverified until the entries are read.
     let mut players = Vec::with_capacity(count.min(16));
     for index in 0..count {
         r.notes().group("player", index);
@@ -425,7 +434,7 @@ fn player<'a>(
         say("ping", i64::from(r.u16_le("ping")?).into());
     }
     if extra & player_extra::JOINED != 0 {
-        // A time past the model's range is nonsense in any unit.
+        // A value above `i64::MAX` is invalid in any unit.
         if let Ok(joined) = i64::try_from(r.u64_le("time joined")?) {
             say("joined", joined.into());
         }
@@ -436,7 +445,7 @@ fn player<'a>(
             r.f32_le("position y")?,
             r.f32_le("position z")?,
         ];
-        // JSON has no word for what is not a finite number.
+        // JSON cannot represent numbers that are not finite.
         if position.iter().all(|axis| axis.is_finite()) {
             say("position", Value::Point(position.map(f64::from)));
         }
@@ -518,7 +527,7 @@ fn flags(
     Ok(flags)
 }
 
-/// Flags of an answer. One that no table knows adds no bytes that we could step over.
+/// Parses the flags of a reply. Unknown flags add no bytes that could be skipped.
 fn known_flags(
     r: &mut Reader<'_, '_>,
     field: &'static str,
@@ -561,18 +570,18 @@ fn write_header(kind: u8, out: &mut Vec<u8>) {
     out.push(kind);
 }
 
-/// Appends a ping answer.
+/// Appends a ping reply.
 pub fn write_ping_reply(out: &mut Vec<u8>) {
     write_header(PING_REPLY, out);
 }
 
-/// Appends what stands before the sections of a query answer.
+/// Appends the header of a query reply, before its sections.
 pub fn write_reply_header(game: u8, sections: u8, out: &mut Vec<u8>) {
     write_header(QUERY_REPLY, out);
     out.extend([game, sections]);
 }
 
-/// Appends a string. What does not fit is left out, never half a character.
+/// Appends a string of at most 254 bytes, cut between characters.
 pub fn write_text(text: &str, out: &mut Vec<u8>) {
     let text = cut(text, TEXT_MAX);
     out.push(text.len() as u8 + 1);
@@ -590,7 +599,8 @@ pub(super) fn explain(
         return None;
     }
     let kind = bytes.get(PING_LENGTH - 1).copied();
-    // Without knowing its way, an answer of unmarked type is told from a request only by being too long for one.
+    // Without a direction, a reply of unmarked type is recognized only if it is too long for a
+    // request.
     let answer = kind.is_some_and(|kind| kind >= PING_REPLY) || bytes.len() > QUERY_MAX;
     let direction = direction.unwrap_or(if answer {
         Direction::Reply

@@ -1,16 +1,18 @@
-//! UGP, the Unleashed Game Protocol: the server query of Liberty Unleashed, GTA Connected and Mafia Connected.
+//! UGP, the Unleashed Game Protocol: the server query of Liberty Unleashed, GTA Connected and Mafia
+//! Connected.
 //!
 //! ```text
 //!   client                                   server
 //!     FF FF "UGP" 00 01 00          ─►                      ping
 //!                                   ◄─  FF FF "UGP" 00 01 80
-//!     FF FF "UGP" 00 01 01 flags…   ─►                      query: flags say what is wanted
+//!     FF FF "UGP" 00 01 01 flags…   ─►                      query: flags name the requested fields
 //!                                   ◄─  FF FF "UGP" 00 01 81 game flags…
 //! ```
 //!
-//! The flags of an answer say what is in it, and may be fewer than were asked for. Numbers wider than a byte are
-//! little-endian. No challenge token and nothing else ties an answer to its request: what follows from that is on the
-//! spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for servers.
+//! The flags of a reply name its fields, which may be fewer than requested. Numbers wider than a
+//! byte are little-endian. Neither a challenge token nor an id ties a reply to its request: the
+//! consequences are on the spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for
+//! servers.
 
 mod client;
 pub mod deviation;

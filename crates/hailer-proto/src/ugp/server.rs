@@ -19,7 +19,7 @@ pub(super) const DEFAULT_REPLY: usize = 1_024;
 const MIN_REPLY: usize = 64;
 /// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
-/// Longer datagrams are not requests, whatever they start with.
+/// Datagrams longer than this are not requests.
 const MAX_REQUEST: usize = 64;
 /// Bytes of the longest server section and an empty rule section besides texts: two bytes of flags, two counts, and the
 /// number of rules.
@@ -222,7 +222,7 @@ impl UgpResponder {
                 .map(|list| (section::TEAMS, list, u16::from(fields))),
             None => None,
         };
-        // The list is dropped before the first rule, so all rules fit beside it.
+        // The list is dropped before the first rule, so the rules next to it are complete.
         let all_rules = query.rules.map_or(0, |_| 1 + self.rules.bytes.len());
         let list = list.filter(|(_, list, requested)| list.length(*requested) + all_rules <= room);
         let rules = query.rules.map(|_| self.rules.fitting(room));
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disputed_is_never_given() {
+    fn the_gtac_profile_never_sends_disputed_fields() {
         let mut status = status(2, 1);
         status.version = Some("1.0".into());
         status.extra.push(Extra::new("password", true));

@@ -19,7 +19,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// Sections: the request flags, and the answer's at offset 9.
+    /// Sections: the request flags, and the flags at offset 9 of a reply.
     section {
         SERVER 0x01 "server";
         PLAYERS 0x02 "players";
@@ -70,7 +70,7 @@ flags! {
     }
 }
 
-/// What a server sends whose game has no number.
+/// Game id of a game without a number.
 pub const GAME_UNKNOWN: u8 = 255;
 
 /// Games by number, in the spelling of the servers' configuration.

@@ -5,7 +5,7 @@
 pub struct Deviation {
     /// Kebab-case name, as on the spec page.
     pub name: &'static str,
-    /// What the server does: one sentence without a final stop.
+    /// The server's behaviour: one sentence without a final stop.
     pub help: &'static str,
 }
 

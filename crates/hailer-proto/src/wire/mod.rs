@@ -1,12 +1,12 @@
-//! Reading and writing bytes: the rules of the house.
+//! Parsing and writing bytes.
 //!
-//! - Reading borrows. A [`Reader`] walks one datagram, knows its offset, and every read names the field it is for, so
-//!   an [`Error`] says *what* could not be read and *where*.
-//! - The parser that explains is the parser that runs: a [`Notes`] given to the reader collects the deviations met and,
-//!   if asked to, every field with its place and value. `hailer decode` prints that list; nothing is parsed twice by
-//!   two codes.
-//! - Writing appends to the caller's buffer, which keeps its capacity from one datagram to the next.
-//! - Bytes left over after a message are never ignored: a protocol either refuses them or names the deviation.
+//! - Parsing borrows. A [`Reader`] walks over one datagram and knows its offset. Every read names
+//!   its field, so an [`Error`] states the field and where it is.
+//! - One parser serves queries and explanations: the [`Notes`] of a reader collect deviations and,
+//!   if requested, every field with its offset and value. `hailer decode` prints them.
+//! - Writing appends to the caller's buffer, which keeps its capacity from one datagram to the
+//!   next.
+//! - Bytes behind the end of a message are an error or a named deviation, never ignored.
 
 mod deviation;
 mod notes;
@@ -25,14 +25,14 @@ pub use writer::{Writer, cut};
 
 use core::fmt;
 
-/// Why bytes could not be read: the field, where it starts, and what is wrong. No allocation, cheap to count.
+/// Why bytes cannot be parsed: the field, its offset, and the kind of error. Needs no allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The field as the spec page calls it.
     pub field: &'static str,
     /// Offset from the datagram's first byte, in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: ErrorKind,
 }
 
@@ -40,16 +40,16 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The datagram ends too early: so many bytes more were needed.
+    /// The datagram ends too early.
     Short {
         /// Bytes missing.
         need: usize,
     },
-    /// The value is not one that the field can hold; the text says what was expected.
+    /// The value is not valid for the field. The text names the expected values.
     Bad(&'static str),
     /// A count or length is above what we accept.
     Limit {
-        /// The most we accept.
+        /// The limit.
         limit: usize,
     },
     /// The message ended and bytes remain.

@@ -1,4 +1,4 @@
-//! What a reader saw on the way: deviations always, fields on request.
+//! Observations of a reader: always deviations, on request also fields.
 
 use super::Deviation;
 use alloc::{format, string::String, vec::Vec};
@@ -19,13 +19,13 @@ pub struct Notes {
 /// One field of one datagram, explained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Where it stands, in bytes from the datagram's first byte.
+    /// Offsets of the first byte and behind the last, from the start of the datagram.
     pub range: Range<usize>,
     /// Its name on the spec page, with the index of the repeated group it belongs to.
     pub name: String,
     /// Its value as a person would write it.
     pub value: String,
-    /// Its bytes are not for everybody's eyes: an auth token.
+    /// Whether its bytes must not be shown: an auth token.
     pub secret: bool,
 }
 
@@ -71,7 +71,7 @@ impl Notes {
         }
     }
 
-    /// Nobody reads what is kept in a hurry.
+    /// Kept out of the hot path: only explanations need it.
     #[cold]
     fn keep(&mut self, range: Range<usize>, name: &'static str, value: String) {
         let name = match self.group {
@@ -98,7 +98,7 @@ impl Notes {
         self.group = Some((name, index));
     }
 
-    /// Fields from here on stand alone again.
+    /// Ends the group: the following fields belong to no group.
     pub fn ungroup(&mut self) {
         self.group = None;
     }

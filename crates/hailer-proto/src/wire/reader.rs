@@ -22,7 +22,11 @@ impl<'a, 'n> Reader<'a, 'n> {
         }
     }
 
-    /// Takes `n` bytes. Every other read goes through here.
+    /// Takes `n` bytes. Every other read uses this function.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn take(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], Error> {
         let rest = self.rest();
@@ -42,6 +46,10 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Takes `N` bytes as an array, without a note.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Error> {
         let at = self.at;
@@ -51,6 +59,10 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Takes `n` bytes and notes them in hexadecimal.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     pub fn raw(&mut self, n: usize, field: &'static str) -> Result<&'a [u8], Error> {
         let at = self.at;
         let taken = self.take(n, field)?;
@@ -59,6 +71,10 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Takes the constant `expected`, or fails at its first byte.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the datagram ends too early or the bytes differ.
     pub fn constant(&mut self, expected: &'static [u8], field: &'static str) -> Result<(), Error> {
         let at = self.at;
         if self.take(expected.len(), field)? != expected {
@@ -69,78 +85,130 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// One byte.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, Error> {
         self.number::<1, u8>(field, u8::from_be_bytes)
     }
 
     /// One byte, signed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn i8(&mut self, field: &'static str) -> Result<i8, Error> {
         self.number::<1, i8>(field, i8::from_be_bytes)
     }
 
     /// Two bytes, least significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn u16_le(&mut self, field: &'static str) -> Result<u16, Error> {
         self.number::<2, u16>(field, u16::from_le_bytes)
     }
 
     /// Four bytes, least significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn u32_le(&mut self, field: &'static str) -> Result<u32, Error> {
         self.number::<4, u32>(field, u32::from_le_bytes)
     }
 
     /// Four bytes, least significant first, signed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn i32_le(&mut self, field: &'static str) -> Result<i32, Error> {
         self.number::<4, i32>(field, i32::from_le_bytes)
     }
 
     /// Eight bytes, least significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn u64_le(&mut self, field: &'static str) -> Result<u64, Error> {
         self.number::<8, u64>(field, u64::from_le_bytes)
     }
 
     /// Four bytes, IEEE 754 binary32, least significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn f32_le(&mut self, field: &'static str) -> Result<f32, Error> {
         self.number::<4, f32>(field, f32::from_le_bytes)
     }
 
     /// Two bytes, most significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn u16_be(&mut self, field: &'static str) -> Result<u16, Error> {
         self.number::<2, u16>(field, u16::from_be_bytes)
     }
 
     /// Two bytes, most significant first, signed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn i16_be(&mut self, field: &'static str) -> Result<i16, Error> {
         self.number::<2, i16>(field, i16::from_be_bytes)
     }
 
     /// Four bytes, most significant first, signed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn i32_be(&mut self, field: &'static str) -> Result<i32, Error> {
         self.number::<4, i32>(field, i32::from_be_bytes)
     }
 
     /// Eight bytes, most significant first, signed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn i64_be(&mut self, field: &'static str) -> Result<i64, Error> {
         self.number::<8, i64>(field, i64::from_be_bytes)
     }
 
     /// Four bytes, IEEE 754 binary32, most significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn f32_be(&mut self, field: &'static str) -> Result<f32, Error> {
         self.number::<4, f32>(field, f32::from_be_bytes)
     }
 
     /// Eight bytes, IEEE 754 binary64, most significant first.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
     #[inline]
     pub fn f64_be(&mut self, field: &'static str) -> Result<f64, Error> {
         self.number::<8, f64>(field, f64::from_be_bytes)
@@ -160,6 +228,10 @@ impl<'a, 'n> Reader<'a, 'n> {
 
     /// UTF-16 behind a signed 16-bit count of its units, at most `limit`, all most significant byte first. Returns the
     /// units as bytes; [`utf16`](super::utf16) makes text of them.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the datagram ends too early, or if the count is negative or above `limit`.
     pub fn utf16_be(&mut self, limit: usize, field: &'static str) -> Result<&'a [u8], Error> {
         let at = self.at;
         let count = i16::from_be_bytes(self.array(field)?);
@@ -200,6 +272,10 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 
     /// Refuses bytes left over.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Leftover`] if bytes remain.
     pub fn end(&self) -> Result<(), Error> {
         match self.remaining() {
             0 => Ok(()),
@@ -226,14 +302,14 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.notes
     }
 
-    /// Explains the bytes from `from` to the cursor. `value` runs only if somebody wants to read it.
+    /// Explains the bytes from `from` to the cursor. `value` runs only if fields are collected.
     #[inline]
     pub fn note(&mut self, from: usize, field: &'static str, value: impl FnOnce() -> String) {
         self.notes.field(from..self.at, field, value);
     }
 }
 
-/// Hexadecimal in pairs, shortened past 32 bytes: for explanations only.
+/// Pairs of hexadecimal digits, at most 32 bytes of them: for explanations.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     for (i, byte) in bytes.iter().take(32).enumerate() {

@@ -23,10 +23,11 @@ impl Latin1 {
     }
 }
 
-/// Decodes by content: UTF-8 if the bytes are valid UTF-8, else ISO-8859-1. `true` says that it was Latin-1.
+/// Decodes by content: UTF-8 if the bytes are valid UTF-8, else ISO-8859-1. Returns the text and
+/// whether it was ISO-8859-1.
 ///
-/// A lone 0xA7, the section sign of classic servers, is never valid UTF-8, so one rule reads servers of both kinds
-/// (spec/minecraft-query.md#4.1). Nothing is lost: either way the bytes can be had back.
+/// A lone 0xA7, the section sign of old servers, is never valid UTF-8, so one rule decodes servers
+/// of both kinds (spec/minecraft-query.md#4.1). The original bytes can be restored from the result.
 pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     match core::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
@@ -38,12 +39,13 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utf8<'a> {
     text: &'a str,
-    /// `false` where nobody looked.
+    /// `false` if it was not checked.
     is_ascii: bool,
 }
 
 impl<'a> Utf8<'a> {
-    /// Looks for the start a few times, always behind a NUL: a text in ISO-8859-1 may stand before.
+    /// Finds the end of the message that is valid UTF-8, starting behind a NUL. Tries 4 starts,
+    /// because texts in ISO-8859-1 may precede.
     pub fn end_of(mut bytes: &'a [u8]) -> Self {
         for _ in 0..4 {
             let broken = match core::str::from_utf8(bytes) {
@@ -74,7 +76,7 @@ impl<'a> Utf8<'a> {
         }
     }
 
-    /// What [`utf8_or_latin1`] says of a piece of the message, or of any other bytes.
+    /// Decodes a piece of the message, or any other bytes, like [`utf8_or_latin1`].
     pub fn decode_cut(self, piece: &'a [u8]) -> (Cow<'a, str>, bool, bool) {
         self.find(piece).map_or_else(
             || utf8_or_latin1(piece),
@@ -82,7 +84,7 @@ impl<'a> Utf8<'a> {
         )
     }
 
-    /// What [`by_content`] says of a piece of the message, or of any other bytes.
+    /// Decodes a piece of the message, or any other bytes, like [`by_content`].
     pub fn decode(self, piece: &'a [u8]) -> (Cow<'a, str>, bool) {
         self.find(piece)
             .map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
@@ -122,8 +124,8 @@ pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
 }
 
-/// Where the NULs are. What stands between them is short in most messages: eight bytes at once show them sooner than a search
-/// for each.
+/// Returns the offsets of all NULs. Pieces between them are mostly short, so testing eight bytes at
+/// once is faster than a search for each.
 #[inline]
 pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let (words, rest) = bytes.as_chunks();
@@ -155,8 +157,9 @@ pub fn filled(bytes: &[u8]) -> Option<CompactString> {
     (!bytes.is_empty()).then(|| by_content(bytes).0.into())
 }
 
-/// Like [`by_content`], for servers that cut UTF-8 at a byte count: a character broken off at the end of a long text is
-/// dropped, and the middle value says so (spec/ugp.md#2).
+/// Like [`by_content`], for servers that cut UTF-8 at a byte limit: a character cut off at the end
+/// of a long text is dropped. Returns the text, whether it was cut, and whether it was ISO-8859-1
+/// (spec/ugp.md#2).
 pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
     match core::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false, false),
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nul_is_found_and_nothing_else() {
+    fn every_nul_is_found_once() {
         let bytes: Vec<u8> = (0..200_u32)
             .map(|i| [0, 1, 0x80, 0xFF, 0, 0x7F, b'x'][(i * i % 101 % 7) as usize])
             .collect();

@@ -39,7 +39,7 @@ impl Writer<'_> {
     }
 }
 
-/// The longest prefix of `text` of at most `limit` bytes that ends on a character border.
+/// Returns the longest prefix of `text` with at most `limit` bytes that ends between characters.
 pub fn cut(text: &str, limit: usize) -> &str {
     text.get(..text.floor_char_boundary(limit))
         .unwrap_or_default()
