@@ -514,7 +514,7 @@ impl SweepEngine {
                 continue;
             };
             let bytes = driver.received_bytes();
-            let end = driver.part().ok_or(ExchangeError::Flood { bytes });
+            let end = driver.take_partial().ok_or(ExchangeError::Flood { bytes });
             self.counts.memory_limited += 1;
             self.end(id, None, end, sink);
         }
