@@ -16,13 +16,20 @@
 
 pub mod alert;
 pub mod cluster;
+mod error;
 pub mod health;
 pub mod history;
+mod local;
 pub mod monitor;
+pub mod monitor_health;
+mod node;
 pub mod poll;
 pub mod sample;
 pub mod schedule;
 pub mod server;
 pub mod sessions;
 pub mod state;
+pub mod test_alert;
+pub mod uptime;
+pub mod watchlist;
 pub mod web;

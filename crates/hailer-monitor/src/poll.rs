@@ -8,8 +8,7 @@
 //! Protocols of datagrams go through one sweep that never ends; those of streams through a [`Client`], some at a time.
 
 use crate::health::{Health, HealthRules, State};
-use crate::history::Batch;
-use crate::sample::{Difference, Event, EventKind, Millis, Sample};
+use crate::sample::{Difference, Event, EventKind, Millis, Sample, unix_millis};
 use crate::schedule::{DueSample, Schedule};
 use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
@@ -25,7 +24,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Servers of stream protocols that are asked at the same time.
@@ -104,17 +103,33 @@ pub struct Counts {
     kept: AtomicU64,
 }
 
-/// What somebody must know of a server who goes on asking it as if it had always been he.
+/// Result of one poll, as every consumer gets it: the state table, the history, the sessions and
+/// the cluster. Nothing is looked up again by its time.
+#[derive(Clone, Debug)]
+pub struct PollResult {
+    /// The sample, which also tells the server and the time.
+    pub sample: Sample,
+    /// Kind and text of the error; `None` if the server replied.
+    pub error: Option<Arc<(String, String)>>,
+    /// The status of this reply with its players; `None` without a reply.
+    pub status: Option<Arc<LastStatus>>,
+    /// Changes since the previous poll.
+    pub events: Vec<EventKind>,
+    /// State of the server after this poll.
+    pub state: ServerState,
+}
+
+/// State handed to the node that takes over polling a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerState {
-    /// How it is.
+    /// Whether the server is up, and how steadily.
     pub health: Health,
-    /// What it last said: differences are told from that.
-    pub said: Option<Arc<LastStatus>>,
-    /// How many changes it has just made, and when that was so: some servers tell another joke each time.
-    pub changes: f32,
-    /// See there.
-    pub changed: Millis,
+    /// The last status, from which changes are found.
+    pub last_status: Option<Arc<LastStatus>>,
+    /// Recent changes of version, map, MOTD or address that count against the limit.
+    pub recent_changes: f32,
+    /// When `recent_changes` was last updated, in Unix milliseconds.
+    pub changed_at: Millis,
 }
 
 /// A server that was asked by somebody else.
@@ -141,7 +156,7 @@ struct Shared {
     live: Arc<StateTable>,
     counts: Counts,
     /// Not what keeps the channel open: it ends with the thread.
-    batches: mpsc::WeakSender<Batch>,
+    results: mpsc::WeakSender<Vec<PollResult>>,
     is_over: AtomicBool,
     lookups: tokio::sync::Notify,
 }
@@ -164,9 +179,9 @@ struct PolledServer {
     health: Health,
     /// Its last question has no end yet.
     is_asked: bool,
-    said: Option<Arc<LastStatus>>,
-    changes: f32,
-    changed: Millis,
+    last_status: Option<Arc<LastStatus>>,
+    recent_changes: f32,
+    changed_at: Millis,
 }
 
 impl PolledServer {
@@ -176,7 +191,7 @@ impl PolledServer {
         target: &Target,
         protocol: &'static dyn Protocol,
         health: Health,
-        changed: Millis,
+        changed_at: Millis,
     ) -> Self {
         let address = match &target.host {
             Host::Address(ip) => Ok(SocketAddr::new(
@@ -193,9 +208,9 @@ impl PolledServer {
             looked_up: None,
             health,
             is_asked: false,
-            said: None,
-            changes: 0.0,
-            changed,
+            last_status: None,
+            recent_changes: 0.0,
+            changed_at,
         }
     }
 }
@@ -231,28 +246,20 @@ impl Clock {
     }
 }
 
-/// Milliseconds since 1970.
-pub fn unix_millis() -> Millis {
-    let time = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    time.as_millis() as Millis
-}
-
 impl Poller {
     /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
     pub fn start(
         settings: PollConfig,
         live: Arc<StateTable>,
-    ) -> io::Result<(Self, mpsc::Receiver<Batch>)> {
-        let (batches, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
+    ) -> io::Result<(Self, mpsc::Receiver<Vec<PollResult>>)> {
+        let (results, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
         let (streams, due) = mpsc::channel(MAX_OPEN_STREAMS);
         let shared = Arc::new(Shared {
             settings,
             table: Mutex::default(),
             live,
             counts: Counts::default(),
-            batches: batches.downgrade(),
+            results: results.downgrade(),
             is_over: AtomicBool::new(false),
             lookups: tokio::sync::Notify::new(),
         });
@@ -272,9 +279,9 @@ impl Poller {
                         streams,
                         index: 0,
                     };
-                    let mut tally = ResultSink::new(shared.clone(), asked);
-                    drop(batches);
-                    sweep::run(&shared.settings.sweep, &mut source, &mut tally).map(drop)
+                    let mut sink = ResultSink::new(shared.clone(), asked);
+                    drop(results);
+                    sweep::run(&shared.settings.sweep, &mut source, &mut sink).map(drop)
                 })?
         };
         Ok((
@@ -422,28 +429,26 @@ impl Poller {
             }
             let ServerState {
                 health,
-                said,
-                changes,
-                changed,
-                ..
+                last_status,
+                recent_changes,
+                changed_at,
             } = known;
-            states.insert(server.id, (health, said.clone()));
+            states.insert(server.id, (health, last_status.clone()));
             update.servers.push(server.id);
             let watched = PolledServer {
-                said,
-                changes,
-                ..PolledServer::new(server, &target, protocol, health, changed)
+                last_status,
+                recent_changes,
+                ..PolledServer::new(server, &target, protocol, health, changed_at)
             };
             list.watched.insert(watched.server.id, watched);
         }
         drop(list);
         self.shared.live.change(update, |row| {
-            let Some((health, said)) = states.remove(&row.server.id) else {
+            let Some((health, last_status)) = states.remove(&row.server.id) else {
                 return;
             };
-            (row.state, row.since, row.is_flapping) =
-                (health.state, health.since, health.is_flapping);
-            row.last_status = row.last_status.take().or(said);
+            row.set_health(&health);
+            row.last_status = row.last_status.take().or(last_status);
         });
         self.shared.lookups.notify_one();
         wrong
@@ -475,35 +480,6 @@ impl Poller {
     /// All who are asked here.
     pub fn asked(&self) -> Vec<ServerId> {
         self.shared.table().watched.keys().copied().collect()
-    }
-
-    /// What is known of those of these that are asked here.
-    pub fn known(
-        &self,
-        servers: impl IntoIterator<Item = ServerId>,
-    ) -> Vec<(ServerId, ServerState)> {
-        let list = self.shared.table();
-        let known = |id| {
-            let watched = list.watched.get(&id)?;
-            let PolledServer {
-                health,
-                said,
-                changes,
-                changed,
-                ..
-            } = watched;
-            let health = health.kept(&self.shared.settings.rules);
-            Some((
-                id,
-                ServerState {
-                    health,
-                    said: said.clone(),
-                    changes: *changes,
-                    changed: *changed,
-                },
-            ))
-        };
-        servers.into_iter().filter_map(known).collect()
     }
 
     /// Asks nobody from now on. What came last is passed on within a moment.
@@ -650,33 +626,24 @@ fn not_found(watched: &PolledServer, cause: &str) -> Error {
     }
 }
 
-/// What came of questions, until it is passed on.
+/// Collects results until the next progress report of the sweep, then passes them on.
 struct ResultSink {
     shared: Arc<Shared>,
-    batches: Option<mpsc::Sender<Batch>>,
-    asked: Arc<Mutex<HashMap<u64, DueSample>>>,
-    batch: Batch,
-    update: Update,
-    changes: HashMap<ServerId, Change>,
-}
-
-/// What is to be changed in a row.
-struct Change {
-    sample: Sample,
-    health: Health,
-    error: Option<Arc<(String, String)>>,
-    said: Option<Arc<LastStatus>>,
+    /// `None` after the poller has ended.
+    sender: Option<mpsc::Sender<Vec<PollResult>>>,
+    due: Arc<Mutex<HashMap<u64, DueSample>>>,
+    results: Vec<PollResult>,
 }
 
 impl Sink for ResultSink {
     fn record(&mut self, end: ProbeResult) {
         let due = self
-            .asked
+            .due
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&end.index);
         if let Some(due) = due {
-            self.take(due, end.result);
+            self.record(due, end.result);
         }
     }
 
@@ -690,123 +657,118 @@ impl Sink for ResultSink {
 }
 
 impl ResultSink {
-    fn new(shared: Arc<Shared>, asked: Arc<Mutex<HashMap<u64, DueSample>>>) -> Self {
+    fn new(shared: Arc<Shared>, due: Arc<Mutex<HashMap<u64, DueSample>>>) -> Self {
         Self {
-            batches: shared.batches.upgrade(),
+            sender: shared.results.upgrade(),
             shared,
-            asked,
-            batch: Batch::default(),
-            update: Update::default(),
-            changes: HashMap::new(),
+            due,
+            results: Vec::new(),
         }
     }
 
-    fn take(&mut self, due: DueSample, result: Result<Answer, Error>) {
+    fn record(&mut self, due: DueSample, result: Result<Answer, Error>) {
         let DueSample { server, at } = due;
-        let mut list = self.shared.table();
-        let Some(watched) = list.watched.get_mut(&server) else {
+        let counts = &self.shared.counts;
+        let mut table = self.shared.table();
+        let Some(polled) = table.watched.get_mut(&server) else {
             return;
         };
-        watched.is_asked = false;
-        let before = watched.said.clone();
-        let (sample, error) = match result {
+        polled.is_asked = false;
+        let before = polled.last_status.clone();
+        let (sample, status, error) = match result {
             Ok(answer) => {
                 let sample = answered(due, &answer);
-                watched.said = Some(Arc::new(said(
-                    &watched.server.target,
-                    answer,
-                    at,
-                    before.as_deref(),
-                    &self.shared.counts,
-                )));
-                (sample, None)
+                let target = &polled.server.target;
+                let status = last_status(target, answer, at, before.as_deref(), counts);
+                (sample, Some(Arc::new(status)), None)
             }
-            Err(error) => (
-                unanswered(due, &error),
-                Some(Arc::new((error.kind().to_owned(), error.to_string()))),
-            ),
+            Err(error) => {
+                let words = (error.kind().to_owned(), error.to_string());
+                (unanswered(due, &error), None, Some(Arc::new(words)))
+            }
         };
-        let reason = || {
-            error
-                .as_ref()
-                .map(|error| error.0.clone())
-                .unwrap_or_default()
-        };
-        let told = watched
+        let rules = &self.shared.settings.rules;
+        let reason = || error.as_ref().map(|error| error.0.clone());
+        let changes = polled
             .health
-            .sample(&self.shared.settings.rules, at, sample.answered, reason);
-        let mut events: Vec<EventKind> = told.into_iter().flatten().collect();
-        if let (Some(before), Some(said), true) = (&before, &watched.said, sample.answered) {
-            for kind in differences(before, said) {
-                let refilled = (at - watched.changed).max(0) as f32 / CHANGE_REFILL_MS;
-                let changes = (watched.changes - refilled).max(0.0);
-                if changes <= CHANGE_BURST - 1.0 {
-                    (watched.changes, watched.changed) = (changes + 1.0, at);
+            .sample(rules, at, sample.answered, || reason().unwrap_or_default());
+        let mut events: Vec<EventKind> = changes.into_iter().flatten().collect();
+        if let Some(status) = &status {
+            for kind in before.iter().flat_map(|before| differences(before, status)) {
+                if polled.may_report_change(at) {
                     events.push(kind);
                 }
             }
+            polled.last_status = Some(status.clone());
         }
-        let change = Change {
-            sample,
-            health: watched.health,
-            error,
-            said: watched.said.clone(),
+        let state = ServerState {
+            health: polled.health.kept(rules),
+            last_status: polled.last_status.clone(),
+            recent_changes: polled.recent_changes,
+            changed_at: polled.changed_at,
         };
-        drop(list);
-        let events = events.into_iter().map(|kind| Event { server, at, kind });
-        self.update.events.extend(events.clone());
-        self.batch.events.extend(events);
-        self.batch.samples.push(sample);
-        self.update.servers.push(server);
-        self.changes.insert(server, change);
-        self.shared.counts.samples.fetch_add(1, Ordering::Relaxed);
-        self.shared
-            .counts
-            .last
-            .store(unix_millis() as u64, Ordering::Relaxed);
+        drop(table);
+        counts.samples.fetch_add(1, Ordering::Relaxed);
+        counts.last.store(unix_millis() as u64, Ordering::Relaxed);
+        self.results.push(PollResult {
+            sample,
+            error,
+            status,
+            events,
+            state,
+        });
     }
 
-    /// Shows what came, and gives it to the history.
+    /// Updates the state table and sends the results to the history or the cluster.
     fn pass_on(&mut self) {
-        if self.batch == Batch::default() {
+        if self.results.is_empty() {
             return;
         }
-        let changes = std::mem::take(&mut self.changes);
-        self.shared
-            .live
-            .change(std::mem::take(&mut self.update), |row| {
-                let Some(Change {
-                    sample,
-                    health,
-                    error,
-                    said,
-                }) = changes.get(&row.server.id)
-                else {
-                    return;
-                };
-                (row.state, row.since, row.is_flapping) =
-                    (health.state, health.since, health.is_flapping);
-                row.day.add(
-                    sample.at,
-                    1,
-                    u16::from(sample.answered),
-                    sample.players.unwrap_or_default(),
-                );
-                (row.last_sample, row.error) = (Some(*sample), error.clone());
-                row.last_status.clone_from(said);
-            });
-        let samples = self.batch.samples.len();
-        let batch = std::mem::take(&mut self.batch);
-        if self
-            .batches
-            .as_ref()
-            .is_none_or(|batches| batches.try_send(batch).is_err())
-        {
+        let results = std::mem::take(&mut self.results);
+        let mut update = Update::default();
+        let mut latest: HashMap<ServerId, &PollResult> = HashMap::with_capacity(results.len());
+        for result in &results {
+            let (server, at) = (result.sample.server, result.sample.at);
+            latest.insert(server, result);
+            update.servers.push(server);
+            for kind in result.events.iter().cloned() {
+                update.events.push(Event { server, at, kind });
+            }
+        }
+        self.shared.live.change(update, |row| {
+            let Some(result) = latest.get(&row.server.id) else {
+                return;
+            };
+            let sample = result.sample;
+            row.set_health(&result.state.health);
+            let players = sample.players.unwrap_or_default();
+            row.day.add_sample(sample.at, sample.answered, players);
+            row.last_sample = Some(sample);
+            row.error.clone_from(&result.error);
+            row.last_status.clone_from(&result.state.last_status);
+        });
+        let count = results.len() as u64;
+        let sent = self.sender.as_ref().map(|sender| sender.try_send(results));
+        if !matches!(sent, Some(Ok(()))) {
             self.shared
                 .counts
                 .dropped
-                .fetch_add(samples as u64, Ordering::Relaxed);
+                .fetch_add(count, Ordering::Relaxed);
         }
+    }
+}
+
+impl PolledServer {
+    /// Returns whether another change may be reported now, and counts it.
+    fn may_report_change(&mut self, at: Millis) -> bool {
+        let refilled = (at - self.changed_at).max(0) as f32 / CHANGE_REFILL_MS;
+        let changes = (self.recent_changes - refilled).max(0.0);
+        if changes > CHANGE_BURST - 1.0 {
+            return false;
+        }
+        self.recent_changes = changes + 1.0;
+        self.changed_at = at;
+        true
     }
 }
 
@@ -855,7 +817,7 @@ fn saturate(count: u32) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-fn said(
+fn last_status(
     typed: &str,
     answer: Answer,
     at: Millis,
@@ -961,9 +923,9 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
         let (client, shared) = (client.clone(), shared.clone());
         tokio::spawn(async move {
             let result = client.query(target).await;
-            let mut tally = ResultSink::new(shared, Arc::default());
-            tally.take(due, result);
-            tally.pass_on();
+            let mut sink = ResultSink::new(shared, Arc::default());
+            sink.record(due, result);
+            sink.pass_on();
             drop(place);
         });
     }

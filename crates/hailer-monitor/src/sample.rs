@@ -2,9 +2,18 @@
 
 use crate::server::ServerId;
 use serde::{Deserialize, Serialize};
+use std::time::SystemTime;
 
 /// Milliseconds since 1970, UTC.
 pub type Millis = i64;
+
+/// Returns the time of the system's clock, in Unix milliseconds.
+pub fn unix_millis() -> Millis {
+    let time = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    time.as_millis() as Millis
+}
 
 /// What one look at a server brought. 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

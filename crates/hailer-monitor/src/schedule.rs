@@ -30,6 +30,8 @@ struct Entry {
     due: Millis,
     /// The time that this is the sample of.
     at: Millis,
+    /// Whether the previous poll still waits for a reply.
+    is_waiting: bool,
 }
 
 /// A server whose time has come.
@@ -59,6 +61,7 @@ impl Schedule {
                 interval,
                 due: 0,
                 at,
+                is_waiting: false,
             },
         );
     }
@@ -75,6 +78,7 @@ impl Schedule {
                 interval,
                 due: 0,
                 at,
+                is_waiting: false,
             },
         );
     }
@@ -115,13 +119,21 @@ impl Schedule {
                 return None;
             }
             self.queue.pop();
-            let Some(&Entry { interval, at, .. }) =
-                self.entries.get(&server).filter(|entry| entry.due == due)
+            let Some(&Entry {
+                interval,
+                at,
+                is_waiting,
+                ..
+            }) = self.entries.get(&server).filter(|entry| entry.due == due)
             else {
                 continue;
             };
             let late = (now - at).max(0) / interval;
-            self.missed += late as u64;
+            // A poll that cannot start because the previous one still waits for a reply is not
+            // missed: a server that is down takes longer than its interval to time out.
+            if !is_waiting {
+                self.missed += late as u64;
+            }
             let at = at + late * interval;
             self.put(
                 server,
@@ -129,19 +141,23 @@ impl Schedule {
                     interval,
                     due: 0,
                     at: at + interval,
+                    is_waiting: false,
                 },
             );
             return Some(DueSample { server, at });
         }
     }
 
-    /// It cannot be asked just now: this sample is due again in a moment, as long as its time has not passed.
+    /// Tries a sample again after a fortieth of the interval, because the previous poll still waits
+    /// for a reply. If the next time comes first, the sample is skipped, and not counted as missed.
     pub fn postpone(&mut self, due: DueSample, now: Millis) {
         let Some(entry) = self.entries.get_mut(&due.server) else {
             return;
         };
         let again = now + (entry.interval / POSTPONE_PARTS).max(1);
-        (entry.at, entry.due) = (due.at, again);
+        entry.at = due.at;
+        entry.due = again;
+        entry.is_waiting = true;
         self.queue.push(Reverse((again, due.server)));
     }
 
@@ -284,11 +300,17 @@ mod tests {
             [next],
             "its time has passed"
         );
-        assert_eq!(schedule.missed(), 1);
+        assert_eq!(schedule.missed(), 0, "the previous poll was waiting");
+        let later = due(&mut schedule, next.at + 35_000);
+        assert_eq!(
+            (later.len(), schedule.missed()),
+            (1, 2),
+            "nothing was waiting"
+        );
         schedule.remove(ServerId(7));
         schedule.postpone(next, 22_000);
         assert_eq!(
-            (due(&mut schedule, 60_000), schedule.next_due()),
+            (due(&mut schedule, 120_000), schedule.next_due()),
             (vec![], None),
             "who left does not come back"
         );

@@ -1,6 +1,5 @@
 //! What is watched.
 
-use crate::history::NewServer;
 use crate::schedule::MIN_INTERVAL_MS;
 use hailer::Target;
 use hailer::proto::model::is_control;
@@ -41,6 +40,38 @@ pub struct Server {
     pub interval: Option<Duration>,
     /// Who wants it watched.
     pub origin: Origin,
+}
+
+/// A server to be added to the watchlist.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewServer {
+    /// Its unique name (see [`Server::name`]).
+    pub name: String,
+    /// Its target, with a protocol.
+    pub target: String,
+    /// Its group for lists and filters; empty for none.
+    pub group: String,
+    /// Labels for filters and alerts.
+    pub labels: BTreeMap<String, String>,
+    /// Its interval; `None` for that of the monitor.
+    pub interval: Option<Duration>,
+    /// Who added it.
+    pub origin: Origin,
+}
+
+impl NewServer {
+    /// Returns the server with this description and this number.
+    pub fn with_id(self, id: ServerId) -> Server {
+        Server {
+            id,
+            name: self.name,
+            target: self.target,
+            group: self.group,
+            labels: self.labels,
+            interval: self.interval,
+            origin: self.origin,
+        }
+    }
 }
 
 impl Server {

@@ -5,7 +5,8 @@
 //! hash, or left out altogether, before anything remembers them.
 
 use crate::history::{PlayerSession, player_key};
-use crate::sample::Millis;
+use crate::poll::PollResult;
+use crate::sample::{EventKind, Millis};
 use crate::server::ServerId;
 use compact_str::CompactString;
 use hmac::{Hmac, KeyInit, Mac};
@@ -23,6 +24,9 @@ const ABSENT_LISTS: u8 = 2;
 const UNSEEN_MS: Millis = 15 * 60_000;
 /// A session that goes on is written as often.
 const WRITE_INTERVAL_MS: Millis = 60_000;
+
+/// After a restart, sessions of players who were seen this recently go on, in milliseconds.
+pub const RESUME_MS: Millis = 5 * 60_000;
 
 /// What is remembered of players.
 #[derive(Clone, PartialEq, Eq)]
@@ -198,6 +202,22 @@ impl SessionTracker {
             self.servers.insert(server, open);
         }
         write
+    }
+
+    /// Records the players that a poll found, and closes all sessions if the server went down.
+    /// Returns the sessions to be stored.
+    pub fn record(&mut self, result: &PollResult) -> Vec<PlayerSession> {
+        let mut changed = Vec::new();
+        let server = result.sample.server;
+        if let Some(status) = &result.status {
+            let names = status.players.iter().map(|name| name.as_str());
+            changed = self.see(server, result.sample.at, names, status.is_whole);
+        }
+        let is_down = |kind: &EventKind| matches!(kind, EventKind::Down { .. });
+        if result.events.iter().any(is_down) {
+            changed.extend(self.close(server));
+        }
+        changed
     }
 
     /// A server is down, or not watched any more: all who were on are gone. Tells which sessions are to be written.

@@ -3,12 +3,16 @@
 //! `poll` writes, many read. A reader copies what it needs under the lock and lets go; what is long (last answers) is behind a
 //! pointer.
 
-use crate::health::State;
+pub(crate) mod find;
+pub(crate) mod index;
+
+use self::index::Index;
+use crate::health::{Health, State};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
-use crate::web::index::Index;
+use crate::uptime::{Uptime, sample_length_ms};
 use compact_str::CompactString;
-use hailer::Text;
+use hailer::{Status, Text};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -73,82 +77,128 @@ pub struct LastStatus {
     pub replies: Vec<Box<[u8]>>,
 }
 
-/// The last day, half an hour for each place, in a ring.
+/// State of the last day: 48 buckets of half an hour in a ring.
 #[derive(Clone, Debug)]
 pub struct Day {
-    /// The number of the newest half hour since 1970.
+    /// Number of the newest bucket, counted from 1970.
     newest: i64,
-    places: [DayBucket; DAY_BUCKETS],
+    /// When the newest sample was taken, 0 before the first.
+    last_sample: Millis,
+    buckets: [DayBucket; DAY_BUCKETS],
 }
 
+/// Half an hour. Times are in tenths of a second, which keeps a bucket at 8 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct DayBucket {
-    /// Players, summed up.
-    players: u32,
-    answered: u16,
-    asked: u16,
+    /// Players, times the tenths of a second with a reply.
+    players: f32,
+    up: u16,
+    observed: u16,
+}
+
+/// Half an hour of one server, as the history stores it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HalfHour {
+    /// The server.
+    pub server: ServerId,
+    /// When it starts, in Unix milliseconds.
+    pub start: Millis,
+    /// Time with samples, in milliseconds.
+    pub observed_ms: Millis,
+    /// Time with replies, in milliseconds.
+    pub up_ms: Millis,
+    /// Mean number of players, 0 without replies.
+    pub players: f32,
 }
 
 impl Default for Day {
     fn default() -> Self {
         Self {
             newest: 0,
-            places: [DayBucket::default(); DAY_BUCKETS],
+            last_sample: 0,
+            buckets: [DayBucket::default(); DAY_BUCKETS],
         }
     }
 }
 
 impl Day {
-    /// Adds samples: `players` is their sum.
-    pub fn add(&mut self, at: Millis, asked: u16, answered: u16, players: u32) {
+    /// Adds a sample. It stands for the time since the sample before it (see
+    /// [`sample_length_ms`]).
+    pub fn add_sample(&mut self, at: Millis, answered: bool, players: u32) {
+        let previous = Some(self.last_sample).filter(|previous| *previous > 0);
+        let length = sample_length_ms(previous, at);
+        self.last_sample = self.last_sample.max(at);
+        self.add(
+            at,
+            length,
+            if answered { length } else { 0 },
+            players as f32,
+        );
+    }
+
+    /// Adds `observed_ms` milliseconds to the bucket of `at`, of which the server was up for
+    /// `up_ms`, with `players` players in the mean. Times before the last day are ignored.
+    pub fn add(&mut self, at: Millis, observed_ms: Millis, up_ms: Millis, players: f32) {
         let number = at.div_euclid(DAY_BUCKET_MS);
         if number <= self.newest - DAY_BUCKETS as i64 {
             return;
         }
         for passed in (self.newest + 1).max(number - DAY_BUCKETS as i64 + 1)..=number {
-            self.places[passed.rem_euclid(DAY_BUCKETS as i64) as usize] = DayBucket::default();
+            self.buckets[passed.rem_euclid(DAY_BUCKETS as i64) as usize] = DayBucket::default();
         }
         self.newest = self.newest.max(number);
-        let place = &mut self.places[number.rem_euclid(DAY_BUCKETS as i64) as usize];
-        place.players = place.players.saturating_add(players);
-        place.asked = place.asked.saturating_add(asked);
-        place.answered = place.answered.saturating_add(answered);
+        let tenths = |millis: Millis| u16::try_from(millis.max(0) / 100).unwrap_or(u16::MAX);
+        let up = tenths(up_ms.min(observed_ms));
+        let bucket = &mut self.buckets[number.rem_euclid(DAY_BUCKETS as i64) as usize];
+        bucket.players += players * f32::from(up);
+        bucket.up = bucket.up.saturating_add(up);
+        bucket.observed = bucket.observed.saturating_add(tenths(observed_ms));
     }
 
-    /// Players on average in each half hour up to now, the oldest first; `None`: nobody answered.
+    /// Returns the mean number of players of each half hour up to `now`, the oldest first; `None`
+    /// without replies.
     pub fn players(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
-        self.walk(now).map(|place| {
-            (place.answered > 0).then(|| place.players as f32 / f32::from(place.answered))
+        self.buckets(now)
+            .map(|bucket| (bucket.up > 0).then(|| bucket.players / f32::from(bucket.up)))
+    }
+
+    /// Returns the uptime of each half hour up to `now`, the oldest first; `None` without samples.
+    pub fn uptimes(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
+        self.buckets(now).map(|bucket| {
+            let share = bucket.uptime().share()?;
+            Some(share as f32)
         })
     }
 
-    /// The share of samples of each half hour that were answered, the oldest first; `None`: none was taken.
-    pub fn answered(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
-        self.walk(now).map(|place| {
-            (place.asked > 0).then(|| f32::from(place.answered) / f32::from(place.asked))
-        })
-    }
-
-    /// The share of samples of the last day that were answered; `None`: none was taken.
+    /// Returns the uptime of the last day, from 0 to 1; `None` without samples.
     pub fn uptime(&self, now: Millis) -> Option<f32> {
-        let all = self.walk(now);
-        let sum =
-            |of: fn(&DayBucket) -> u16| all.iter().map(|place| u32::from(of(place))).sum::<u32>();
-        let asked = sum(|place| place.asked);
-        (asked > 0).then(|| sum(|place| place.answered) as f32 / asked as f32)
+        let mut all = Uptime::default();
+        for bucket in self.buckets(now) {
+            all.merge(bucket.uptime());
+        }
+        all.share().map(|share| share as f32)
     }
 
-    fn walk(&self, now: Millis) -> [DayBucket; DAY_BUCKETS] {
+    fn buckets(&self, now: Millis) -> [DayBucket; DAY_BUCKETS] {
         let last = now.div_euclid(DAY_BUCKET_MS);
-        std::array::from_fn(|place| {
-            let number = last - (DAY_BUCKETS - 1 - place) as i64;
+        std::array::from_fn(|nth| {
+            let number = last - (DAY_BUCKETS - 1 - nth) as i64;
             let is_kept = number <= self.newest && number > self.newest - DAY_BUCKETS as i64;
             if is_kept {
-                self.places[number.rem_euclid(DAY_BUCKETS as i64) as usize]
+                self.buckets[number.rem_euclid(DAY_BUCKETS as i64) as usize]
             } else {
                 DayBucket::default()
             }
         })
+    }
+}
+
+impl DayBucket {
+    fn uptime(self) -> Uptime {
+        let mut uptime = Uptime::default();
+        let observed = u64::from(self.observed);
+        uptime.add(Millis::from(self.observed), observed, self.up.into());
+        uptime
     }
 }
 
@@ -227,6 +277,14 @@ impl Rows {
     }
 }
 
+impl LastStatus {
+    /// Decodes the whole status. `None` if the answer was too long to be kept, or if a node of
+    /// another version wrote it in a way that this version cannot read.
+    pub fn status(&self) -> Option<Status> {
+        hailer::source::json::status(&self.answer).ok()
+    }
+}
+
 impl Default for StateTable {
     fn default() -> Self {
         Self {
@@ -274,12 +332,19 @@ impl StateTable {
         Some(self.happened.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Adds samples of before to the last days of rows: server, time, asked, answered, sum of players.
-    pub fn remember(&self, samples: &[(ServerId, Millis, u16, u16, u32)]) {
+    /// Adds half hours from the history to the days of their rows.
+    pub fn add_half_hours(&self, half_hours: &[HalfHour]) {
         let mut rows = self.write();
-        for (id, at, asked, answered, players) in samples {
-            if let Some(row) = rows.get_mut(*id) {
-                row.day.add(*at, *asked, *answered, *players);
+        for half_hour in half_hours {
+            if let Some(row) = rows.get_mut(half_hour.server) {
+                let HalfHour {
+                    start,
+                    observed_ms,
+                    up_ms,
+                    players,
+                    ..
+                } = *half_hour;
+                row.day.add(start, observed_ms, up_ms, players);
             }
         }
     }
@@ -362,6 +427,13 @@ impl StateTable {
 }
 
 impl ServerRow {
+    /// Takes over what the health of the server shows in its row.
+    pub(crate) fn set_health(&mut self, health: &Health) {
+        self.state = health.state;
+        self.since = health.since;
+        self.is_flapping = health.is_flapping;
+    }
+
     fn new(server: Arc<Server>) -> Self {
         Self {
             server,
@@ -432,35 +504,53 @@ mod tests {
     }
 
     #[test]
-    fn a_day_goes_round() {
+    fn a_day_is_a_ring_of_half_hours() {
         let mut day = Day::default();
         let now = 1_000 * DAY_BUCKET_MS;
-        day.add(now, 2, 1, 8);
-        day.add(now - DAY_BUCKET_MS, 1, 0, 0);
-        day.add(now - 47 * DAY_BUCKET_MS, 1, 1, 3);
-        day.add(now - 48 * DAY_BUCKET_MS, 100, 100, 100);
+        let minute = 60_000;
+        day.add(now, 2 * minute, minute, 8.0);
+        day.add(now - DAY_BUCKET_MS, minute, 0, 0.0);
+        day.add(now - 47 * DAY_BUCKET_MS, minute, minute, 3.0);
+        day.add(now - 48 * DAY_BUCKET_MS, 100 * minute, 100 * minute, 100.0);
         let players = day.players(now);
         assert_eq!(
             (players[0], players[46], players[47]),
             (Some(3.0), None, Some(8.0))
         );
         assert_eq!(day.uptime(now), Some(0.5));
-        let answered = day.answered(now);
+        let uptimes = day.uptimes(now);
         assert_eq!(
-            (answered[0], answered[1], answered[46], answered[47]),
+            (uptimes[0], uptimes[1], uptimes[46], uptimes[47]),
             (Some(1.0), None, Some(0.0), Some(0.5))
         );
         assert_eq!(
             day.players(now + 47 * DAY_BUCKET_MS)[0],
             Some(8.0),
-            "time goes on without samples"
+            "time passes without samples"
         );
         assert_eq!(day.uptime(now + 48 * DAY_BUCKET_MS), None);
-        day.add(now + 100 * DAY_BUCKET_MS, 1, 1, 5);
+        day.add_sample(now + 100 * DAY_BUCKET_MS, true, 5);
         assert_eq!(
             day.uptime(now + 100 * DAY_BUCKET_MS),
             Some(1.0),
-            "a long pause leaves nothing behind"
+            "a long pause leaves no buckets behind"
         );
+    }
+
+    #[test]
+    fn a_changed_interval_does_not_distort_the_uptime() {
+        let mut day = Day::default();
+        let start = 1_000 * DAY_BUCKET_MS;
+        // 10 minutes up, polled every 60 s; then 10 minutes down, polled every 2 s.
+        day.add_sample(start, true, 4);
+        for minute in 1..=10 {
+            day.add_sample(start + minute * 60_000, true, 4);
+        }
+        for poll in 1..=300 {
+            day.add_sample(start + 600_000 + poll * 2_000, false, 0);
+        }
+        let uptime = day.uptime(start).unwrap();
+        assert!((uptime - 0.5).abs() < 0.001, "{uptime}");
+        assert_eq!(day.players(start)[47], Some(4.0));
     }
 }

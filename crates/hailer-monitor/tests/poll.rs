@@ -5,7 +5,7 @@ use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Status, Text};
 use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
-use hailer_monitor::poll::{PollConfig, Poller};
+use hailer_monitor::poll::{PollConfig, PollResult, Poller};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::StateTable;
@@ -38,20 +38,19 @@ fn status(version: &str, players: i64) -> Status {
     status
 }
 
-/// Batches until `is_enough`, at most ten seconds.
+/// Receives results until `is_enough`, for at most 10 s.
 async fn until(
-    batches: &mut tokio::sync::mpsc::Receiver<Batch>,
+    results: &mut tokio::sync::mpsc::Receiver<Vec<PollResult>>,
     mut is_enough: impl FnMut(&Batch) -> bool,
 ) -> Batch {
     let mut all = Batch::default();
     let end = tokio::time::Instant::now() + Duration::from_secs(10);
     while !is_enough(&all) {
-        let batch = tokio::time::timeout_at(end, batches.recv()).await;
-        let Ok(Some(batch)) = batch else {
+        let some = tokio::time::timeout_at(end, results.recv()).await;
+        let Ok(Some(some)) = some else {
             panic!("not within ten seconds; so far {all:?}")
         };
-        all.samples.extend(batch.samples);
-        all.events.extend(batch.events);
+        some.into_iter().for_each(|result| all.add(result));
     }
     all
 }
@@ -244,4 +243,22 @@ async fn who_moves_is_followed() {
         Some(&*format!("127.0.0.2:{port}"))
     );
     new.stop();
+}
+
+/// A server that is down takes several timeouts to fail, which may be longer than its interval. The
+/// monitor must not report that it misses samples.
+#[tokio::test(flavor = "multi_thread")]
+async fn overlapping_polls_are_not_missed_samples() {
+    let silent = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = format!("minecraft-query://{}", silent.local_addr().unwrap());
+    let (poll, mut results) = Poller::start(PollConfig::default(), Arc::default()).unwrap();
+    poll.watch(server(1, target), None).unwrap();
+    let ended = until(&mut results, |batch| batch.samples.len() >= 2).await;
+    let gap = ended.samples[1].at - ended.samples[0].at;
+    assert!(gap > 1_000, "polls overlap: {gap} ms apart");
+    let missed = poll
+        .counts()
+        .missed
+        .load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(missed, 0);
 }

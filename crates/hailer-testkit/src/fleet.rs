@@ -153,11 +153,12 @@ pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
                 row.last_status = Some(said.clone());
                 row.last_sample = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
                 for half_hour in 0..48 {
+                    let players = (id + half_hour) * 13 % 2_000;
                     row.day.add(
                         now - half_hour * 1_800_000,
-                        30,
-                        30,
-                        ((id + half_hour) * 13 % 2_000) as u32,
+                        1_800_000,
+                        1_800_000,
+                        players as f32 / 30.0,
                     );
                 }
             },
@@ -249,13 +250,9 @@ pub fn stands(
                 let at = now - half_hour * 1_800_000;
                 let is_out =
                     state == State::Down && half_hour < 2 || seed % 6 == 4 && half_hour == 20;
-                let answered = if is_out { 9 } else { 30 };
-                row.day.add(
-                    at,
-                    30,
-                    answered,
-                    players(seed, at, max) * u32::from(answered),
-                );
+                let up_ms = if is_out { 540_000 } else { 1_800_000 };
+                row.day
+                    .add(at, 1_800_000, up_ms, players(seed, at, max) as f32);
             }
         },
     );

@@ -50,8 +50,8 @@ pub use rule::{Change, Condition, Rule, RuleError, ServerFilter};
 pub use template::{Placeholder, Template};
 
 use crate::history::{History, HistoryError};
-use crate::poll::unix_millis as now;
 use crate::sample::Millis;
+use crate::sample::unix_millis as now;
 use crate::server::{Server, ServerId};
 use crate::state::{ServerRow, StateTable};
 use queue::{MessageQueue, NextStep};

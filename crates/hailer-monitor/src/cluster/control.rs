@@ -9,6 +9,7 @@ use crate::health::Health;
 use crate::poll::{Handover, ServerState};
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::sessions::RESUME_MS;
 use crate::state::Update;
 use hailer::link::RedisConnection;
 use redis::{RedisError, RedisResult, Script, pipe};
@@ -25,8 +26,6 @@ const UNSURE: Millis = 5_000;
 const AT_ONCE: usize = 16;
 /// PostgreSQL is asked how servers stand, if Redis does not know; it may be away.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Who plays where is looked up for those seen within so long.
-const RESUME: Millis = 5 * 60_000;
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 
@@ -174,7 +173,7 @@ impl Control {
         };
         shared
             .ahead
-            .store(now - crate::poll::unix_millis(), Ordering::Relaxed);
+            .store(now - crate::sample::unix_millis(), Ordering::Relaxed);
         let orders = {
             let mut leases = shared.leases();
             leases.given(&beat);
@@ -393,7 +392,7 @@ impl Control {
         }
         let to_push = shared.to_push.clone();
         tokio::spawn(async move {
-            let since = crate::poll::unix_millis() - RESUME;
+            let since = crate::sample::unix_millis() - RESUME_MS;
             let sessions = timeout(
                 PATIENCE,
                 shared

@@ -33,10 +33,22 @@ pub(super) struct ResultsEntry {
     pub(super) sessions: Vec<PlayerSession>,
 }
 
-/// A sample, and how the server is since then: server, time, answered, players, most players, latency, sent, resent; state (0 down, 1
-/// unknown, 2 up; 4 more: flapping), since when, place in `errors`.
+/// A sample and the state after it. JSON has it as a list in the order of the fields.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(super) struct SampleRecord(
+#[serde(from = "SampleTuple", into = "SampleTuple")]
+pub(super) struct SampleRecord {
+    pub(super) sample: Sample,
+    pub(super) state: State,
+    pub(super) is_flapping: bool,
+    /// When the server entered this state, in Unix milliseconds.
+    pub(super) since: Millis,
+    /// Index into `errors` of the entry.
+    error: Option<u16>,
+}
+
+/// Server, time, answered, players, maximum, latency, sent, resent, state (0 down, 1 unknown, 2 up;
+/// 4 is added while flapping), since, error.
+type SampleTuple = (
     i64,
     Millis,
     u8,
@@ -50,8 +62,10 @@ pub(super) struct SampleRecord(
     Option<u16>,
 );
 
-impl SampleRecord {
-    pub(super) fn new(sample: &Sample, health: &Health, error: Option<u16>) -> Self {
+const FLAPPING_BIT: u8 = 4;
+
+impl From<SampleRecord> for SampleTuple {
+    fn from(record: SampleRecord) -> Self {
         let Sample {
             server,
             at,
@@ -61,14 +75,16 @@ impl SampleRecord {
             latency,
             sent,
             resent,
-        } = *sample;
-        let state = match health.state {
+        } = record.sample;
+        let mut state = match record.state {
             State::Down => 0,
             State::Unknown => 1,
             State::Up => 2,
         };
-        let state = state | u8::from(health.is_flapping) << 2;
-        Self(
+        if record.is_flapping {
+            state |= FLAPPING_BIT;
+        }
+        (
             server.0,
             at,
             answered.into(),
@@ -78,44 +94,60 @@ impl SampleRecord {
             sent,
             resent,
             state,
-            health.since,
-            error,
+            record.since,
+            record.error,
         )
     }
+}
 
-    pub(super) fn sample(&self) -> Sample {
-        let &Self(server, at, answered, players, max, latency, sent, resent, ..) = self;
-        Sample {
-            server: ServerId(server),
-            at,
-            answered: answered != 0,
-            players,
-            max,
-            latency,
-            sent,
-            resent,
+impl From<SampleTuple> for SampleRecord {
+    fn from(tuple: SampleTuple) -> Self {
+        let (server, at, answered, players, max, latency, sent, resent, state, since, error) =
+            tuple;
+        Self {
+            sample: Sample {
+                server: ServerId(server),
+                at,
+                answered: answered != 0,
+                players,
+                max,
+                latency,
+                sent,
+                resent,
+            },
+            state: match state & !FLAPPING_BIT {
+                0 => State::Down,
+                2 => State::Up,
+                _ => State::Unknown,
+            },
+            is_flapping: state & FLAPPING_BIT != 0,
+            since,
+            error,
+        }
+    }
+}
+
+impl SampleRecord {
+    pub(super) fn new(sample: Sample, health: &Health, error: Option<u16>) -> Self {
+        Self {
+            sample,
+            state: health.state,
+            is_flapping: health.is_flapping,
+            since: health.since,
+            error,
         }
     }
 
-    /// State, whether it flaps, since when.
-    pub(super) fn state(&self) -> (State, bool, Millis) {
-        let state = match self.8 & 3 {
-            0 => State::Down,
-            2 => State::Up,
-            _ => State::Unknown,
-        };
-        (state, self.8 & 4 != 0, self.9)
-    }
-
+    /// Returns the index of its error in the entry.
     pub(super) fn error(&self) -> Option<usize> {
-        self.10.map(usize::from)
+        self.error.map(usize::from)
     }
 }
 
 impl ResultsEntry {
     /// What is to be written of it.
     pub(super) fn batch(self) -> Batch {
-        let samples = self.rows.iter().map(SampleRecord::sample).collect();
+        let samples = self.rows.iter().map(|row| row.sample).collect();
         Batch {
             samples,
             events: self.events,
@@ -286,11 +318,11 @@ pub(super) struct StateRecord {
 
 impl StateRecord {
     pub(super) fn new(at: Millis, known: &ServerState) -> Self {
-        let words = known.said.as_deref().map(StatusRecord::of);
+        let words = known.last_status.as_deref().map(StatusRecord::of);
         Self {
             at,
             health: known.health,
-            changes: (known.changes, known.changed),
+            changes: (known.recent_changes, known.changed_at),
             words,
         }
     }
@@ -312,12 +344,12 @@ impl StateRecord {
     }
 
     pub(super) fn known(self) -> ServerState {
-        let said = self.words.map(|words| Arc::new(words.said()));
+        let (recent_changes, changed_at) = self.changes;
         ServerState {
             health: self.health,
-            said,
-            changes: self.changes.0,
-            changed: self.changes.1,
+            last_status: self.words.map(|words| Arc::new(words.said())),
+            recent_changes,
+            changed_at,
         }
     }
 }
@@ -406,7 +438,7 @@ mod tests {
         };
         let mut health = Health::known(State::Up, at - 5);
         health.is_flapping = true;
-        let row = SampleRecord::new(&sample, &health, Some(3));
+        let row = SampleRecord::new(sample, &health, Some(3));
         let json = serde_json::to_string(&row).unwrap();
         assert_eq!(
             json,
@@ -414,9 +446,10 @@ mod tests {
         );
         let row: SampleRecord = serde_json::from_str(&json).unwrap();
         assert_eq!(
-            (row.sample(), row.state(), row.error()),
-            (sample, (State::Up, true, at - 5), Some(3))
+            (row.sample, row.state, row.is_flapping),
+            (sample, State::Up, true)
         );
+        assert_eq!((row.since, row.error()), (at - 5, Some(3)));
 
         let said = LastStatus {
             at,
@@ -446,9 +479,9 @@ mod tests {
 
         let known = ServerState {
             health,
-            said: Some(Arc::new(said)),
-            changes: 0.0,
-            changed: 9,
+            last_status: Some(Arc::new(said)),
+            recent_changes: 0.0,
+            changed_at: 9,
         };
         let memory = StateRecord::new(at, &known);
         assert_eq!(
@@ -456,7 +489,7 @@ mod tests {
             StateRecord::new(
                 at + 60_000,
                 &ServerState {
-                    changed: 10,
+                    changed_at: 10,
                     ..known.clone()
                 }
             )
@@ -477,8 +510,8 @@ mod tests {
             serde_json::from_str(&serde_json::to_string(&memory).unwrap()).unwrap();
         let again = read.known();
         assert_eq!(
-            (again.health, again.said.unwrap().motd.clone()),
-            (health, known.said.unwrap().motd.clone())
+            (again.health, again.last_status.unwrap().motd.clone()),
+            (health, known.last_status.unwrap().motd.clone())
         );
     }
 }

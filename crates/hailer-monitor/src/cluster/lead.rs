@@ -1,10 +1,11 @@
 //! What only one process does at a time: alerts, roll-ups. Whoever leads begins with what the database says.
 
-use super::{LeaderAlerts, Shared};
+use super::Shared;
 use crate::alert::{Alerts, CheckedConfig};
 use crate::history::Retention;
-use crate::poll::unix_millis;
-use std::sync::{Arc, PoisonError};
+use crate::node::LeaderAlerts;
+use crate::sample::unix_millis;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{interval, sleep};
 
@@ -29,7 +30,7 @@ pub(super) async fn run(
             () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
         }
         // Messages on their way are sent again by who leads next.
-        seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        seat.set(None);
     }
 }
 
@@ -49,7 +50,7 @@ async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &Le
         sleep(PAUSE).await;
     };
     shared.trouble("lead", None);
-    *seat.lock().unwrap_or_else(PoisonError::into_inner) = Some(alerts);
+    seat.set(Some(alerts));
     let mut each = interval(TIDY);
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -9,9 +9,8 @@ use super::push::AGAIN;
 use super::write::field;
 use super::{ByChunk, Shared};
 use crate::history::HistoryError;
-use crate::monitor::remember_day;
-use crate::poll::unix_millis;
 use crate::sample::Millis;
+use crate::sample::unix_millis;
 use crate::server::ServerId;
 use crate::state::{LastStatus, Update};
 use futures_util::future::join_all;
@@ -72,7 +71,7 @@ impl Mirror {
                 (row.state, row.since) = (*state, *since);
             }
         });
-        remember_day(&shared.live, &shared.history, unix_millis()).await?;
+        shared.history.load_day(&shared.live, unix_millis()).await?;
         Ok(Self {
             known,
             changed: 0,
@@ -289,10 +288,10 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
         ..
     } = entry;
     let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
-    let last: Option<Millis> = rows.iter().map(|row| row.sample().at).max();
+    let last: Option<Millis> = rows.iter().map(|row| row.sample.at).max();
     let rows: HashMap<ServerId, SampleRecord> = rows
         .into_iter()
-        .map(|row| (row.sample().server, row))
+        .map(|row| (row.sample.server, row))
         .collect();
     let update = Update {
         servers: rows.keys().copied().collect(),
@@ -303,15 +302,16 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
         let Some(new) = rows.get(&row.server.id) else {
             return;
         };
-        let sample = new.sample();
+        let sample = new.sample;
         // Somebody may have told late what another has told again.
         let is_new = row.last_sample.is_none_or(|last| last.at < sample.at);
         if is_new {
-            (row.state, row.is_flapping, row.since) = new.state();
-            row.day.add(
+            row.state = new.state;
+            row.is_flapping = new.is_flapping;
+            row.since = new.since;
+            row.day.add_sample(
                 sample.at,
-                1,
-                u16::from(sample.answered),
+                sample.answered,
                 sample.players.unwrap_or_default(),
             );
             row.error = new.error().and_then(|place| errors.get(place)).cloned();

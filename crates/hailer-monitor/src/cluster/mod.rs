@@ -47,16 +47,16 @@ mod write;
 
 pub use lease::{AcquiredChunk, Chunk, Heartbeat, HeartbeatResult, LeaseChanges, Leases};
 
-use crate::alert::Alerts;
-use crate::history::{History, NewServer, Retention};
-use crate::monitor::MonitorError;
-use crate::poll::{Poller, unix_millis};
+use crate::error::MonitorError;
+use crate::history::{History, NewServer, WriterHealth};
+use crate::monitor_health::HistoryHealth;
+use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
+use crate::poll::Poller;
 use crate::sample::Millis;
+use crate::sample::unix_millis;
 use crate::server::{Server, ServerId};
-use crate::sessions::Privacy;
 use crate::state::{StateTable, Update};
-use crate::web::api::{Watchlist, WatchlistError, store_all};
-use crate::{alert, history::Batch};
+use crate::watchlist::{Watchlist, WatchlistError, store_all};
 use futures_util::future::BoxFuture;
 use hailer::link::{RedisConfig, RedisConnection};
 use keys::Keys;
@@ -261,43 +261,30 @@ where
     }
 }
 
-/// Where the alerts of this process are, while it leads.
-pub(crate) type LeaderAlerts = Arc<Mutex<Option<Arc<Alerts>>>>;
-
 /// A process that takes part. Dropping it is a sudden death; [`stop`](Self::stop) gives back what it has.
 pub(crate) struct Member {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     control: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
-}
-
-/// What a process starts with.
-pub(crate) struct Start {
-    pub(crate) history: History,
-    pub(crate) live: Arc<StateTable>,
-    pub(crate) poll: Arc<Poller>,
-    pub(crate) batches: mpsc::Receiver<Batch>,
-    pub(crate) interval: Duration,
-    pub(crate) privacy: Privacy,
-    pub(crate) keep: Retention,
-    pub(crate) alerts: alert::CheckedConfig,
-    pub(crate) seat: LeaderAlerts,
+    alerts: LeaderAlerts,
 }
 
 impl Member {
-    /// Joins. Redis need not be there yet.
-    pub(crate) async fn start(settings: ClusterConfig, start: Start) -> Result<Self, MonitorError> {
-        let Start {
+    /// Joins the cluster. Redis need not be there yet.
+    pub(crate) async fn start(
+        settings: ClusterConfig,
+        start: NodeStart,
+    ) -> Result<Self, MonitorError> {
+        let NodeStart {
             history,
-            live,
-            poll,
-            batches,
+            state: live,
+            poller: poll,
+            results,
             interval,
             privacy,
-            keep,
-            alerts,
-            seat,
+            retention,
+            alerts: plan,
         } = start;
         if !history.is_shared() {
             return Err(MonitorError::NotShared);
@@ -334,20 +321,23 @@ impl Member {
             kept: AtomicU64::new(0),
             last: AtomicI64::new(0),
         });
-        let mirror = match roles.page {
-            true => Some(mirror::Mirror::load(&shared).await?),
-            false => None,
+        let mirror = if roles.page {
+            Some(mirror::Mirror::load(&shared).await?)
+        } else {
+            None
         };
+        let alerts = LeaderAlerts::default();
         let (stop, stopped) = watch::channel(false);
         let control = tokio::spawn(control::run(shared.clone(), stopped));
         let mut tasks = vec![
             tokio::spawn(control::watch_over(shared.clone())),
-            tokio::spawn(push::run(shared.clone(), orders, batches, privacy)),
+            tokio::spawn(push::run(shared.clone(), orders, results, privacy)),
             tokio::spawn(fill::run(shared.clone())),
         ];
         if let Some(mirror) = mirror {
             tasks.push(tokio::spawn(mirror.run(shared.clone())));
-            tasks.push(tokio::spawn(lead::run(shared.clone(), keep, alerts, seat)));
+            let lead = lead::run(shared.clone(), retention, plan, alerts.clone());
+            tasks.push(tokio::spawn(lead));
         }
         if roles.write {
             tasks.push(tokio::spawn(write::run(shared.clone())));
@@ -357,41 +347,65 @@ impl Member {
             stop,
             control,
             tasks,
+            alerts,
         })
     }
+}
 
-    /// Where servers come and go, for the whole cluster.
-    pub(crate) fn watchlist(&self) -> Arc<dyn Watchlist> {
+impl Shared {
+    fn health(&self) -> NodeHealth {
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        // Several tasks report the same error when Redis is away.
+        let all: BTreeSet<&str> = troubles.values().map(String::as_str).collect();
+        let all = all.into_iter().collect::<Vec<_>>().join("; ");
+        let last = self.last.load(Ordering::Relaxed);
+        NodeHealth {
+            history: HistoryHealth {
+                is_failing: !all.is_empty(),
+                since: None,
+                message: Some(all).filter(|all| !all.is_empty()),
+                kept: self.kept.load(Ordering::Relaxed),
+                dropped: self.dropped.load(Ordering::Relaxed),
+            },
+            last_remote_sample: (last > 0).then_some(last),
+        }
+    }
+}
+
+impl Node for Member {
+    fn watchlist(&self) -> Arc<dyn Watchlist> {
         Arc::new(ClusterWatchlist(self.shared.clone()))
     }
 
-    /// What does not work, if anything; samples that wait here; samples lost; when somebody took one.
-    pub(crate) fn vitals(
-        &self,
-    ) -> impl Fn() -> (Option<String>, u64, u64, Option<Millis>) + Send + Sync + 'static {
-        let shared = self.shared.clone();
-        move || {
-            let troubles = shared
-                .troubles
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            // Several tasks have the same trouble when Redis is away.
-            let all: BTreeSet<&str> = troubles.values().map(String::as_str).collect();
-            let all = all.into_iter().collect::<Vec<_>>().join("; ");
-            let last = shared.last.load(Ordering::Relaxed);
-            (
-                (!all.is_empty()).then_some(all),
-                shared.kept.load(Ordering::Relaxed),
-                shared.dropped.load(Ordering::Relaxed),
-                (last > 0).then_some(last),
-            )
-        }
+    fn alerts(&self) -> &LeaderAlerts {
+        &self.alerts
     }
 
-    /// Gives back what it has, and waits for that a moment.
-    pub(crate) async fn stop(mut self) {
-        let _ = self.stop.send(true);
-        let _ = tokio::time::timeout(LAST, &mut self.control).await;
+    fn health(&self) -> Box<dyn Fn() -> NodeHealth + Send + Sync> {
+        let shared = self.shared.clone();
+        Box::new(move || shared.health())
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// Returns the leases and sends what is left to Redis, within [`LAST`].
+    fn stop(mut self: Box<Self>) -> BoxFuture<'static, WriterHealth> {
+        Box::pin(async move {
+            let _ = self.stop.send(true);
+            let _ = tokio::time::timeout(LAST, &mut self.control).await;
+            self.shared.poll.end();
+            let history = self.shared.health().history;
+            self.shared.history.close().await;
+            WriterHealth {
+                is_failing: history.is_failing,
+                message: history.message,
+                kept: history.kept,
+                dropped: history.dropped,
+                ..WriterHealth::default()
+            }
+        })
     }
 }
 

@@ -6,15 +6,15 @@ use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, says_th
 use super::keys::{PARTS, part};
 use super::lease::Chunk;
 use super::{ByChunk, Shared};
-use crate::history::{Batch, PlayerSession};
-use crate::monitor::add_sessions;
-use crate::sample::{Event, Millis, Sample};
+use crate::history::PlayerSession;
+use crate::poll::{PollResult, ServerState};
+use crate::sample::{Event, Millis};
 use crate::server::ServerId;
 use crate::sessions::{Privacy, SessionTracker};
 use crate::state::LastStatus;
 use hailer::link::RedisConnection;
 use redis::{Pipeline, RedisResult, Value, pipe};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,9 +61,12 @@ pub(super) enum PushCommand {
 struct LastPushed {
     /// The time of its last sample.
     at: Millis,
-    /// Of what is known of it, as it stands in Redis; 0: it does not.
+    /// Digest of the state record that Redis has; 0 if it has none.
     digest: u64,
-    said: Option<(Arc<LastStatus>, Millis)>,
+    /// State after the last poll.
+    state: ServerState,
+    /// The last status that was sent, and when, by the clock of this process.
+    status: Option<(Arc<LastStatus>, Millis)>,
 }
 
 /// An entry on its way.
@@ -76,11 +79,17 @@ struct StreamEntry {
     is_resend: bool,
 }
 
+/// The state record of a server, to be written.
+type Record = (Chunk, ServerId, StateRecord);
+/// Statuses of one part, and their long parts one after the other.
+type Statuses = (Vec<StatusEntry>, Vec<u8>);
+
 struct Pusher {
     shared: Arc<Shared>,
     sessions: SessionTracker,
     noted: ByChunk<HashMap<ServerId, LastPushed>>,
-    gathered: Batch,
+    gathered: Vec<PollResult>,
+    gathered_sessions: Vec<PlayerSession>,
     /// Entries that Redis has not taken.
     kept: VecDeque<StreamEntry>,
     /// Those that it has just taken, and when.
@@ -93,7 +102,7 @@ struct Pusher {
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut orders: mpsc::Receiver<PushCommand>,
-    mut batches: mpsc::Receiver<Batch>,
+    mut results: mpsc::Receiver<Vec<PollResult>>,
     privacy: Privacy,
 ) {
     let every = EVERY.min(shared.beat() / 2);
@@ -101,7 +110,8 @@ pub(super) async fn run(
         shared,
         sessions: SessionTracker::new(privacy),
         noted: ByChunk::default(),
-        gathered: Batch::default(),
+        gathered: Vec::new(),
+        gathered_sessions: Vec::new(),
         kept: VecDeque::new(),
         fresh: VecDeque::new(),
         kept_rows: 0,
@@ -120,16 +130,16 @@ pub(super) async fn run(
                 Some(PushCommand::Rewrite) => push.rewrite(),
                 Some(PushCommand::Forget(chunks)) => push.forget(&chunks),
                 Some(PushCommand::Flush(chunks, told)) => {
-                    while let Ok(batch) = batches.try_recv() {
-                        push.take(batch);
+                    while let Ok(some) = results.try_recv() {
+                        push.record(some);
                     }
                     push.send(&chunks).await;
                     let _ = told.send(());
                 }
             },
-            Some(batch) = batches.recv() => {
-                push.take(batch);
-                if push.gathered.samples.len() >= ROWS * PARTS {
+            Some(some) = results.recv() => {
+                push.record(some);
+                if push.gathered.len() >= ROWS * PARTS {
                     push.send(&[]).await;
                 }
             }
@@ -141,16 +151,15 @@ pub(super) async fn run(
 impl Pusher {
     fn begin(&mut self, chunk: Chunk, memories: HashMap<ServerId, StateRecord>) {
         let noted = memories.into_iter().map(|(server, memory)| {
-            // What stands there only as the database had it does not stand in Redis.
+            // A record without a sample comes from the database: Redis does not have it.
             let digest = if memory.at == 0 { 0 } else { memory.digest() };
-            (
-                server,
-                LastPushed {
-                    at: memory.at,
-                    digest,
-                    said: None,
-                },
-            )
+            let pushed = LastPushed {
+                at: memory.at,
+                digest,
+                state: memory.known(),
+                status: None,
+            };
+            (server, pushed)
         });
         self.noted.insert(chunk, noted.collect());
     }
@@ -179,32 +188,27 @@ impl Pusher {
                 .flat_map(HashMap::into_keys)
             {
                 // They go on elsewhere; what is known of them is written as far as it goes.
-                self.gathered.sessions.extend(self.sessions.close(server));
+                self.gathered_sessions.extend(self.sessions.close(server));
             }
         }
     }
 
-    /// What was polled; not if the lease was over before: then somebody else has told it, or will.
-    fn take(&mut self, mut batch: Batch) {
+    /// Records results of this node. Results of chunks whose lease has ended are dropped: the next
+    /// owner polls these servers.
+    fn record(&mut self, mut results: Vec<PollResult>) {
         {
             let (leases, now) = (self.shared.leases(), self.shared.now());
-            let is_ours = |server: ServerId| leases.holds(Chunk::of(server), now);
-            batch.samples.retain(|sample| is_ours(sample.server));
-            batch.events.retain(|event| is_ours(event.server));
+            results.retain(|result| leases.holds(Chunk::of(result.sample.server), now));
         }
-        add_sessions(&mut self.sessions, &self.shared.live, &mut batch);
-        for sample in &batch.samples {
-            let noted = self
-                .noted
-                .entry(Chunk::of(sample.server))
-                .or_default()
-                .entry(sample.server)
-                .or_default();
-            noted.at = noted.at.max(sample.at);
+        for result in results {
+            let sample = result.sample;
+            self.gathered_sessions.extend(self.sessions.record(&result));
+            let chunk = self.noted.entry(Chunk::of(sample.server)).or_default();
+            let pushed = chunk.entry(sample.server).or_default();
+            pushed.at = pushed.at.max(sample.at);
+            pushed.state = result.state.clone();
+            self.gathered.push(result);
         }
-        self.gathered.samples.extend(batch.samples);
-        self.gathered.events.extend(batch.events);
-        self.gathered.sessions.extend(batch.sessions);
     }
 
     /// Sends all there is. Of these chunks, all that is known of their servers goes too.
@@ -337,126 +341,107 @@ impl Pusher {
             .map_err(|error| self.shared.said(&error))
     }
 
-    /// Makes entries of what was gathered, and tells what else is worth sending: what is known now of servers, and what they said.
-    #[expect(clippy::type_complexity)]
-    fn entries(
-        &mut self,
-        given: &[Chunk],
-    ) -> (
-        Vec<(Chunk, ServerId, StateRecord)>,
-        BTreeMap<usize, (Vec<StatusEntry>, Vec<u8>)>,
-    ) {
-        let Batch {
-            samples,
-            events,
-            sessions,
-        } = std::mem::take(&mut self.gathered);
-        let mut parts: BTreeMap<usize, (Vec<Sample>, Vec<Event>, Vec<PlayerSession>)> =
-            BTreeMap::new();
-        let of = |server: ServerId| part(Chunk::of(server));
-        let mut ids: Vec<ServerId> = samples.iter().map(|sample| sample.server).collect();
-        samples
-            .into_iter()
-            .for_each(|sample| parts.entry(of(sample.server)).or_default().0.push(sample));
-        events
-            .into_iter()
-            .for_each(|event| parts.entry(of(event.server)).or_default().1.push(event));
-        sessions
-            .into_iter()
-            .for_each(|session| parts.entry(of(session.server)).or_default().2.push(session));
-        let exact: Vec<ServerId> = given
-            .iter()
-            .filter_map(|chunk| self.noted.get(chunk))
-            .flat_map(HashMap::keys)
-            .copied()
-            .collect();
-        ids.extend(&exact);
-        ids.sort_unstable();
-        ids.dedup();
-        let known: HashMap<ServerId, _> = self.shared.poll.known(ids).into_iter().collect();
-
-        for (part, (samples, mut events, mut sessions)) in parts {
-            let mut samples = &samples[..];
+    /// Turns the gathered results into entries. Returns the state records and statuses that have
+    /// changed since they were last sent, and all state records of the `given` chunks.
+    fn entries(&mut self, given: &[Chunk]) -> (Vec<Record>, BTreeMap<usize, Statuses>) {
+        let part_of = |server: ServerId| part(Chunk::of(server));
+        let mut servers = BTreeSet::new();
+        let mut parts: BTreeMap<usize, (Vec<PollResult>, Vec<PlayerSession>)> = BTreeMap::new();
+        for result in std::mem::take(&mut self.gathered) {
+            let server = result.sample.server;
+            servers.insert(server);
+            parts.entry(part_of(server)).or_default().0.push(result);
+        }
+        for session in std::mem::take(&mut self.gathered_sessions) {
+            let part = parts.entry(part_of(session.server)).or_default();
+            part.1.push(session);
+        }
+        for (part, (results, mut sessions)) in parts {
+            let mut results = results.as_slice();
+            // At least one entry, even if there are only sessions.
             loop {
-                let (now, later) = samples.split_at(samples.len().min(ROWS));
-                samples = later;
-                let (mut rows, mut errors) = (
-                    Vec::with_capacity(now.len()),
-                    Vec::<(String, String)>::new(),
-                );
-                for sample in now {
-                    let row = (!sample.answered)
-                        .then(|| self.shared.live.row(sample.server))
-                        .flatten();
-                    let place = row.and_then(|row| row.error).map(|error| {
-                        let known = errors.iter().position(|known| known == &*error);
-                        known.unwrap_or_else(|| {
-                            errors.push((*error).clone());
-                            errors.len() - 1
-                        }) as u16
-                    });
-                    let health = known
-                        .get(&sample.server)
-                        .map(|known| known.health)
-                        .unwrap_or_default();
-                    rows.push(SampleRecord::new(sample, &health, place));
-                }
-                let (events, sessions) =
-                    (std::mem::take(&mut events), std::mem::take(&mut sessions));
-                let entry = ResultsEntry {
-                    by: self.shared.me.clone(),
-                    rows,
-                    errors,
-                    events,
-                    sessions,
-                };
-                self.kept_rows += now.len();
-                let json = serde_json::to_vec(&entry).unwrap_or_default();
-                self.kept.push_back(StreamEntry {
-                    part,
-                    json,
-                    rows: now.len(),
-                    is_resend: false,
-                });
-                if samples.is_empty() {
+                let (now, later) = results.split_at(results.len().min(ROWS));
+                results = later;
+                self.add_entry(part, now, std::mem::take(&mut sessions));
+                if results.is_empty() {
                     break;
                 }
             }
         }
-
-        let (mut memories, mut said) = (
-            Vec::new(),
-            BTreeMap::<usize, (Vec<StatusEntry>, Vec<u8>)>::new(),
-        );
+        for chunk in given {
+            servers.extend(self.noted.get(chunk).into_iter().flat_map(HashMap::keys));
+        }
+        let mut records = Vec::new();
+        let mut statuses: BTreeMap<usize, Statuses> = BTreeMap::new();
         let now = self.shared.now();
-        for (server, known) in known {
+        for server in servers {
             let chunk = Chunk::of(server);
-            let Some(noted) = self
-                .noted
-                .get_mut(&chunk)
-                .and_then(|noted| noted.get_mut(&server))
-            else {
+            let pushed = self.noted.get_mut(&chunk);
+            let Some(pushed) = pushed.and_then(|pushed| pushed.get_mut(&server)) else {
                 continue;
             };
-            let memory = StateRecord::new(noted.at, &known);
-            if memory.digest() != noted.digest || given.contains(&chunk) {
-                memories.push((chunk, server, memory));
+            let record = StateRecord::new(pushed.at, &pushed.state);
+            if record.digest() != pushed.digest || given.contains(&chunk) {
+                records.push((chunk, server, record));
             }
-            let Some(now_said) = known
-                .said
-                .filter(|said| !said.answer.is_empty() || !said.players.is_empty())
+            let Some(status) = pushed
+                .state
+                .last_status
+                .clone()
+                .filter(|status| !status.answer.is_empty() || !status.players.is_empty())
             else {
                 continue;
             };
-            let is_told = (noted.said.as_ref())
-                .is_some_and(|(told, at)| says_the_same(told, &now_said) && now - at < SAID_AGAIN);
-            let (list, bytes) = said.entry(part(chunk)).or_default();
-            if !is_told && bytes.len() < SAID_BYTES {
-                list.push(StatusEntry::new(server, &now_said, bytes));
-                noted.said = Some((now_said, now));
+            let is_sent = pushed
+                .status
+                .as_ref()
+                .is_some_and(|(sent, at)| says_the_same(sent, &status) && now - at < SAID_AGAIN);
+            let (list, bytes) = statuses.entry(part(chunk)).or_default();
+            if !is_sent && bytes.len() < SAID_BYTES {
+                list.push(StatusEntry::new(server, &status, bytes));
+                pushed.status = Some((status, now));
             }
         }
-        said.retain(|_, (list, _)| !list.is_empty());
-        (memories, said)
+        statuses.retain(|_, (list, _)| !list.is_empty());
+        (records, statuses)
+    }
+
+    /// Adds an entry with these results to those that wait for Redis.
+    fn add_entry(&mut self, part: usize, results: &[PollResult], sessions: Vec<PlayerSession>) {
+        let mut rows = Vec::with_capacity(results.len());
+        let mut errors: Vec<(String, String)> = Vec::new();
+        let mut events = Vec::new();
+        for result in results {
+            let (server, at) = (result.sample.server, result.sample.at);
+            let error = result.error.as_ref().map(|error| {
+                let known = errors.iter().position(|known| *known == **error);
+                known.unwrap_or_else(|| {
+                    errors.push((**error).clone());
+                    errors.len() - 1
+                }) as u16
+            });
+            rows.push(SampleRecord::new(
+                result.sample,
+                &result.state.health,
+                error,
+            ));
+            for kind in result.events.iter().cloned() {
+                events.push(Event { server, at, kind });
+            }
+        }
+        let entry = ResultsEntry {
+            by: self.shared.me.clone(),
+            rows,
+            errors,
+            events,
+            sessions,
+        };
+        self.kept_rows += results.len();
+        self.kept.push_back(StreamEntry {
+            part,
+            json: serde_json::to_vec(&entry).unwrap_or_default(),
+            rows: results.len(),
+            is_resend: false,
+        });
     }
 }

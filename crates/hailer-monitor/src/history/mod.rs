@@ -22,6 +22,7 @@ mod record;
 mod servers;
 mod tidy;
 
+pub use crate::server::NewServer;
 pub use export::{ExportSelection, ImportCounts};
 pub(crate) use insert::player_key;
 pub use lines::{Format, RecordWriter, Records, read};
@@ -32,13 +33,13 @@ pub use record::{
     Record, Table,
 };
 
+use crate::poll::PollResult;
 use crate::sample::{Event, Millis, Sample};
-use crate::server::{Origin, ServerId};
+use crate::server::ServerId;
 pub(crate) use insert::{Insert, Values, run};
 use open::Dialect;
 use serde::{Deserialize, Serialize};
 use sqlx::AnyPool;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -56,23 +57,6 @@ pub struct History {
     turn: Arc<AtomicI64>,
 }
 
-/// A server that is to be watched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewServer {
-    /// What people call it, unique.
-    pub name: String,
-    /// Whom to ask, with a protocol.
-    pub target: String,
-    /// For lists and filters; empty: none.
-    pub group: String,
-    /// For filters and alerts.
-    pub labels: BTreeMap<String, String>,
-    /// How often it is asked; `None`: as often as all.
-    pub interval: Option<Duration>,
-    /// Who wants it watched.
-    pub origin: Origin,
-}
-
 /// What is written at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -82,6 +66,17 @@ pub struct Batch {
     pub events: Vec<Event>,
     /// Players who came, stay or left.
     pub sessions: Vec<PlayerSession>,
+}
+
+impl Batch {
+    /// Adds the sample and the events of a poll.
+    pub fn add(&mut self, result: PollResult) {
+        let PollResult { sample, events, .. } = result;
+        let (server, at) = (sample.server, sample.at);
+        self.samples.push(sample);
+        let events = events.into_iter().map(|kind| Event { server, at, kind });
+        self.events.extend(events);
+    }
 }
 
 /// A player on a server, from when to when. One who is still there is written again and again, with a later end.

@@ -5,7 +5,7 @@
 //! loses what came since the last write.
 
 use super::{Batch, History, HistoryError, PlayerSession, WriteCounts};
-use crate::poll::unix_millis;
+use crate::sample::unix_millis;
 use crate::sample::{Event, Millis, Sample};
 use std::collections::VecDeque;
 use std::future::Future;

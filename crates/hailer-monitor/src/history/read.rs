@@ -4,7 +4,7 @@ use super::{History, HistoryError, Level, PlayerSession, Point};
 use crate::health::State;
 use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
-use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS};
+use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, HalfHour, StateTable};
 use futures_util::TryStreamExt;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
@@ -217,27 +217,28 @@ impl History {
             .await
     }
 
-    /// Half hours of the last day, for [`Day::add`](crate::state::Day::add): server, start, asked, answered, sum of players.
-    /// With very many servers it is kinder to memory to ask for one [`half_hour`](Self::half_hour) after the other.
-    pub async fn day(
-        &self,
-        now: Millis,
-    ) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
-        let mut day = Vec::new();
+    /// Loads the last day of all servers into the state table. Reads one half hour at a time: a day
+    /// of 100,000 servers at once would need more memory than everything else.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn load_day(&self, state: &StateTable, now: Millis) -> Result<(), HistoryError> {
         let last = now.div_euclid(DAY_BUCKET_MS) * DAY_BUCKET_MS;
-        for place in (0..DAY_BUCKETS as Millis).rev() {
-            day.extend(self.half_hour(last - place * DAY_BUCKET_MS).await?);
+        for nth in (0..DAY_BUCKETS as Millis).rev() {
+            state.add_half_hours(&self.half_hour(last - nth * DAY_BUCKET_MS).await?);
         }
-        Ok(day)
+        Ok(())
     }
 
-    /// One half hour of all servers.
-    pub async fn half_hour(
-        &self,
-        start: Millis,
-    ) -> Result<Vec<(ServerId, Millis, u16, u16, u32)>, HistoryError> {
-        let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT),
-                           CAST(COALESCE(SUM(players), 0) AS BIGINT)
+    /// Returns the half hour from `start` of all servers that have samples in it. A roll-up bucket
+    /// counts by its length of 5 minutes, as in [`Uptime::add`](crate::uptime::Uptime::add).
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn half_hour(&self, start: Millis) -> Result<Vec<HalfHour>, HistoryError> {
+        let rows = "SELECT server, CAST($1 AS BIGINT), COUNT(NULLIF(asked, 0)) * 300000,
+                           CAST(COALESCE(SUM(300000 * answered / NULLIF(asked, 0)), 0) AS BIGINT),
+                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(told), 0) AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
         self.all(
             sqlx::query(rows).bind(start).bind(start + DAY_BUCKET_MS),
@@ -271,20 +272,20 @@ fn state(row: &AnyRow) -> Result<(ServerId, State, Millis), HistoryError> {
     Ok((ServerId(row.try_get(0)?), state, row.try_get(2)?))
 }
 
-fn half_hour(row: &AnyRow) -> Result<(ServerId, Millis, u16, u16, u32), HistoryError> {
-    let most =
-        |column, most: i64| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.clamp(0, most));
-    let (asked, answered) = (
-        most(2, u16::MAX.into())? as u16,
-        most(3, u16::MAX.into())? as u16,
-    );
-    Ok((
-        ServerId(row.try_get(0)?),
-        row.try_get(1)?,
-        asked,
-        answered,
-        most(4, u32::MAX.into())? as u32,
-    ))
+fn half_hour(row: &AnyRow) -> Result<HalfHour, HistoryError> {
+    let players: i64 = row.try_get(4)?;
+    let replies: i64 = row.try_get(5)?;
+    Ok(HalfHour {
+        server: ServerId(row.try_get(0)?),
+        start: row.try_get(1)?,
+        observed_ms: row.try_get(2)?,
+        up_ms: row.try_get(3)?,
+        players: if replies > 0 {
+            players as f32 / replies as f32
+        } else {
+            0.0
+        },
+    })
 }
 
 /// Columns as in `rollup`, the bucket first.

@@ -17,9 +17,7 @@
 pub mod api;
 mod chart;
 mod files;
-mod find;
 mod guard;
-pub(crate) mod index;
 mod live;
 mod motd;
 mod page;

@@ -11,7 +11,8 @@ use hailer_monitor::history::{Batch, History};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::ServerId;
 use hailer_monitor::state::{StateTable, Update};
-use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, TestAlert, TestAlertError, Token};
+use hailer_monitor::test_alert::{TestAlert, TestAlertError};
+use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, Token};
 use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 

@@ -152,7 +152,7 @@ async fn figures() {
     let started = Instant::now();
     history
         .tidy(
-            hailer_monitor::poll::unix_millis() + 600_000,
+            hailer_monitor::sample::unix_millis() + 600_000,
             &Retention {
                 raw: KEEP,
                 five_minutes: KEEP,

@@ -103,7 +103,7 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     history.add_all(&all).await.unwrap();
     let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let mut raw = redis.raw();
-    let begun = hailer_monitor::poll::unix_millis();
+    let begun = hailer_monitor::sample::unix_millis();
     let start = || Process::start(&redis.url(), &postgres.url());
     let (mut one, two) = (start(), start());
     let few = Duration::from_secs(12);
@@ -211,7 +211,7 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     )
     .await;
     assert_eq!(gone, "");
-    let ended = hailer_monitor::poll::unix_millis();
+    let ended = hailer_monitor::sample::unix_millis();
     drop((two, three));
 
     let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();

@@ -2,6 +2,7 @@
 
 use super::*;
 use hailer_monitor::history::{Batch, Level, Retention};
+use hailer_monitor::state::StateTable;
 use std::time::Instant;
 
 const SERVERS: i64 = 100_000;
@@ -77,10 +78,13 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         );
     }
     let time = Instant::now();
-    let day = history.day(start + MINUTES * MINUTE).await.unwrap();
+    let state = StateTable::default();
+    history
+        .load_day(&state, start + MINUTES * MINUTE)
+        .await
+        .unwrap();
     println!(
-        "a day of half hours: {} in {:.1} ms; {} MiB resident",
-        day.len(),
+        "a day of half hours in {:.1} ms; {} MiB resident",
         time.elapsed().as_secs_f64() * 1e3,
         resident_mib()
     );

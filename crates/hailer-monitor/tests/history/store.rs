@@ -6,6 +6,7 @@ use hailer_monitor::history::{
     Batch, ExportSelection, HistoryError, Level, PlayerSession, Retention, WriteCounts,
 };
 use hailer_monitor::sample::{Difference, Event, EventKind};
+use hailer_monitor::state::StateTable;
 use std::time::Duration;
 
 #[test]
@@ -62,7 +63,7 @@ fn futures_can_change_threads(history: &History) {
     can(history.events_after(0, 0));
     can(history.sessions(server, 0, 0));
     can(history.last_states());
-    can(history.day(0));
+    can(history.load_day(&StateTable::default(), 0));
     can(history.tidy(0, &keep));
     can(history.players_key());
     can(history.export(ExportSelection::default()));

@@ -30,7 +30,7 @@ use draw::{Link, View};
 use filter::Filter;
 use futures_util::StreamExt;
 use hailer_monitor::health::State;
-use hailer_monitor::poll::unix_millis;
+use hailer_monitor::sample::unix_millis;
 use hailer_monitor::sample::{Event, Millis};
 use hailer_monitor::server::ServerId;
 use ratatui::layout::Rect;

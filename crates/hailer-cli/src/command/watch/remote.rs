@@ -7,7 +7,7 @@ use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
-use hailer_monitor::poll::unix_millis;
+use hailer_monitor::sample::unix_millis;
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 use hailer_monitor::state::LastStatus;

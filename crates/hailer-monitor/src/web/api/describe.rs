@@ -2,8 +2,8 @@
 
 use super::types::{Day, Event, PollError, Sample, Server, ServerDetails, Status};
 use crate::sample::{EventKind, Millis};
+use crate::state::find::protocol;
 use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, LastStatus, ServerRow};
-use crate::web::find::protocol;
 use serde_json::value::RawValue;
 use std::time::Duration;
 

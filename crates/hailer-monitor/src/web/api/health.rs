@@ -1,8 +1,9 @@
 //! Health of the monitor itself: `/healthz` and the notice on the pages.
 
 use super::Api;
-use crate::poll::unix_millis;
+use crate::monitor_health::{HistoryHealth, MonitorHealth};
 use crate::sample::Millis;
+use crate::sample::unix_millis;
 use crate::state::StateTable;
 use crate::web::{Notice, show};
 use axum::Json;
@@ -21,44 +22,6 @@ const MAX_MISSED_PER_MILLE: u64 = 10;
 const NOTICE_MAX_AGE: Duration = Duration::from_secs(1);
 /// Minimum length of the period in which missed samples are counted, in milliseconds.
 const MISSED_WINDOW_MS: Millis = 120_000;
-
-/// Health of the monitor.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MonitorHealth {
-    /// When it started, in Unix milliseconds.
-    pub started: Millis,
-    /// Number of samples since the start.
-    pub samples: u64,
-    /// Number of samples skipped since the start because their time had passed.
-    pub missed: u64,
-    /// Number of samples that were not stored because a queue was full.
-    pub dropped: u64,
-    /// Time of the last sample, in Unix milliseconds.
-    pub last: Option<Millis>,
-    /// Health of the history.
-    pub history: HistoryHealth,
-    /// Number of alerts waiting for delivery.
-    pub alerts_waiting: u64,
-    /// Number of alerts delivered since the start.
-    pub alerts_delivered: u64,
-    /// Number of failed delivery attempts since the start.
-    pub alerts_failed: u64,
-}
-
-/// Health of the history.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HistoryHealth {
-    /// Whether the last write failed.
-    pub is_failing: bool,
-    /// Since when, in Unix milliseconds.
-    pub since: Option<Millis>,
-    /// Error of the last write.
-    pub message: Option<String>,
-    /// Number of samples waiting in memory.
-    pub kept: u64,
-    /// Number of samples dropped because the memory limit was reached.
-    pub dropped: u64,
-}
 
 /// Counts at two earlier times.
 #[derive(Default)]
@@ -255,6 +218,11 @@ impl CountWindow {
             samples: 0,
             missed: 0,
         };
+        // After the clock was set back, older counts lie in the future: start again.
+        let is_future = |counts: &Counts| counts.at > now;
+        if marks.iter().flatten().any(is_future) || marks[1].is_none() && is_future(&start) {
+            *marks = [Some(mark), Some(mark)];
+        }
         // The older mark is used as the base; the newer one replaces it after two minutes.
         match marks[1] {
             Some(newer) if now - newer.at < MISSED_WINDOW_MS => {}
@@ -267,6 +235,30 @@ impl CountWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_set_back_gives_no_negative_minutes() {
+        let window = CountWindow::default();
+        let mut health = MonitorHealth {
+            started: 10_000_000,
+            ..MonitorHealth::default()
+        };
+        let minutes = |health: &MonitorHealth, now: Millis| {
+            let live = StateTable::default();
+            let [.., intervals] = window.check(health, &live, Duration::from_secs(60), now);
+            intervals.message
+        };
+        minutes(&health, 10_060_000);
+        health.samples = 7;
+        // Two hours back, before the start.
+        let message = minutes(&health, 2_860_000);
+        assert_eq!(message, "0 samples missed and 0 taken in the last 0.0 minutes");
+        health.samples = 9;
+        let message = minutes(&health, 2_920_000);
+        assert_eq!(message, "0 samples missed and 2 taken in the last 1.0 minutes");
+        let fresh = CountWindow::default();
+        assert!(fresh.before(&health, 2_920_000).at <= 2_920_000);
+    }
     use crate::server::{Origin, Server, ServerId};
 
     #[test]

@@ -5,11 +5,11 @@ use super::Problem;
 use super::params::Params;
 use crate::sample::Millis;
 use crate::server::ServerId;
-use crate::state::{ServerRow, StateTable};
-use crate::web::find::{
+use crate::state::find::{
     MAX_SEARCH_CHARS, SearchTerms, ServerMatch, Sort, StateFilter, directed, natural,
 };
-use crate::web::index::Candidates;
+use crate::state::index::Candidates;
+use crate::state::{ServerRow, StateTable};
 use axum::http::Uri;
 use compact_str::CompactString;
 use std::cmp::Ordering;

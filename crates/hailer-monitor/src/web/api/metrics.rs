@@ -10,7 +10,7 @@ use crate::health::State as Health;
 use crate::sample::Sample;
 use crate::server::Server;
 use crate::state::StateTable;
-use crate::web::find;
+use crate::state::find;
 use crate::web::live::ListenerLimit;
 use axum::Extension;
 use axum::extract::State;

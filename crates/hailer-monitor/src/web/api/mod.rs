@@ -35,13 +35,13 @@ mod watchlist;
 mod widget;
 
 pub use auth::Token;
-pub use health::{HistoryHealth, MonitorHealth};
 pub use limit::Rate;
-pub(crate) use watchlist::store_all;
-pub use watchlist::{LocalWatchlist, TestAlert, TestAlertError, Watchlist, WatchlistError};
 
 use crate::history::{History, Retention};
+use crate::monitor_health::MonitorHealth;
 use crate::state::StateTable;
+use crate::test_alert::TestAlert;
+use crate::watchlist::Watchlist;
 use crate::web::live::ListenerLimit;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, header};

@@ -2,10 +2,14 @@
 
 use super::*;
 use crate::history::{Batch, NewServer, PlayerSession};
-use crate::poll::{PollConfig, Poller, unix_millis};
+use crate::monitor_health::HistoryHealth;
+use crate::poll::{PollConfig, PollResult, Poller};
+use crate::sample::unix_millis;
 use crate::sample::{Event, EventKind, Sample};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, Update};
+use crate::test_alert::TestAlertError;
+use crate::watchlist::{LocalWatchlist, WatchlistError};
 use crate::web;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -83,7 +87,7 @@ struct Monitor {
     vitals: Arc<Mutex<MonitorHealth>>,
     target: String,
     pool: Option<ResponderPool>,
-    batches: tokio::sync::Mutex<mpsc::Receiver<Batch>>,
+    batches: tokio::sync::Mutex<mpsc::Receiver<Vec<PollResult>>>,
 }
 
 impl Monitor {
@@ -165,7 +169,9 @@ impl Monitor {
     /// Waits until a server is in this state, and writes down what came meanwhile.
     async fn until(&self, name: &str, state: crate::health::State) {
         for _ in 0..200 {
-            while let Ok(batch) = self.batches.lock().await.try_recv() {
+            while let Ok(results) = self.batches.lock().await.try_recv() {
+                let mut batch = Batch::default();
+                results.into_iter().for_each(|result| batch.add(result));
                 self.history.write(&batch).await.unwrap();
             }
             if self.live.named(name).is_some_and(|row| row.state == state) {
@@ -1205,7 +1211,7 @@ async fn a_hundred_thousand_servers() {
                 sent: 2,
                 resent: 0,
             });
-            row.day.add(at, 1, 1, players.unwrap_or_default());
+            row.day.add_sample(at, true, players.unwrap_or_default());
             let motd = Some(Text::legacy(format!(
                 "&aWelcome to &lnumber {}&r, a place like others",
                 server.0

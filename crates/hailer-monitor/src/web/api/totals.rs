@@ -4,7 +4,7 @@ use super::params::Params;
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::state::StateTable;
-use crate::web::find;
+use crate::state::find;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;

@@ -2,13 +2,12 @@
 //! field by the regular parser.
 
 use crate::state::LastStatus;
-use crate::web::find::{SearchTerms, natural};
+use crate::state::find::{SearchTerms, natural};
 use crate::web::show::{self, Cut};
-use compact_str::CompactString;
+use hailer::proto::model::{Roster, Value};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
-use serde_json::Value;
 use std::fmt::Write;
 
 /// Maximum number of fields shown, over all datagrams; the others are counted.
@@ -53,85 +52,55 @@ pub(crate) struct Entry {
 }
 
 impl Details {
-    /// Reads an answer in the form of `schema/answer-v2.json`.
-    pub(crate) fn of(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Self {
-        let answer: Value = serde_json::from_slice(&said.answer).unwrap_or_default();
-        let status = &answer["status"];
+    /// Shows the status of the last reply.
+    pub(crate) fn of(last: &LastStatus, protocol: Option<&dyn Protocol>) -> Self {
+        let status = last.status().unwrap_or_default();
         let info = protocol.map(Protocol::info);
-        let help = |key: &str| {
-            let docs = info.map(|info| info.fields).unwrap_or_default();
-            docs.iter()
-                .find(|doc| doc.key == key)
-                .map_or("", |doc| doc.help)
-        };
-        let meaning = |name: &str| {
-            let all = info.map(|info| info.deviations).unwrap_or_default();
-            all.iter()
-                .find(|deviation| deviation.name == name)
-                .map_or("", |deviation| deviation.help)
-        };
-        let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-        let rules = list(&status["rules"]).into_iter().take(ENTRIES);
-        let extras = status["extra"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .take(ENTRIES);
-        let deviations = list(&status["deviations"]).into_iter().take(ENTRIES);
-        let address = &status["address"];
-        let own_address = match (address["host"].as_str(), address["port"].as_u64()) {
-            (None, None) => None,
-            (host, port) => {
-                let port = port.map(|port| format!(":{port}")).unwrap_or_default();
-                Some(show::cut(&format!("{}{port}", host.unwrap_or("…")), 120).text)
-            }
-        };
         let mut details = Self {
-            rules: rules
-                .map(|rule| Entry::new(&text(&rule["key"]), "", &text(&rule["value"])))
-                .collect(),
-            extras: extras
-                .map(|(key, value)| Entry::new(key, help(key), &text(value)))
-                .collect(),
-            deviations: deviations
-                .map(|name| Entry::new(&text(&name), meaning(&text(&name)), ""))
-                .collect(),
-            mode: status["mode"].as_str().map(|mode| show::cut(mode, 60)),
-            own_address,
-            roster: match status["players"]["roster"].as_str() {
-                Some("partial") => {
+            mode: status.mode.as_deref().map(|mode| show::cut(mode, 60)),
+            own_address: status.address.as_ref().map(|address| {
+                let host = address.host.as_deref().unwrap_or("…");
+                let port = address.port.map(|port| format!(":{port}"));
+                show::cut(&format!("{host}{}", port.unwrap_or_default()), 120).text
+            }),
+            roster: match status.players.roster {
+                Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
-                Some("refused") => {
+                Roster::Refused => {
                     Some("The server requires an authentication token to list players.")
                 }
                 _ => None,
             },
             ..Self::default()
         };
-        // The stored names decide what may be shown (privacy); the answer only adds details.
-        let listed = list(&status["players"]["list"]);
-        let player = |(name, listed): (&CompactString, Option<&Value>)| {
-            let listed =
-                listed.filter(|listed| listed["name"]["plain"].as_str() == Some(name.as_str()));
-            Entry::new(
-                name,
-                "",
-                &listed
-                    .and_then(|listed| listed.get("extra"))
-                    .map(text)
-                    .unwrap_or_default(),
-            )
-        };
-        let listed = listed.iter().map(Some).chain(std::iter::repeat(None));
-        details.players = said
-            .players
-            .iter()
-            .zip(listed)
-            .take(ENTRIES)
-            .map(player)
-            .collect();
-        details.more_players = said.players.len().saturating_sub(ENTRIES);
+        for rule in status.rules.iter().take(ENTRIES) {
+            details.rules.push(Entry::new(&rule.key, "", &rule.value));
+        }
+        for extra in status.extra.iter().take(ENTRIES) {
+            let docs = info.map(|info| info.fields).unwrap_or_default();
+            let doc = docs.iter().find(|doc| doc.key == extra.key);
+            let help = doc.map_or("", |doc| doc.help);
+            let value = text(&extra.value);
+            details.extras.push(Entry::new(extra.key, help, &value));
+        }
+        for deviation in status.deviations.iter().take(ENTRIES) {
+            let entry = Entry::new(deviation.name, deviation.help, "");
+            details.deviations.push(entry);
+        }
+        // The names come from the row, which honours the privacy settings. The status only adds the
+        // other fields of a player.
+        for (nth, name) in last.players.iter().take(ENTRIES).enumerate() {
+            let listed = status.players.list.get(nth);
+            let listed = listed.filter(|player| player.name.plain() == *name);
+            let mut value = String::new();
+            let extras = listed.into_iter().flat_map(|player| &player.extra);
+            for (place, extra) in extras.enumerate() {
+                named(&mut value, place, extra.key, &extra.value);
+            }
+            details.players.push(Entry::new(name, "", &value));
+        }
+        details.more_players = last.players.len().saturating_sub(ENTRIES);
         details
     }
 }
@@ -167,7 +136,7 @@ impl Entry {
     }
 }
 
-/// Formats a JSON value for readers, up to the maximum length.
+/// Formats a value for people. Stops at four times the length that is shown.
 fn text(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);
@@ -179,38 +148,38 @@ fn write(out: &mut String, value: &Value) {
         return;
     }
     match value {
-        Value::Null => out.push_str(show::NOTHING),
-        Value::Bool(is_so) => out.push_str(if *is_so { "yes" } else { "no" }),
-        Value::Number(number) => {
-            let _ = write!(out, "{number}");
-        }
-        Value::String(text) => out.push_str(text),
-        Value::Array(values) => {
-            for (place, value) in values.iter().enumerate() {
-                out.push_str(if place > 0 { ", " } else { "" });
+        Value::List(values) => {
+            for (nth, value) in values.iter().enumerate() {
+                out.push_str(if nth > 0 { ", " } else { "" });
                 write(out, value);
             }
         }
-        // Name and version are clear without their keys.
-        Value::Object(entries)
-            if entries.len() == 2
-                && entries.contains_key("name")
-                && entries.contains_key("version") =>
-        {
-            write(out, &entries["name"]);
-            out.push('\u{A0}');
-            write(out, &entries["version"]);
-        }
-        Value::Object(entries) => {
-            for (place, (key, value)) in entries.iter().enumerate() {
-                let _ = write!(out, "{}{key}\u{A0}", if place > 0 { " · " } else { "" });
-                write(out, value);
+        Value::Table(entries) => match &entries[..] {
+            // A name and a version need no labels.
+            [(name, first), (version, second)] if name == "name" && version == "version" => {
+                write(out, first);
+                out.push('\u{A0}');
+                write(out, second);
             }
+            _ => {
+                for (nth, (key, value)) in entries.iter().enumerate() {
+                    named(out, nth, key, value);
+                }
+            }
+        },
+        other => {
+            let _ = write!(out, "{other}");
         }
     }
 }
 
-/// An explained datagram.
+fn named(out: &mut String, nth: usize, key: &str, value: &Value) {
+    out.push_str(if nth == 0 { "" } else { " · " });
+    let _ = write!(out, "{key}\u{A0}");
+    write(out, value);
+}
+
+/// A datagram, explained.
 pub(crate) struct Datagram {
     pub(crate) message: String,
     pub(crate) length: String,
@@ -338,39 +307,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_and_a_broken_one_is_no_harm() {
+    fn the_last_status_is_shown_and_a_broken_one_is_ignored() {
         let protocol = registry::find("minecraft-query");
-        let deviation = protocol.unwrap().info().deviations[0];
-        let answer = serde_json::json!({"status": {
-            "rules": [{"key": "a\u{202E}b", "value": "c"}, 7],
-            "extra": {"software": "Paper", "plugins": [{"name": "Tides", "version": "2.1"}], "other": null},
-            "deviations": [deviation.name, "no-such"],
-            "players": {"roster": "partial", "list": [{"name": {"plain": "Ada"}, "extra": {"id": 3}}, {"name": {"plain": "Bo"}}]},
+        let deviation = &protocol.unwrap().info().deviations[0];
+        let answer = serde_json::json!({"schema": "hailer/answer/2", "status": {
+            "rules": [{"key": "a\u{202E}b", "value": "c"}],
+            "extra": {"software": "Paper", "plugins": [{"name": "Tides", "version": "2.1"}]},
+            "deviations": [deviation.name],
+            "players": {"roster": "partial", "list": [{"name": "Ada"}, {"name": "Bo"}]},
             "address": {"host": "10.0.0.1", "port": 1},
         }});
-        let said = |answer: &[u8]| LastStatus {
+        let last = |answer: &[u8]| LastStatus {
             answer: answer.into(),
             players: ["Ada".into(), "Cy".into()].into(),
             ..LastStatus::default()
         };
-        let details = Details::of(&said(answer.to_string().as_bytes()), protocol);
+        let last_status = last(answer.to_string().as_bytes());
+        assert!(last_status.status().is_some());
+        let details = Details::of(&last_status, protocol);
         let texts = |entries: &[Entry]| {
             entries
                 .iter()
                 .map(|e| format!("{}={}", e.key.text, e.value.text))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(texts(&details.rules), ["ab=c", "–=–"]);
+        assert_eq!(texts(&details.rules), ["ab=c"]);
         assert!(texts(&details.extras).contains(&"plugins=Tides\u{A0}2.1".to_owned()));
-        assert_eq!(
-            texts(&details.players),
-            ["Ada=id\u{A0}3", "Cy="],
-            "details of other players are ignored"
-        );
-        assert_eq!(
-            (details.deviations[0].help, details.deviations[1].help),
-            (deviation.help, "")
-        );
+        assert_eq!(texts(&details.players), ["Ada=", "Cy="]);
+        assert_eq!(details.deviations[0].help, deviation.help);
         assert_eq!(
             (details.own_address.as_deref(), details.roster.is_some()),
             (Some("10.0.0.1:1"), true)
@@ -379,13 +343,10 @@ mod tests {
             "",
             "{",
             "[]",
-            r#"{"status":{"rules":{},"extra":[],"players":3}}"#,
+            r#"{"schema":1,"status":{"rules":{},"extra":[]}}"#,
         ] {
-            assert_eq!(
-                Details::of(&said(broken.as_bytes()), None).players.len(),
-                2,
-                "{broken}"
-            );
+            let details = Details::of(&last(broken.as_bytes()), None);
+            assert_eq!(details.players.len(), 2, "{broken}");
         }
     }
 

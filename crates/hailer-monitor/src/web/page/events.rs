@@ -2,8 +2,8 @@
 
 use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
+use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::App;
-use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::page::overview::Choice;
 use crate::web::page::past::EventView;
 use crate::web::page::{Frame, html};

@@ -2,14 +2,14 @@
 
 use crate::sample::Millis;
 use crate::server::ServerId;
+use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, ServerMatch, directed, natural};
+use crate::state::index::Candidates;
 use crate::state::{ServerRow, StateTable};
-use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, ServerMatch, directed, natural};
-use crate::web::index::Candidates;
 use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(crate) use crate::web::find::{Sort, StateFilter, protocol};
+pub(crate) use crate::state::find::{Sort, StateFilter, protocol};
 
 /// Number of rows per page.
 pub(crate) const PAGE: usize = 100;

@@ -3,9 +3,10 @@
 use crate::history::{HistoryError, Level, PlayerSession, Point};
 use crate::sample::{Difference, Event, EventKind, Millis};
 use crate::server::ServerId;
+use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
+use crate::uptime::{Uptime, sample_length_ms};
 use crate::web::App;
 use crate::web::chart::{Chart, Look, Svg};
-use crate::web::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
 use compact_str::CompactString;
@@ -295,23 +296,29 @@ impl Past {
         // Show since when the server is recorded, if that is later than the start of the charts.
         let Seen {
             range,
+            level,
             from,
             step,
             count,
             points,
         } = seen;
+        let day_uptime = app
+            .live
+            .row(server)
+            .and_then(|row| row.day.uptime(now))
+            .map(f64::from);
         let begins = points
             .first()
             .map(|point| point.at)
             .filter(|at| at - from > 2 * step);
-        let buckets = Buckets::of(&points, from, step, count);
+        let buckets = Buckets::of(&points, level, from, step, count);
         Self {
             range,
             problem: None,
             charts: if points.is_empty() {
                 Vec::new()
             } else {
-                buckets.charts(range, now)
+                buckets.charts(range, day_uptime, now)
             },
             begins: begins.map(|at| show::time(at, now)),
             events: events
@@ -346,6 +353,7 @@ fn interval_of(app: &App) -> Millis {
 /// Data of the charts.
 struct Seen {
     range: Range,
+    level: Level,
     from: Millis,
     step: Millis,
     count: usize,
@@ -370,6 +378,7 @@ impl Seen {
             let points = app.history.series(server, from, to, level).await?;
             Ok(Self {
                 range,
+                level,
                 from,
                 step,
                 count,
@@ -401,6 +410,7 @@ struct Buckets {
 struct Sum {
     asked: u64,
     answered: u64,
+    uptime: Uptime,
     /// Sums of means, weighted by the number of answers.
     players: f64,
     told: u64,
@@ -413,12 +423,15 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, point: &Point) {
+    /// Adds a point that stands for `length_ms` milliseconds.
+    fn add(&mut self, point: &Point, length_ms: Millis) {
         // A point has the number of answers, but not how many of them contained each value; nearly
         // all did.
         let weight = u64::from(point.answered.max(1));
         self.asked += u64::from(point.asked);
         self.answered += u64::from(point.answered);
+        self.uptime
+            .add(length_ms, point.asked.into(), point.answered.into());
         if let Some(players) = point.players {
             self.players += players * weight as f64;
             self.told += weight;
@@ -443,17 +456,23 @@ impl Sum {
     }
 
     fn uptime(&self) -> Option<f64> {
-        (self.asked > 0).then(|| self.answered.min(self.asked) as f64 / self.asked as f64)
+        self.uptime.share()
     }
 }
 
 impl Buckets {
-    fn of(points: &[Point], from: Millis, step: Millis, count: usize) -> Self {
+    fn of(points: &[Point], level: Level, from: Millis, step: Millis, count: usize) -> Self {
         let mut sums = vec![Sum::default(); count];
+        let mut previous = None;
         for point in points {
+            let length_ms = match level {
+                Level::Raw => sample_length_ms(previous, point.at),
+                _ => level.length(),
+            };
+            previous = Some(point.at);
             let place = usize::try_from((point.at - from).div_euclid(step)).ok();
             if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
-                sum.add(point);
+                sum.add(point, length_ms);
             }
         }
         Self { from, step, sums }
@@ -465,6 +484,7 @@ impl Buckets {
         for sum in &self.sums {
             whole.asked += sum.asked;
             whole.answered += sum.answered;
+            whole.uptime.merge(sum.uptime);
             whole.players += sum.players;
             whole.told += sum.told;
             whole.latency += sum.latency;
@@ -477,7 +497,8 @@ impl Buckets {
         whole
     }
 
-    fn charts(&self, range: Range, now: Millis) -> Vec<ChartView> {
+    /// `day_uptime`: the uptime of the last day as the rest of the page shows it.
+    fn charts(&self, range: Range, day_uptime: Option<f64>, now: Millis) -> Vec<ChartView> {
         let whole = self.whole();
         let micros = |millis: f64| show::latency((millis * 1e3).round() as u32);
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.into());
@@ -561,9 +582,13 @@ impl Buckets {
             "{} of datagrams resent",
             show::share(whole.resent, whole.sent)
         );
+        let share = match range {
+            Range::Day => day_uptime.or_else(|| whole.uptime()),
+            _ => whole.uptime(),
+        };
         let uptime = draw(
             "Uptime",
-            format!("{} · {lost}", or_nothing(whole.uptime().map(show::percent))),
+            format!("{} · {lost}", or_nothing(share.map(show::percent))),
             Look::Share,
             sums(Sum::uptime),
             Vec::new(),
@@ -578,7 +603,7 @@ impl Buckets {
                 };
                 format!(
                     "{}{}",
-                    show::share(sum.answered, sum.asked),
+                    or_nothing(sum.uptime().map(show::percent)),
                     if all { String::new() } else { of() }
                 )
             },
@@ -663,7 +688,7 @@ mod tests {
             point(199, 0, 0.0),
             point(200, 10, 99.0),
         ];
-        let buckets = Buckets::of(&points, 0, 100, 2);
+        let buckets = Buckets::of(&points, Level::FiveMinutes, 0, 100, 2);
         assert_eq!(
             (buckets.sums[0].players(), buckets.sums[0].uptime()),
             (Some(3.0), Some(0.75))

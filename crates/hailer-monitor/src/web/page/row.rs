@@ -116,7 +116,7 @@ impl RowView {
             max: last
                 .and_then(|last| last.max)
                 .map(|max| show::count(max.into())),
-            spark: sparkline(&row.day.players(now), Some(&row.day.answered(now))),
+            spark: sparkline(&row.day.players(now), Some(&row.day.uptimes(now))),
             latency: last.and_then(|last| last.latency).map(show::latency),
             uptime: row
                 .day

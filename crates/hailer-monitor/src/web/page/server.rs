@@ -2,9 +2,9 @@
 
 use crate::sample::Millis;
 use crate::state::ServerRow;
+use crate::state::find::SearchTerms;
 use crate::web::App;
 use crate::web::api::Api;
-use crate::web::find::SearchTerms;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};

@@ -15,7 +15,7 @@ use hailer::Status;
 use hailer::proto::{Epoch, Keys, Options, Transport, Verdict};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer_monitor::history::{History, NewServer};
-use hailer_monitor::poll::unix_millis;
+use hailer_monitor::sample::unix_millis;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,0 +1,71 @@
+//! What a monitor needs of the process it runs in: alone, or one node of a cluster.
+
+use crate::alert::{self, Alerts};
+use crate::history::{History, Retention, WriterHealth};
+use crate::monitor_health::HistoryHealth;
+use crate::poll::{PollResult, Poller};
+use crate::sample::Millis;
+use crate::sessions::Privacy;
+use crate::state::StateTable;
+use crate::watchlist::Watchlist;
+use futures_util::future::BoxFuture;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// One process of a monitor. It takes the results of the poller to the history, and runs the alerts.
+pub(crate) trait Node: Send + Sync {
+    /// Returns the watchlist of the whole monitor.
+    fn watchlist(&self) -> Arc<dyn Watchlist>;
+
+    /// Returns where the alerts are while this process sends them.
+    fn alerts(&self) -> &LeaderAlerts;
+
+    /// Returns a function that reports the current health.
+    fn health(&self) -> Box<dyn Fn() -> NodeHealth + Send + Sync>;
+
+    /// Whether other processes share the watchlist.
+    fn is_shared(&self) -> bool;
+
+    /// Stops polling and stores what is left. Returns what could not be stored.
+    fn stop(self: Box<Self>) -> BoxFuture<'static, WriterHealth>;
+}
+
+/// What a node starts with.
+pub(crate) struct NodeStart {
+    pub(crate) history: History,
+    pub(crate) state: Arc<StateTable>,
+    pub(crate) poller: Arc<Poller>,
+    pub(crate) results: mpsc::Receiver<Vec<PollResult>>,
+    /// Interval of servers that have none of their own.
+    pub(crate) interval: Duration,
+    pub(crate) privacy: Privacy,
+    pub(crate) retention: Retention,
+    pub(crate) alerts: alert::CheckedConfig,
+}
+
+/// Health of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeHealth {
+    pub(crate) history: HistoryHealth,
+    /// When another node last took a sample, in Unix milliseconds.
+    pub(crate) last_remote_sample: Option<Millis>,
+}
+
+/// The alerts of this process while it leads; empty while another node does.
+#[derive(Clone, Default)]
+pub(crate) struct LeaderAlerts(Arc<Mutex<Option<Arc<Alerts>>>>);
+
+impl LeaderAlerts {
+    pub(crate) fn get(&self) -> Option<Arc<Alerts>> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn set(&self, alerts: Option<Arc<Alerts>>) {
+        *self.lock() = alerts;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Alerts>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
