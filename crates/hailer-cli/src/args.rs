@@ -555,7 +555,7 @@ pub(crate) struct Serve {
 
 #[derive(Args)]
 pub(crate) struct Monitor {
-    /// Servers to watch, with their protocols, such as minecraft-query://play.example.com
+    /// Servers to monitor, as HOST or PROTOCOL://HOST; without a protocol, it is detected at the start
     #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
     pub(crate) target: Vec<String>,
     /// A TOML file that says what to watch, and how

@@ -242,6 +242,42 @@ fn nobody_there_is_said() {
 }
 
 #[test]
+fn a_host_without_a_protocol_is_detected() {
+    let (_serve, port) = farm("127.84.9.0/30");
+    let folder = Temporary::path("detect");
+    std::fs::create_dir_all(&folder).unwrap();
+    let history = folder.as_ref().join("history.db");
+    let history = history.to_str().unwrap();
+    let args = |host: &str| {
+        let mut command = command(["monitor", "--for", "30s", "--listen", "127.0.0.1:0"]);
+        command.args(["--history", history, host]);
+        command
+    };
+    let mut process = Process::start(&mut args(&format!("127.84.9.1:{port}")));
+    let mut line = String::new();
+    let mut out = BufReader::new(process.child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    let (_, url) = line.trim_end().split_once(" at ").expect("an address");
+    let list = run(["monitor", "list", "--json", "--monitor", url]).ends_with(0);
+    let target = format!("minecraft-query://127.84.9.1:{port}");
+    assert_eq!(list.json()[0]["target"], target.as_str());
+    process.child.kill().unwrap();
+    process.wait();
+
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut failed = Process::start(&mut args(&closed.to_string()));
+    let mut error = String::new();
+    let mut err = failed.child.stderr.take().unwrap();
+    err.read_to_string(&mut error).unwrap();
+    assert_eq!(failed.wait().code(), Some(1));
+    assert!(error.contains("cannot detect the protocol"), "{error}");
+    assert!(error.contains(&format!("PROTOCOL://{closed}")), "{error}");
+}
+
+#[test]
 fn plans_that_are_wrong_say_where_and_what_to_write() {
     let folder = Temporary::path("plans");
     let check = |text: &str| {
@@ -254,6 +290,10 @@ fn plans_that_are_wrong_say_where_and_what_to_write() {
     };
     let server = "[[server]]\nname = 'a'\ntarget = 'ugp://127.0.0.1'\n";
     assert_eq!(check(server).ends_with(0).out, "sound: 1 server\n");
+    let fast = check(&format!("interval = '2s'\n{server}interval = '1s'\n")).ends_with(0);
+    for warning in ["the interval of 2 s", "the interval of a of 1 s"] {
+        assert!(fast.err.contains(warning), "{}", fast.err);
+    }
     let again = format!("{server}{server}");
     for (text, hint) in [
         ("down-after = 0\n", ":5: down-after"),

@@ -255,3 +255,55 @@ fn the_service_files_are_sound() {
         Err(error) => eprintln!("systemd-analyze: {error}"),
     }
 }
+
+#[test]
+fn the_monitor_unit_is_valid_and_hardened() {
+    let folder = Folder::new("monitor-unit");
+    let binary = env!("CARGO_BIN_EXE_hailer");
+    let config = folder.0.join("monitor.toml");
+    std::fs::write(
+        &config,
+        "[[server]]\nname = \"a\"\ntarget = \"ugp://127.0.0.1\"\n",
+    )
+    .unwrap();
+    let unit = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../contrib/systemd/hailer-monitor.service"
+    );
+    let text = std::fs::read_to_string(unit)
+        .unwrap()
+        .replace("/etc/hailer/monitor.toml", config.to_str().unwrap())
+        .replace("/usr/local/bin/hailer", binary);
+    let file = folder.0.join("hailer-monitor.service");
+    std::fs::write(&file, &text).unwrap();
+    let mut commands = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((name, args)) = line.split_once(&format!("={binary} ")) {
+            commands.push(name);
+            let check = Some("--check-config").filter(|flag| !args.contains(flag));
+            run(args.split(' ').chain(check)).ends_with(0);
+        }
+    }
+    assert_eq!(commands, ["ExecStartPre", "ExecStart", "ExecReload"]);
+    let verify = Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(&file)
+        .output();
+    match verify {
+        Ok(out) => assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(error) => return eprintln!("skipped: systemd-analyze: {error}"),
+    }
+    // The threshold is in tenths.
+    let exposure = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager", "--threshold=20"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&exposure.stdout).into_owned();
+    assert!(exposure.status.success(), "{report}");
+    assert!(report.contains("Overall exposure level"), "{report}");
+}

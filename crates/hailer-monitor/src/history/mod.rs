@@ -221,6 +221,9 @@ pub enum HistoryError {
         /// Why.
         source: sqlx::Error,
     },
+    /// The file is not a database, or it is damaged.
+    #[error("{0} is not a valid SQLite database: restore it from a backup, or name another file")]
+    Corrupt(String),
     /// Its tables cannot be made or brought up to date.
     #[error("cannot bring the tables of the history {place} up to date: {source}")]
     Migrate {

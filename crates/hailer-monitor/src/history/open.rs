@@ -4,7 +4,7 @@ use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, SqlSafeStr, raw_sql};
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Connection, SqlSafeStr, raw_sql};
 use std::fmt::Write;
 use std::fs::OpenOptions;
 use std::ops::{Deref, DerefMut};
@@ -48,6 +48,9 @@ impl History {
     pub async fn open(url: &str) -> Result<Self, HistoryError> {
         install_default_drivers();
         let (dialect, url, place) = read_url(url)?;
+        if dialect == Dialect::Sqlite {
+            check_file(&url, &place).await?;
+        }
         // A database in memory is that of its connection, and gone with it.
         let is_memory = url == MEMORY;
         let pool = AnyPoolOptions::new()
@@ -173,6 +176,30 @@ impl DerefMut for Transaction {
     }
 }
 
+/// Reads a SQLite file once. The pool would retry until its timeout, and not report the reason.
+async fn check_file(url: &str, place: &str) -> Result<(), HistoryError> {
+    let failed = |source: sqlx::Error| match source.as_database_error().and_then(|e| e.code()) {
+        // SQLITE_CORRUPT and SQLITE_NOTADB, in the lowest byte of an extended code.
+        Some(code)
+            if code
+                .parse()
+                .is_ok_and(|code: u32| matches!(code & 0xff, 11 | 26)) =>
+        {
+            HistoryError::Corrupt(place.to_owned())
+        }
+        _ => HistoryError::Open {
+            place: place.to_owned(),
+            source,
+        },
+    };
+    let mut connection = AnyConnection::connect(url).await.map_err(failed)?;
+    let read = raw_sql("SELECT COUNT(*) FROM sqlite_master")
+        .execute(&mut connection)
+        .await;
+    read.map_err(failed)?;
+    connection.close().await.map_err(failed)
+}
+
 const MEMORY: &str = "sqlite::memory:";
 
 /// Dialect, the URL for the driver, and what to call the place in errors: without a password.
@@ -245,6 +272,23 @@ fn quote(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_corrupt_file_is_reported_at_once() {
+        let name = format!("hailer-corrupt-{}.db", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(
+            &path,
+            "this is not a database, but long enough to look like one".repeat(40),
+        )
+        .unwrap();
+        let started = std::time::Instant::now();
+        let url = format!("sqlite:{}", path.display());
+        let error = History::open(&url).await.unwrap_err().to_string();
+        assert!(error.contains("is not a valid SQLite database"), "{error}");
+        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn urls_are_read_and_passwords_not_told() {

@@ -16,7 +16,7 @@ use hailer_monitor::history::{
     ExportSelection, Format, History, HistoryError, Record, RecordWriter, Records, Table, read,
 };
 use serde_json::{Map, Value, json};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Fit;
@@ -197,7 +197,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let mut partial = args.output.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let file = match File::create(&partial) {
+    let file = match create_private(&partial) {
         Ok(file) => file,
         Err(error) => usage!("{}: {error}", partial.display()),
     };
@@ -216,6 +216,20 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         args.output.display()
     );
     Ok(Exit::Success)
+}
+
+/// Creates a file that only its owner can read: an export has names of players.
+fn create_private(path: &Path) -> std::io::Result<File> {
+    // The mode counts only for a new file. A left-over of an interrupted export is replaced.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// How a file of an export is written.
@@ -413,5 +427,27 @@ impl Api {
             usage!("{problem}");
         }
         bail!(problem)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_the_owner_can_read_an_export() {
+        let name = format!("hailer-export-{}.part", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // An interrupted export has left a file that everybody can read.
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let file = create_private(&path).unwrap();
+        let metadata = file.metadata().unwrap();
+        assert_eq!(
+            (metadata.permissions().mode() & 0o777, metadata.len()),
+            (0o600, 0)
+        );
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -9,17 +9,22 @@ pub(crate) mod plan;
 use self::plan::{Plan, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
+use crate::command::watch;
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
+use anyhow::bail;
+use futures_util::StreamExt;
 use hailer::link::RedisConfig;
+use hailer::{Client, ClientConfig, registry};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
 use hailer_monitor::monitor_health::MonitorHealth;
+use hailer_monitor::poll::PollConfig;
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
 use hailer_monitor::web::api::{self, Api};
 use hailer_monitor::web::{self, App};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
@@ -31,6 +36,9 @@ use tokio::time::MissedTickBehavior;
 
 /// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
 const SERVER_METRICS: usize = 10_000;
+
+/// Hosts whose protocol is detected at the same time.
+const DETECTIONS: usize = 16;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
@@ -54,6 +62,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     if args.check_config {
         writeln!(std::io::stdout(), "sound: {}", count(plan.servers.len()))?;
+        for warning in slow_polls(&plan) {
+            tell!("\x1b[33mwarning:\x1b[0m {warning}");
+        }
         return Ok(Exit::Success);
     }
     threads(async {
@@ -162,7 +173,76 @@ fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<St
     }
 }
 
-/// Servers that are named on the command line: their names are what was typed.
+/// Warns of intervals that are shorter than the time a poll of a server that is down takes.
+fn slow_polls(plan: &Plan) -> Vec<String> {
+    let limits = PollConfig::default().sweep.limits;
+    let tries = limits.retries + 1;
+    let longest = (limits.timeout * tries).min(limits.deadline);
+    let seconds = |time: Duration| format!("{} s", time.as_secs_f64());
+    let warn = |whose: &str, interval: Duration| {
+        format!(
+            "{whose} of {} is shorter than {tries} tries of {}: while a server is down, it is polled \
+             only every {}",
+            seconds(interval),
+            seconds(limits.timeout),
+            seconds(longest)
+        )
+    };
+    let mut warnings = Vec::new();
+    if plan.interval < longest {
+        warnings.push(warn("the interval", plan.interval));
+    }
+    for server in &plan.servers {
+        if let Some(interval) = server.interval.filter(|interval| *interval < longest) {
+            warnings.push(warn(&format!("the interval of {}", server.name), interval));
+        }
+    }
+    warnings
+}
+
+/// Adds the protocol to targets that were typed without one. A target that the history already has
+/// keeps its protocol. Others are queried in all protocols.
+async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<()> {
+    if servers.iter().all(|server| server.target.contains("://")) {
+        return Ok(());
+    }
+    let known = history.servers().await?;
+    let mut unknown: HashMap<String, &mut NewServer> = HashMap::new();
+    for server in servers {
+        if server.target.contains("://") {
+            continue;
+        }
+        let suffix = format!("://{}", server.target);
+        let old = known
+            .iter()
+            .find(|old| old.name == server.name && old.target.ends_with(&suffix));
+        match old {
+            Some(old) => server.target.clone_from(&old.target),
+            None => drop(unknown.insert(server.target.clone(), server)),
+        }
+    }
+    let client = Client::new(ClientConfig::default());
+    let targets: Vec<String> = unknown.keys().cloned().collect();
+    let mut answers = client.query_many(targets.iter().map(String::as_str), DETECTIONS);
+    while let Some((target, answers)) = answers.next().await {
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => bail!(
+                "{target}: cannot detect the protocol: {error}; write PROTOCOL://{target} to \
+                 monitor it anyway"
+            ),
+        };
+        let Some(answer) = watch::direct::best(&answers) else {
+            bail!("{target}: no reply; write PROTOCOL://{target} to monitor it anyway");
+        };
+        if let Some(server) = unknown.get_mut(target) {
+            server.target = format!("{}://{target}", answer.transcript.protocol.id);
+        }
+    }
+    Ok(())
+}
+
+/// Servers from the command line. Each has what was typed as its name.
 fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     let mut servers: Vec<NewServer> = Vec::new();
     for target in targets {
@@ -179,7 +259,12 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
             interval: None,
             origin,
         };
-        if let Some(wrong) = server::check(&new).first() {
+        // `detect` adds a missing protocol later.
+        let mut checked = new.clone();
+        if !target.contains("://") {
+            checked.target = format!("{}://{target}", registry::PROTOCOLS[0].info().id);
+        }
+        if let Some(wrong) = server::check(&checked).first() {
             usage!("{target}: {}", wrong.message);
         }
         servers.push(new);
@@ -195,7 +280,9 @@ async fn monitor(
 ) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
     let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
-    monitor.follow(std::mem::take(&mut plan.servers)).await?;
+    let mut servers = std::mem::take(&mut plan.servers);
+    detect(&mut servers, &history).await?;
+    monitor.follow(servers).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async {
@@ -333,8 +420,9 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfi
 
 /// How many servers there are now, and what the plan says of all else.
 async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<(usize, toml::Table)> {
-    let plan = plan_aside(args)?;
+    let mut plan = plan_aside(args)?;
     let servers = plan.servers.len();
+    detect(&mut plan.servers, monitor.history()).await?;
     monitor.follow(plan.servers).await?;
     Ok((servers, plan.others))
 }

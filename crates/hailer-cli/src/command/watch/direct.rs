@@ -352,9 +352,9 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
     }
 }
 
-/// Returns the answer whose protocol is polled: the most complete one of a datagram protocol, which costs least, or else of
-/// any protocol.
-fn best(answers: &[Answer]) -> Option<&Answer> {
+/// Returns the answer whose protocol is polled: the most complete one of a datagram protocol, which
+/// costs least, or else of any protocol.
+pub(in crate::command) fn best(answers: &[Answer]) -> Option<&Answer> {
     let is_datagram =
         |answer: &&Answer| answer.transcript.protocol.transport == Transport::Datagram;
     answers.iter().find(is_datagram).or(answers.first())

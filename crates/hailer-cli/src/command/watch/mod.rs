@@ -9,7 +9,7 @@
 
 mod board;
 mod detail;
-mod direct;
+pub(super) mod direct;
 mod draw;
 mod filter;
 #[cfg(test)]

@@ -252,10 +252,16 @@ mod tests {
         health.samples = 7;
         // Two hours back, before the start.
         let message = minutes(&health, 2_860_000);
-        assert_eq!(message, "0 samples missed and 0 taken in the last 0.0 minutes");
+        assert_eq!(
+            message,
+            "0 samples missed and 0 taken in the last 0.0 minutes"
+        );
         health.samples = 9;
         let message = minutes(&health, 2_920_000);
-        assert_eq!(message, "0 samples missed and 2 taken in the last 1.0 minutes");
+        assert_eq!(
+            message,
+            "0 samples missed and 2 taken in the last 1.0 minutes"
+        );
         let fresh = CountWindow::default();
         assert!(fresh.before(&health, 2_920_000).at <= 2_920_000);
     }
