@@ -13,7 +13,6 @@ use crate::command::watch;
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{line, tell};
 use anyhow::bail;
-use futures_util::StreamExt;
 use hailer::link::RedisConfig;
 use hailer::{Client, ClientConfig, registry};
 use hailer_monitor::history::{History, NewServer};
