@@ -1205,6 +1205,10 @@ impl Exchange for GreedyExchange {
         out.push(b'?');
         Step::Send
     }
+
+    fn stage(&self) -> usize {
+        0
+    }
 }
 
 #[test]
