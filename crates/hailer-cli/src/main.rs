@@ -8,6 +8,8 @@ mod activation;
 mod args;
 mod command;
 mod config;
+#[cfg(test)]
+mod examples;
 mod exit;
 mod observe;
 mod packet_filter;

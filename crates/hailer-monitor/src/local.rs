@@ -11,13 +11,14 @@ use crate::sample::{Millis, unix_millis};
 use crate::server::ServerId;
 use crate::sessions::{RESUME_MS, SessionTracker};
 use crate::state::{StateTable, Update};
+use crate::status_store::{self, StatusStore};
 use crate::watchlist::{LocalWatchlist, Watchlist};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Mutex, broadcast, mpsc};
 use tokio::task::JoinHandle;
 
 /// Interval between runs of the roll-ups and the retention.
@@ -34,6 +35,9 @@ pub(crate) struct Local {
     alerts: LeaderAlerts,
     feeder: JoinHandle<()>,
     tidier: JoinHandle<()>,
+    statuses: Arc<Mutex<StatusStore>>,
+    status_saver: JoinHandle<()>,
+    state: Arc<StateTable>,
 }
 
 impl Local {
@@ -52,6 +56,12 @@ impl Local {
         resume_servers(&history, &state, &poller).await?;
         let now = unix_millis();
         history.load_day(&state, now).await?;
+        let statuses = StatusStore::load(history.clone(), &state).await?;
+        let statuses = Arc::new(Mutex::new(statuses));
+        let status_saver = tokio::spawn(status_store::save_regularly(
+            statuses.clone(),
+            state.clone(),
+        ));
         let mut sessions = SessionTracker::new(privacy);
         sessions.resume(history.sessions_since(now - RESUME_MS).await?);
         let writer = HistoryWriter::start(history.clone(), WriterLimits::default());
@@ -71,15 +81,18 @@ impl Local {
         let running = Alerts::start(alerts, state.clone(), &history, interval).await?;
         let alerts = LeaderAlerts::default();
         alerts.set(Some(Arc::new(running)));
-        let watchlist = Arc::new(LocalWatchlist::new(history.clone(), poller.clone(), state));
+        let watchlist = LocalWatchlist::new(history.clone(), poller.clone(), state.clone());
         Ok(Self {
             history,
             poller,
-            watchlist,
+            watchlist: Arc::new(watchlist),
             writer,
             alerts,
             feeder,
             tidier,
+            statuses,
+            status_saver,
+            state,
         })
     }
 }
@@ -120,6 +133,9 @@ impl Node for Local {
             self.poller.end();
             let _ = tokio::time::timeout(STOP_TIMEOUT, self.feeder).await;
             let health = self.writer.finish().await;
+            self.status_saver.abort();
+            // On an error, the statuses of the last minute are missing after a restart.
+            let _ = self.statuses.lock().await.save(&self.state).await;
             self.history.close().await;
             health
         })

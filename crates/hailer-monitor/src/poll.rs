@@ -844,6 +844,7 @@ fn last_status(
         game: status.game,
         version: status.version,
         map: status.map,
+        max: status.players.max.and_then(|max| u32::try_from(max).ok()),
         players: status
             .players
             .list

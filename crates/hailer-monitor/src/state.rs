@@ -67,6 +67,8 @@ pub struct LastStatus {
     pub version: Option<CompactString>,
     /// Map or world.
     pub map: Option<CompactString>,
+    /// Player limit.
+    pub max: Option<u32>,
     /// Names of those on, formatting left out.
     pub players: Box<[CompactString]>,
     /// Whether these are all who are on.

@@ -349,6 +349,29 @@ async fn the_theme_is_remembered_and_leads_nowhere_else() {
 }
 
 #[tokio::test]
+async fn servers_that_are_down_come_first_with_their_full_reason() {
+    let site = Site::with(
+        fleet::fleet(fleet::now()),
+        fleet::history(fleet::now()).await,
+    );
+    let update = Update {
+        servers: vec![site.live.named("old-mill").unwrap().server.id],
+        ..Update::default()
+    };
+    let reason = format!("no answer within 3 s;{}", " the reason goes on".repeat(15));
+    site.live.change(update, |row| {
+        row.error = Some(Arc::new(("silence".to_owned(), reason.clone())));
+    });
+    assert_eq!(site.names("/").await[0], "old-mill");
+    let text = site.get("/").await.text;
+    let shown = format!("<span class=\"reason\">{reason}</span>");
+    assert!(text.contains(&shown), "{text}");
+    // Of the servers that are up, those with the most players come first.
+    let up = site.names("/?state=up").await;
+    assert_eq!(up, site.names("/?state=up&sort=players").await);
+}
+
+#[tokio::test]
 async fn a_server_is_told_in_full() {
     let site = Site::with(
         fleet::fleet(fleet::now()),

@@ -280,6 +280,7 @@ pub fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> La
             .into(),
         replies,
         is_whole: true,
+        max: status.players.max.and_then(|max| max.try_into().ok()),
     }
 }
 

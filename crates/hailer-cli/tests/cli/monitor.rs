@@ -574,7 +574,7 @@ fn a_test_of_alerts_tells_what_arrived() {
         serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
     };
     assert!(
-        json.starts_with("POST /hooks/json ") && body(json)["schema"] == "hailer/alert/1",
+        json.starts_with("POST /hooks/json ") && body(json)["schema"] == "hailer/alert/2",
         "{json}"
     );
     assert!(

@@ -17,13 +17,12 @@ struct Monitor {
 
 impl Monitor {
     fn start(plan: &Temporary) -> Self {
-        let mut process = Process::start(&mut command([
-            "monitor",
-            "--config",
-            plan.text(),
-            "--for",
-            "60s",
-        ]));
+        Self::start_with(&["monitor", "--config", plan.text()], &[])
+    }
+
+    fn start_with(args: &[&str], more: &[&str]) -> Self {
+        let args = args.iter().chain(more).chain(&["--for", "60s"]);
+        let mut process = Process::start(&mut command(args));
         let mut line = String::new();
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
@@ -135,7 +134,7 @@ fn it_is_as_its_plan_has_it() {
     assert!(add("second").starts_with("HTTP/1.1 201"));
     let full = add("third");
     assert!(
-        full.starts_with("HTTP/1.1 409") && full.contains("2 servers are watched"),
+        full.starts_with("HTTP/1.1 409") && full.contains("the limit of 2 servers is reached"),
         "{full}"
     );
 
@@ -184,4 +183,63 @@ fn what_is_wrong_in_the_plan_is_said_with_the_fix() {
         let plan = Temporary::file("wrong.toml", format!("[monitor]\n{line}\n"));
         run(["monitor", "--config", plan.text(), "--check-config"]).fails_as_usage(expected);
     }
+}
+
+/// Returns the command that a page shows.
+fn command_in(page: &str) -> Vec<String> {
+    let (_, rest) = page.split_once("<pre>").unwrap_or_else(|| panic!("{page}"));
+    let (command, _) = rest.split_once("</pre>").unwrap();
+    command.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_command_on_the_empty_overview_adds_a_server() {
+    let token = Temporary::file("empty-token", "0123456789abcdef0123456789abcdef\n");
+    let history = Temporary::path("empty.db");
+    let config = |rest: &str| {
+        Temporary::file(
+            "empty.toml",
+            format!(
+                "[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"{}\"\n{rest}",
+                history.text()
+            ),
+        )
+    };
+    let monitor = Monitor::start(&config(&format!("token-file = \"{}\"\n", token.text())));
+    let page = monitor.get("/", &monitor.address);
+    let command = command_in(&page);
+    assert_eq!(command[..3], ["hailer", "monitor", "add"]);
+    let words = command[1..].iter().map(|word| match word.as_str() {
+        "minecraft-query://play.example.com" => "minecraft-query://127.0.0.1:9".to_owned(),
+        "FILE" => token.text().to_owned(),
+        word => word.to_owned(),
+    });
+    let added = run(words);
+    assert_eq!(added.code(), Some(0), "{}", added.err);
+    let page = monitor.get("/", &monitor.address);
+    assert!(page.contains("href=\"/server/lobby\""), "{page}");
+    drop(monitor);
+
+    // Without a token, the page does not suggest the API.
+    let history = Temporary::path("empty-2.db");
+    let file = Temporary::file(
+        "empty-2.toml",
+        format!(
+            "[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"{}\"\n",
+            history.text()
+        ),
+    );
+    let monitor = Monitor::start(&file);
+    let command = command_in(&monitor.get("/", &monitor.address));
+    assert_eq!(
+        command,
+        ["hailer", "monitor", "minecraft-query://play.example.com"]
+    );
+    let history = Temporary::path("empty-3.db");
+    let started = Monitor::start_with(
+        &["monitor", "minecraft-query://127.0.0.1:9"],
+        &["--listen", "127.0.0.1:0", "--history", history.text()],
+    );
+    let page = started.get("/", &started.address);
+    assert!(page.contains("href=\"/server/"), "{page}");
 }

@@ -64,7 +64,7 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
         }
     }
     for name in [
-        "alert-v1.json",
+        "alert-v2.json",
         "answer-v2.json",
         "ping-v2.json",
         "datagram-v2.json",

@@ -10,12 +10,12 @@
 //! | title and text | what the service accepts, see [`Form::limits`] |
 //! | JSON body | 256 KiB; 96 KiB as a variable of a command, of which Linux accepts 128 KiB |
 //!
-//! The form `json` is described by `schema/alert-v1.json`:
+//! The form `json` is described by `schema/alert-v2.json`:
 //!
 //! ```json
-//! {"schema": "hailer/alert/1", "id": "KEY", "kind": "firing", "at": "2026-11-21T12:00:00Z",
+//! {"schema": "hailer/alert/2", "id": "KEY", "kind": "firing", "time": "2026-11-21T12:00:00Z",
 //!  "title": "…", "text": "…", "url": "…",
-//!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "at": "…",
+//!  "alerts": [{"rule": "lobbies", "condition": "down", "kind": "firing", "time": "…",
 //!    "priority": "default", "count": 1, "more": 0,
 //!    "servers": [{"id": 7, "name": "lobby-1", "group": "eu", "target": "ugp://…",
 //!      "state": "down", "since": "…", "error": "…"}]}]}
@@ -52,7 +52,7 @@ const ZERO_WIDTH_SPACE: char = '\u{200B}';
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
-    /// JSON as in `schema/alert-v1.json`.
+    /// JSON as in `schema/alert-v2.json`.
     Json,
     /// Discord webhook.
     Discord,
@@ -707,7 +707,7 @@ impl Message<'_> {
                 "rule": plain(&notification.rule),
                 "condition": notification.condition,
                 "kind": notification.kind.word(),
-                "at": utc(notification.at),
+                "time": utc(notification.at),
                 "priority": notification.message.priority,
                 "count": notification.count(),
                 "more": notification.count() - servers.len() as u64,
@@ -715,10 +715,10 @@ impl Message<'_> {
             }));
         }
         let mut all = json!({
-            "schema": "hailer/alert/1",
+            "schema": "hailer/alert/2",
             "id": self.key,
             "kind": self.kind,
-            "at": utc(self.newest.at),
+            "time": utc(self.newest.at),
             "title": self.title,
             "text": self.text,
             "alerts": alerts,
@@ -746,13 +746,13 @@ struct JsonServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    players: Option<u32>,
+    players_online: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<u32>,
+    players_max: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    uptime: Option<f32>,
+    uptime_share: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -784,10 +784,10 @@ impl JsonServer {
             state: item.state.clone(),
             since: utc(item.since),
             until: item.until.map(utc),
-            players: item.players,
-            max: item.max,
+            players_online: item.players,
+            players_max: item.max,
             latency_ms: item.latency.map(|latency| f64::from(latency) / 1e3),
-            uptime: item.uptime,
+            uptime_share: item.uptime,
             reason: short(&item.reason),
             error: short(&item.error),
             from: short(&item.from),

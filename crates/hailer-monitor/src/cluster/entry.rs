@@ -9,11 +9,10 @@ use crate::poll::ServerState;
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::LastStatus;
-use hailer::Text;
+use crate::status_record::StatusRecord;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,86 +155,6 @@ impl ResultsEntry {
     }
 }
 
-/// What a server said, the long parts left out.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub(super) struct StatusRecord {
-    pub(super) at: Millis,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    address: Option<SocketAddr>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    /// As it came, and whether its codes are codes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    motd: Option<(String, bool)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    game: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    map: Option<String>,
-}
-
-impl StatusRecord {
-    fn of(said: &LastStatus) -> Self {
-        let motd = said.motd.as_ref().map(|motd| {
-            let raw = motd.raw().to_owned();
-            let has_codes = Text::legacy(raw.as_str()).plain() == motd.plain();
-            (raw, has_codes)
-        });
-        let LastStatus {
-            at,
-            address,
-            title,
-            game,
-            version,
-            map,
-            ..
-        } = said;
-        let [title, game, version, map] =
-            [title, game, version, map].map(|text| text.as_deref().map(str::to_owned));
-        Self {
-            at: *at,
-            address: *address,
-            title,
-            motd,
-            game,
-            version,
-            map,
-        }
-    }
-
-    fn said(self) -> LastStatus {
-        let Self {
-            at,
-            address,
-            title,
-            motd,
-            game,
-            version,
-            map,
-        } = self;
-        let motd = motd.map(|(raw, has_codes)| {
-            if has_codes {
-                Text::legacy(raw)
-            } else {
-                Text::unformatted(raw)
-            }
-        });
-        let [title, game, version, map] =
-            [title, game, version, map].map(|text| text.map(Into::into));
-        LastStatus {
-            at,
-            address,
-            title,
-            motd,
-            game,
-            version,
-            map,
-            ..LastStatus::default()
-        }
-    }
-}
-
 /// One server of an entry of `said`. Its long parts are in the entry's field `bytes`, one after the other.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct StatusEntry {
@@ -287,7 +206,7 @@ impl StatusEntry {
             is_whole: self.is_whole,
             answer,
             replies,
-            ..self.words.said()
+            ..self.words.into_status()
         };
         Some((self.server, said))
     }
@@ -347,7 +266,7 @@ impl StateRecord {
         let (recent_changes, changed_at) = self.changes;
         ServerState {
             health: self.health,
-            last_status: self.words.map(|words| Arc::new(words.said())),
+            last_status: self.words.map(|words| Arc::new(words.into_status())),
             recent_changes,
             changed_at,
         }
@@ -421,6 +340,7 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer::Text;
 
     #[test]
     fn what_goes_in_comes_out() {

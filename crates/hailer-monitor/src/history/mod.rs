@@ -20,6 +20,7 @@ mod queue;
 mod read;
 mod record;
 mod servers;
+mod status;
 mod tidy;
 
 pub use crate::server::NewServer;

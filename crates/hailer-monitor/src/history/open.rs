@@ -26,6 +26,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "alerts",
         include_str!("../../migrations/0002_alerts.sql"),
     ),
+    (
+        3,
+        "last status",
+        include_str!("../../migrations/0003_last_status.sql"),
+    ),
 ];
 
 /// Readers do not wait for the writer; more of them than this wait for each other.

@@ -291,6 +291,7 @@ impl History {
         if next.is_none() {
             for forget in [
                 "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
+                "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 // The last number stays, so that it is not given again.
                 "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {

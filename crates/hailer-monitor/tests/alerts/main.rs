@@ -161,7 +161,7 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     assert_eq!(first.title(), "lobby is down");
     assert_eq!(alerts.open(Some(ServerId(1))).len(), 1);
     let key = first.key.clone();
-    let schema = include_str!("../../../../schema/alert-v1.json");
+    let schema = include_str!("../../../../schema/alert-v2.json");
     let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
     let errors: Vec<String> = schema
         .iter_errors(&first.body)

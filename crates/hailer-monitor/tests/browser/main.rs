@@ -377,12 +377,9 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
         browser.picture(&format!("alerts-{to}"), false);
         browser.text("document.querySelector('#result').className + ': ' + document.querySelector('#result').textContent")
     };
-    assert_eq!(send("ops", TOKEN), "came: sent to ops");
+    assert_eq!(send("ops", TOKEN), "result: sent to ops");
     assert!(send("deaf", TOKEN).starts_with("problem: "));
-    assert_eq!(
-        send("ops", "a-guess"),
-        "problem: this is not the token of this monitor"
-    );
+    assert_eq!(send("ops", "a-guess"), "problem: wrong token");
     // What was refused is an answer with such a status.
     browser.complaints.retain(|complaint| {
         !["401", "502"]

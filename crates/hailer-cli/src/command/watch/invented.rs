@@ -45,6 +45,7 @@ pub(super) fn seen(id: i64, name: &str) -> Seen {
         players: ["Alice".into(), "Bob".into(), "名前".into()].into(),
         is_whole: false,
         answer: Box::default(),
+        max: None,
         replies: Vec::new(),
     };
     let last = Sample {

@@ -416,6 +416,7 @@ fn last_status(status: types::Status) -> LastStatus {
         game: status.game.map(Into::into),
         version: status.version.map(Into::into),
         map: status.map.map(Into::into),
+        max: status.players_max,
         ..LastStatus::default()
     }
 }

@@ -119,5 +119,6 @@ fn status(status: &LastStatus) -> Status {
         game: status.game.clone().map(Into::into),
         version: status.version.clone().map(Into::into),
         map: status.map.clone().map(Into::into),
+        players_max: status.max,
     }
 }

@@ -116,6 +116,8 @@ pub struct Status {
     pub version: Option<String>,
     /// Map or world.
     pub map: Option<String>,
+    /// Player limit.
+    pub players_max: Option<u32>,
 }
 
 /// Players in the last 24 hours.

@@ -9,9 +9,12 @@ use crate::web::page::{Frame, html};
 use crate::web::show;
 use askama::Template;
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hailer::registry;
+
+/// Host and port that `hailer monitor add` uses by default.
+const DEFAULT_HOST: &str = "127.0.0.1:8080";
 
 /// `/`
 pub(crate) async fn show(
@@ -48,6 +51,9 @@ struct Overview {
     span: Option<(String, String)>,
     pages: Vec<Step>,
     is_empty: bool,
+    /// URL of the monitor for `hailer monitor add`, empty if it is the default; `None`: servers cannot
+    /// be added by the API.
+    add_to: Option<String>,
     /// Time of the data, in Unix milliseconds.
     at: Millis,
 }
@@ -116,10 +122,28 @@ impl Overview {
             span,
             pages: steps(&filter, found.count),
             is_empty: totals.servers == 0,
+            add_to: add_to(app, asked),
             at: now,
             filter,
         }
     }
+}
+
+/// Returns the URL of the monitor for a command, see [`Overview::add_to`].
+fn add_to(app: &App, headers: &HeaderMap) -> Option<String> {
+    let api = app.api.as_ref().filter(|api| api.has_token())?;
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
+    if host == DEFAULT_HOST || !host.chars().all(is_plain) {
+        return Some(String::new());
+    }
+    // The proxy in front usually terminates TLS.
+    let scheme = if api.is_behind_proxy() {
+        "https"
+    } else {
+        "http"
+    };
+    Some(format!("{scheme}://{host}"))
 }
 
 /// Returns the options of a filter, "all" first. The chosen value is included even if no server has

@@ -15,6 +15,9 @@ const MOTD: usize = 160;
 const VERSION: usize = 28;
 const GROUP: usize = 24;
 
+/// Maximum length of the reason why a server is down, in characters: all of them fit.
+const MAX_REASON_CHARS: usize = 500;
+
 /// A row of the server list.
 #[derive(Template)]
 #[template(path = "row.html")]
@@ -74,7 +77,10 @@ impl StateView {
             State::Down => "down",
             State::Unknown => "unknown",
         };
-        let reason = row.error.as_ref().map(|error| show::cut(&error.1, 200));
+        let reason = row
+            .error
+            .as_ref()
+            .map(|error| show::cut(&error.1, MAX_REASON_CHARS));
         Self {
             word,
             since: (row.since > 0).then(|| Time::of(row.since, now)),
@@ -113,8 +119,10 @@ impl RowView {
             players: last
                 .and_then(|last| last.players)
                 .map(|players| show::count(players.into())),
+            // The limit hardly changes, so it is shown while the server is down too.
             max: last
                 .and_then(|last| last.max)
+                .or_else(|| said.and_then(|said| said.max))
                 .map(|max| show::count(max.into())),
             spark: sparkline(&row.day.players(now), Some(&row.day.uptimes(now))),
             latency: last.and_then(|last| last.latency).map(show::latency),

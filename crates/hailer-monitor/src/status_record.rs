@@ -1,0 +1,74 @@
+//! The last status of a server in its stored form: without player names, answer and datagrams.
+//!
+//! The cluster exchanges it through Redis, and the history keeps it across restarts.
+
+use crate::sample::Millis;
+use crate::state::LastStatus;
+use hailer::Text;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Stored form of a [`LastStatus`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(crate) struct StatusRecord {
+    /// Time of the answer, in Unix milliseconds.
+    pub(crate) at: Millis,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// Text as received, and whether it contains formatting codes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    motd: Option<(String, bool)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    game: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    map: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<u32>,
+}
+
+impl StatusRecord {
+    /// Returns the stored form of a status.
+    pub(crate) fn of(status: &LastStatus) -> Self {
+        let motd = status.motd.as_ref().map(|motd| {
+            let raw = motd.raw().to_owned();
+            let has_codes = Text::legacy(raw.as_str()).plain() == motd.plain();
+            (raw, has_codes)
+        });
+        Self {
+            at: status.at,
+            address: status.address,
+            title: status.title.as_deref().map(str::to_owned),
+            motd,
+            game: status.game.as_deref().map(str::to_owned),
+            version: status.version.as_deref().map(str::to_owned),
+            map: status.map.as_deref().map(str::to_owned),
+            max: status.max,
+        }
+    }
+
+    /// Returns the status, without the parts that are not stored.
+    pub(crate) fn into_status(self) -> LastStatus {
+        let motd = self.motd.map(|(raw, has_codes)| {
+            if has_codes {
+                Text::legacy(raw)
+            } else {
+                Text::unformatted(raw)
+            }
+        });
+        LastStatus {
+            at: self.at,
+            address: self.address,
+            title: self.title.map(Into::into),
+            motd,
+            game: self.game.map(Into::into),
+            version: self.version.map(Into::into),
+            map: self.map.map(Into::into),
+            max: self.max,
+            ..LastStatus::default()
+        }
+    }
+}

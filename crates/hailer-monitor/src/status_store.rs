@@ -1,0 +1,170 @@
+//! Keeps the last status of each server in the history, so that pages show MOTD, version and player
+//! limit after a restart, also of servers that are down.
+//!
+//! Bounds: one row of at most [`MAX_RECORD_BYTES`] per server, written at most once per minute and only
+//! if the status changed; 8 bytes per server in memory.
+
+use crate::history::{History, HistoryError};
+use crate::server::ServerId;
+use crate::state::{LastStatus, StateTable, Update};
+use crate::status_record::StatusRecord;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::MissedTickBehavior;
+
+/// How often changed statuses are written.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
+/// Longer records are not stored, in bytes.
+const MAX_RECORD_BYTES: usize = 16 << 10;
+
+/// Writes changed statuses to the history.
+#[derive(Debug)]
+pub(crate) struct StatusStore {
+    history: History,
+    /// Digest of the stored status of each server.
+    stored: HashMap<ServerId, u64>,
+}
+
+impl StatusStore {
+    /// Reads the stored statuses into the rows that have none.
+    ///
+    /// # Errors
+    /// If the history cannot be read.
+    pub(crate) async fn load(history: History, live: &StateTable) -> Result<Self, HistoryError> {
+        let mut stored = HashMap::new();
+        let mut statuses = HashMap::new();
+        for (id, text) in history.last_statuses().await? {
+            // A record of another version is replaced by the next answer.
+            if let Ok(record) = serde_json::from_str::<StatusRecord>(&text) {
+                stored.insert(id, digest(&record));
+                statuses.insert(id, Arc::new(record.into_status()));
+            }
+        }
+        let update = Update {
+            servers: statuses.keys().copied().collect(),
+            ..Update::default()
+        };
+        live.change(update, |row| {
+            if row.last_status.is_none() {
+                row.last_status = statuses.remove(&row.server.id);
+            }
+        });
+        Ok(Self { history, stored })
+    }
+
+    /// Stores the statuses that changed since the last call.
+    ///
+    /// # Errors
+    /// If the history cannot be written; the next call tries again.
+    pub(crate) async fn save(&mut self, live: &StateTable) -> Result<(), HistoryError> {
+        let mut current: Vec<(ServerId, Arc<LastStatus>)> =
+            live.pick(|row| Some((row.server.id, row.last_status.clone()?)));
+        current.sort_unstable_by_key(|(id, _)| *id);
+        let mut changed = Vec::new();
+        for (id, status) in current {
+            let record = StatusRecord::of(&status);
+            let digest = digest(&record);
+            if self.stored.get(&id) == Some(&digest) {
+                continue;
+            }
+            let text = serde_json::to_string(&record).unwrap_or_default();
+            if text.len() <= MAX_RECORD_BYTES {
+                changed.push((id, text, digest));
+            }
+        }
+        let rows = changed.iter().map(|(id, text, _)| (*id, text.as_str()));
+        self.history.save_statuses(rows.collect()).await?;
+        for (id, _, digest) in changed {
+            self.stored.insert(id, digest);
+        }
+        Ok(())
+    }
+}
+
+/// Stores changed statuses every [`SAVE_INTERVAL`].
+pub(crate) async fn save_regularly(store: Arc<Mutex<StatusStore>>, live: Arc<StateTable>) {
+    let mut interval = tokio::time::interval(SAVE_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        // `/healthz` reports that the history fails; the next call tries again.
+        let _ = store.lock().await.save(&live).await;
+    }
+}
+
+/// Digest of a status without its time: answers that repeat it are not written.
+fn digest(record: &StatusRecord) -> u64 {
+    let mut without_time = record.clone();
+    without_time.at = 0;
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(&without_time)
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Origin, Server};
+    use hailer::Text;
+
+    fn table() -> StateTable {
+        let live = StateTable::default();
+        for id in [1, 2] {
+            live.set(Server {
+                id: ServerId(id),
+                name: format!("s{id}"),
+                target: "ugp://127.0.0.1".into(),
+                group: String::new(),
+                labels: [].into(),
+                interval: None,
+                origin: Origin::Api,
+            });
+        }
+        live
+    }
+
+    fn answer(live: &StateTable, at: i64, motd: &str) {
+        let status = Arc::new(LastStatus {
+            at,
+            motd: Some(Text::legacy(motd)),
+            version: Some("1.21".into()),
+            max: Some(20),
+            ..LastStatus::default()
+        });
+        let update = Update {
+            servers: vec![ServerId(1)],
+            ..Update::default()
+        };
+        live.change(update, |row| row.last_status = Some(status.clone()));
+    }
+
+    #[tokio::test]
+    async fn restart_keeps_motd_version_and_limit() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let live = table();
+        let mut store = StatusStore::load(history.clone(), &live).await.unwrap();
+        answer(&live, 1_000, "\u{A7}6Old");
+        store.save(&live).await.unwrap();
+        answer(&live, 2_000, "\u{A7}6New");
+        store.save(&live).await.unwrap();
+        // The same status again is not written: the stored time stays.
+        answer(&live, 3_000, "\u{A7}6New");
+        store.save(&live).await.unwrap();
+
+        let restarted = table();
+        StatusStore::load(history, &restarted).await.unwrap();
+        let row = restarted.row(ServerId(1)).unwrap();
+        let status = row.last_status.unwrap();
+        assert_eq!(status.motd, Some(Text::legacy("\u{A7}6New")));
+        assert_eq!(
+            (status.version.as_deref(), status.max, status.at),
+            (Some("1.21"), Some(20), 2_000)
+        );
+        assert!(restarted.row(ServerId(2)).unwrap().last_status.is_none());
+    }
+}
