@@ -1,4 +1,4 @@
-//! The page on a real socket: who keeps a place for nothing loses it, and who comes is let in.
+//! The listener on a real socket: limits of connections, header time and idle time.
 
 use hailer_testkit::fleet;
 
@@ -62,7 +62,7 @@ impl Site {
         all(stream).await
     }
 
-    /// A page that changes by itself, once it has said hello.
+    /// Opens an event stream, and waits for its first comment.
     async fn listener(&self) -> TcpStream {
         let mut stream = self
             .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -73,7 +73,7 @@ impl Site {
     }
 }
 
-/// All that comes until the other side hangs up, however it does.
+/// Reads until the peer closes the connection.
 async fn all(mut stream: TcpStream) -> String {
     let mut heard = Vec::new();
     let _ = timeout(LONG, stream.read_to_end(&mut heard))
@@ -96,14 +96,14 @@ async fn until(stream: &mut TcpStream, wanted: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_drop_by_drop_ends() {
+async fn slow_request_heads_time_out() {
     let site = Site::start(BOUNDS).await;
     let start = Instant::now();
     let mut slow = site.say("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
     let mut drops = 0;
     let mut heard = [0; 256];
     loop {
-        // One header at a time, for ever.
+        // Send one header after another without an end.
         let _ = slow.write_all(format!("x-{drops}: y\r\n").as_bytes()).await;
         match timeout(Duration::from_millis(50), slow.read(&mut heard)).await {
             Err(_) => drops += 1,
@@ -117,14 +117,14 @@ async fn a_head_that_comes_drop_by_drop_ends() {
         "{:?}, {drops}",
         start.elapsed()
     );
-    // The same for those who say nothing at all, and for those who were answered and keep their place.
+    // The same for connections that send nothing, and for those that stay open after a response.
     assert_eq!(all(site.say("").await).await, "");
     let heard = all(site
         .say("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await)
     .await;
     assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
-    // A head that never ends is too long before.
+    // The head must end before its maximum size is reached.
     let heard = all(site
         .say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000)))
         .await)
@@ -136,7 +136,7 @@ async fn a_head_that_comes_drop_by_drop_ends() {
 }
 
 #[tokio::test]
-async fn who_comes_when_it_is_full_is_let_in() {
+async fn new_connections_replace_the_oldest_when_full() {
     let site = Site::start(Bounds {
         head: LONG,
         ..BOUNDS
@@ -148,7 +148,7 @@ async fn who_comes_when_it_is_full_is_let_in() {
     }
     let page = site.get("/").await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-    // Of those who only held a place, at most as many are left as there are places.
+    // At most as many idle connections remain as the limit allows.
     let mut left = 0;
     for mut stream in idle {
         left += usize::from(
@@ -161,7 +161,7 @@ async fn who_comes_when_it_is_full_is_let_in() {
 }
 
 #[tokio::test]
-async fn pages_that_change_have_their_own_bound() {
+async fn event_streams_have_their_own_limit() {
     let site = Site::start(Bounds {
         connections: 700,
         head: LONG,
@@ -179,11 +179,11 @@ async fn pages_that_change_have_their_own_bound() {
     );
     assert!(
         site.get("/").await.starts_with("HTTP/1.1 200"),
-        "the page itself is there"
+        "the page itself is served"
     );
     drop(open.pop());
     let start = Instant::now();
-    // A place that was left is free again, sooner or later.
+    // A closed stream frees its slot after some time.
     loop {
         let mut again = site
             .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -197,9 +197,9 @@ async fn pages_that_change_have_their_own_bound() {
 }
 
 #[tokio::test]
-async fn who_reads_nothing_is_gone() {
+async fn clients_that_do_not_read_are_disconnected() {
     let site = Site::start(BOUNDS).await;
-    // More answers than all buffers in between hold.
+    // More responses than all buffers in between can hold.
     let mut deaf = site.say("").await;
     let ask = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let start = Instant::now();
@@ -216,7 +216,7 @@ async fn who_reads_nothing_is_gone() {
 }
 
 #[tokio::test]
-async fn at_the_end_answers_come_to_theirs() {
+async fn shutdown_completes_running_responses() {
     let site = Site::start(Bounds {
         head: LONG,
         ..BOUNDS
@@ -228,7 +228,7 @@ async fn at_the_end_answers_come_to_theirs() {
     site.served.await.unwrap();
     assert!(
         start.elapsed() < BOUNDS.last,
-        "nobody is waited for: {:?}",
+        "shutdown does not wait for idle clients: {:?}",
         start.elapsed()
     );
     assert_eq!(
@@ -237,7 +237,7 @@ async fn at_the_end_answers_come_to_theirs() {
     );
     assert!(
         TcpStream::connect(site.address).await.is_err(),
-        "nobody else comes in"
+        "no further connections are accepted"
     );
     drop(app);
 }

@@ -1,4 +1,4 @@
-//! The page without a socket: what it says, and that nothing which a server says is more than text.
+//! Pages through the router, without a socket: content, and escaping of texts of servers.
 
 use hailer_testkit::fleet;
 
@@ -31,7 +31,7 @@ struct Page {
 }
 
 impl Site {
-    /// Without a past.
+    /// A site without history.
     async fn of(live: Arc<StateTable>) -> Self {
         Self::with(live, History::open("sqlite::memory:").await.unwrap())
     }
@@ -71,7 +71,7 @@ impl Site {
         self.ask(path, &[]).await
     }
 
-    /// Names in the list, from above.
+    /// Returns the names in the list, in order.
     async fn names(&self, path: &str) -> Vec<String> {
         let page = self.get(path).await;
         assert_eq!(page.status, 200, "{path}");
@@ -91,7 +91,7 @@ impl Page {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_ordered_and_searched_by_their_address() {
+async fn lists_are_filtered_sorted_and_searched_by_url() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
     assert_eq!(site.names("/").await.len(), site.live.len());
     assert_eq!(
@@ -105,12 +105,12 @@ async fn lists_are_filtered_ordered_and_searched_by_their_address() {
     assert_eq!(
         site.names("/?q=no+mercy").await,
         ["iron-keep"],
-        "in the MOTD, past its colours"
+        "in the MOTD, ignoring colors"
     );
     assert_eq!(
         site.names("/?q=region").await.len(),
         0,
-        "keys of labels say nothing"
+        "label keys are not searched"
     );
     assert_eq!(site.names("/?q=north&sort=name").await.len(), 8);
     assert_eq!(site.names("/?state=down").await, ["old-mill"]);
@@ -136,7 +136,7 @@ async fn lists_are_filtered_ordered_and_searched_by_their_address() {
         assert_eq!(names.len(), site.live.len());
         assert!(
             names[30..].contains(&"newcomer".to_owned()),
-            "{sort}: what is not known stands last"
+            "{sort}: unknown values come last"
         );
     }
     let text = site.get("/?q=arena&sort=name").await.text;
@@ -147,7 +147,7 @@ async fn lists_are_filtered_ordered_and_searched_by_their_address() {
 }
 
 #[tokio::test]
-async fn long_lists_have_pages_and_are_quick() {
+async fn long_lists_are_paged_and_fast() {
     let site = Site::of(fleet::crowd(10_000, fleet::now())).await;
     let mut all = Vec::new();
     for page in 1..=10 {
@@ -167,7 +167,7 @@ async fn long_lists_have_pages_and_are_quick() {
     assert_eq!(
         site.names("/?sort=name&page=777").await[99],
         "crowd-10000",
-        "past the end is the end"
+        "beyond the last page, the last page is shown"
     );
     let text = site.get("/?state=down&page=2").await.text;
     let span = "101–200 of 200 servers";
@@ -176,7 +176,7 @@ async fn long_lists_have_pages_and_are_quick() {
             && text.contains(r#"<a class="button" href="/?state=down" rel="prev">"#),
         "{text}"
     );
-    // Without optimization; with it a tenth.
+    // Debug builds take about ten times as long.
     let mut times = Vec::new();
     for path in [
         "/",
@@ -202,7 +202,7 @@ async fn long_lists_have_pages_and_are_quick() {
 }
 
 #[tokio::test]
-async fn whatever_servers_say_is_text() {
+async fn texts_of_servers_are_escaped() {
     let site = Site::with(
         fleet::fleet(fleet::now()),
         fleet::history(fleet::now()).await,
@@ -272,7 +272,7 @@ async fn headers_and_errors() {
 }
 
 #[tokio::test]
-async fn files_are_kept_and_known_again() {
+async fn static_files_are_cached() {
     let site = Site::of(Arc::default()).await;
     let text = site.get("/").await.text;
     assert!(text.contains("No servers yet"), "{text}");
@@ -310,12 +310,12 @@ async fn files_are_kept_and_known_again() {
         .replace("http://www.w3.org/2000/svg", "");
     assert!(
         !script.contains("http") && !file.text.contains("url("),
-        "nothing is loaded from elsewhere"
+        "nothing is loaded from other sites"
     );
 }
 
 #[tokio::test]
-async fn the_theme_is_remembered_and_leads_nowhere_else() {
+async fn theme_is_stored_and_does_not_redirect_to_other_sites() {
     let site = Site::of(Arc::default()).await;
     let page = site.get("/theme?to=dark&back=%2F%3Fq%3Da%2Bb").await;
     assert_eq!(
@@ -366,13 +366,13 @@ async fn servers_that_are_down_come_first_with_their_full_reason() {
     let text = site.get("/").await.text;
     let shown = format!("<span class=\"reason\">{reason}</span>");
     assert!(text.contains(&shown), "{text}");
-    // Of the servers that are up, those with the most players come first.
+    // Among the servers that are up, those with the most players come first.
     let up = site.names("/?state=up").await;
     assert_eq!(up, site.names("/?state=up&sort=players").await);
 }
 
 #[tokio::test]
-async fn a_server_is_told_in_full() {
+async fn server_page_shows_history_and_last_answer() {
     let site = Site::with(
         fleet::fleet(fleet::now()),
         fleet::history(fleet::now()).await,
@@ -392,7 +392,7 @@ async fn a_server_is_told_in_full() {
         );
     }
     let text = site.get("/server/harbour").await.text;
-    // Charts, events, sessions, of its own, bytes.
+    // Charts, events, sessions, rules and datagrams.
     for part in [
         "1.21.7 → 1.21.8",
         "Player_11",
@@ -417,7 +417,7 @@ async fn a_server_is_told_in_full() {
         longest.contains(r#"<a href="/server/harbour?range=7d&#38;sessions=player#sessions">"#),
         "{longest}"
     );
-    // One search for all of its lists, and who is on by name.
+    // One search filters all lists; players can be sorted by name.
     let some = site.get("/server/harbour?find=player_11").await.text;
     assert!(
         some.contains("Player_11") && !some.contains("Player_10") && !some.contains("<bdi>Ada0"),
@@ -521,10 +521,11 @@ async fn events_of_all_servers_can_be_searched() {
 }
 
 #[tokio::test]
-async fn many_events_are_in_order_from_page_to_page() {
+async fn events_keep_their_order_across_pages() {
     let now = fleet::now();
     let history = History::open("sqlite::memory:").await.unwrap();
-    // Of three servers in turn; every second one is a fall, and three are at the same time wherever a page may end.
+    // Three servers in turn; every second event is `down`, and three events have the same time
+    // wherever a page may end.
     let event = |i: i64| Event {
         server: ServerId(i % 3 + 1),
         at: now - 1_000_000 + i / 3 * 1_000,
@@ -607,7 +608,7 @@ async fn many_events_are_in_order_from_page_to_page() {
             }
         }
     }
-    // Neither a search nor another order looks only at what the page shows otherwise.
+    // A search or another order covers more than the rows of the first page.
     let usual = site.get("/server/harbour").await.text;
     assert!(
         usual.contains("Guest_349<") && !usual.contains("Guest_0<") && !usual.contains("reason 0<"),
@@ -634,7 +635,7 @@ async fn many_events_are_in_order_from_page_to_page() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
+async fn every_page_shows_problems_of_the_monitor() {
     let mut app = Site::of(Arc::default()).await.app;
     app.notice = Arc::new(|| Some("The disk is <full>.".into()));
     let site = Site {
@@ -649,7 +650,7 @@ async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
             "{text}"
         );
     }
-    // Whoever has a page open hears when that is over.
+    // An open page is notified when the problem ends.
     let wrong = Arc::new(AtomicBool::new(true));
     let mut app = Site::of(fleet::fleet(fleet::now())).await.app;
     let told = wrong.clone();
@@ -691,7 +692,7 @@ async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
         heard.contains(r#"<div id=\"notice\" role=\"status\"></div>"#),
         "{heard}"
     );
-    // A history that is away leaves the rest.
+    // Without the history, the rest of the page works.
     let live = fleet::fleet(fleet::now());
     let site = Site::of(live).await;
     site.app.history.close().await;
@@ -708,7 +709,7 @@ async fn what_is_wrong_with_the_monitor_is_said_on_every_page() {
 }
 
 #[tokio::test]
-async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
+async fn event_streams_send_shown_rows_once_per_second() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
     let request = Request::get("/live/rows?ids=3,x,4,")
         .body(Body::empty())
@@ -751,7 +752,7 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
         news.contains("<b>42</b>") && !news.contains("<b>41</b>"),
         "{news}"
     );
-    // Who misses updates gets how it is then.
+    // Clients that miss updates receive the current state.
     for round in 0..600 {
         change(if round % 2 == 0 { 1 } else { 3 }, round);
     }
@@ -773,7 +774,7 @@ async fn changes_are_told_once_a_second_and_only_of_rows_that_are_shown() {
 }
 
 #[tokio::test]
-async fn the_page_of_events_hears_what_happens_and_what_happened_on_its_way() {
+async fn event_page_is_notified_of_new_and_recent_events() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
     let hear = async |since: i64| {
         let request = Request::get(format!("/live/events?since={since}"))
@@ -802,11 +803,7 @@ async fn the_page_of_events_hears_what_happens_and_what_happened_on_its_way() {
         },
         |_| {},
     );
-    assert_eq!(
-        next(&mut open).await,
-        None,
-        "a look at a server is no event"
-    );
+    assert_eq!(next(&mut open).await, None, "a sample is not an event");
     let event = Event {
         server: ServerId(3),
         at,

@@ -1,4 +1,4 @@
-//! Alerts from what is seen to a receiver over HTTP: one that fails, and a monitor that is killed.
+//! Alerts from the state table to a receiver over HTTP: retries, and a monitor that is killed.
 
 use hailer_monitor::alert::{AlertConfig, Alerts};
 use hailer_monitor::health::State;
@@ -23,7 +23,7 @@ struct Hook {
     listener: TcpListener,
 }
 
-/// What it was sent.
+/// A received message.
 struct Got {
     stream: TcpStream,
     key: String,
@@ -45,7 +45,7 @@ impl Hook {
         )
     }
 
-    /// The next request, if one comes in time.
+    /// Returns the next request, if one arrives in time.
     fn next(&self, patience: Duration) -> Option<Got> {
         let until = Instant::now() + patience;
         let mut stream = loop {
@@ -106,7 +106,7 @@ fn now() -> Millis {
         .as_millis() as Millis
 }
 
-/// One server, which is not up.
+/// One server that is down.
 fn live(since: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     live.set(Server {
@@ -152,7 +152,7 @@ async fn start(plan: &str, live: Arc<StateTable>, history: &History) -> Alerts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
+async fn failed_messages_are_retried_in_order_with_the_same_key() {
     let hook = Hook::new();
     let history = History::open("sqlite::memory:").await.unwrap();
     let live = live(now());
@@ -174,12 +174,12 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
     assert_eq!(
         (second.title(), second.key.as_str()),
         ("lobby is down", key.as_str()),
-        "not that it is up, before that it was down"
+        "`up` must not be sent before `down`"
     );
     let health = alerts.health();
     assert!(health.waiting["ops"].1.contains("503"), "{health:?}");
     second.answer("307 Elsewhere\r\nLocation: http://127.0.0.2:9/\r\nRetry-After: 0");
-    let third = hook.next(PATIENCE).expect("nobody is followed elsewhere");
+    let third = hook.next(PATIENCE).expect("redirects are not followed");
     assert_eq!(third.key, key);
     third.answer("200 OK");
     let over = hook.next(PATIENCE).expect("it is up");
@@ -211,7 +211,7 @@ async fn what_fails_is_sent_again_in_order_and_with_the_same_key() {
 }
 
 #[test]
-fn a_restart_over_postgresql() {
+fn restart_with_postgresql() {
     let Some(server) = postgres::Server::start("alerts") else {
         return;
     };
@@ -238,7 +238,7 @@ fn a_restart_over_postgresql() {
     });
 }
 
-/// Waits until this became of the newest message.
+/// Waits until the newest message has this state.
 async fn written(alerts: &Alerts, state: &str) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -254,7 +254,7 @@ async fn written(alerts: &Alerts, state: &str) {
     }
 }
 
-/// A monitor in a process of its own, which is killed at the end.
+/// A monitor in its own process, killed at the end.
 struct Monitor(Child);
 
 impl Monitor {
@@ -281,13 +281,13 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // SIGKILL, where there is such a thing.
+        // SIGKILL on Unix.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A folder that goes with the test.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -311,7 +311,7 @@ impl Drop for Folder {
 }
 
 #[test]
-#[ignore = "the other half of killed_between_sending_and_writing"]
+#[ignore = "the other half of kill_between_sending_and_storing_sends_again"]
 fn monitor_to_be_killed() {
     let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else {
         return;
@@ -328,7 +328,7 @@ fn monitor_to_be_killed() {
 }
 
 #[test]
-fn killed_between_sending_and_writing() {
+fn kill_between_sending_and_storing_sends_again() {
     let folder = Folder::new("killed");
     let database = folder.path().join("history.db");
     let hook = Hook::new();
@@ -337,11 +337,13 @@ fn killed_between_sending_and_writing() {
     let first = hook.next(PATIENCE).expect("it is down");
     drop(monitor);
     let monitor = Monitor::start(&database, &plan);
-    let second = hook.next(PATIENCE).expect("nobody said that it arrived");
+    let second = hook
+        .next(PATIENCE)
+        .expect("the receiver did not confirm the message");
     assert_eq!(
         (&first.key, &first.body),
         (&second.key, &second.body),
-        "the same, so that it can be dropped"
+        "the key of a retry"
     );
     second.answer("204 No Content");
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -357,7 +359,7 @@ fn killed_between_sending_and_writing() {
             .unwrap()
             .is_empty()
         {
-            assert!(Instant::now() < until, "what arrived is not written");
+            assert!(Instant::now() < until, "the delivery is not stored");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         pool.close().await;
@@ -366,6 +368,6 @@ fn killed_between_sending_and_writing() {
     let _monitor = Monitor::start(&database, &plan);
     assert!(
         hook.next(Duration::from_secs(4)).is_none(),
-        "what arrived is not sent again, though it is still down"
+        "delivered messages are not sent again while the server is down"
     );
 }

@@ -1,4 +1,4 @@
-//! Drives a Chromium of the system by its DevTools protocol: JSON over one WebSocket.
+//! Controls Chromium through the DevTools protocol: JSON over one WebSocket.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -9,29 +9,30 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tungstenite::{Message, WebSocket};
 
-/// For anything that a test waits for; the machine may be busy.
+/// Time limit of every wait; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A Chromium without a screen. It ends with the value.
+/// A headless Chromium, killed on drop.
 pub(crate) struct Browser {
     child: Child,
     profile: PathBuf,
     socket: WebSocket<TcpStream>,
     last: u64,
-    /// The page that commands are for.
+    /// Session id of the current page.
     session: Option<String>,
-    /// What the page complained of: exceptions, violations of its policy, what could not be loaded.
+    /// Errors of the page: exceptions, policy violations, failed requests.
     pub(crate) complaints: Vec<String>,
 }
 
 impl Browser {
-    /// `None`: there is no Chromium here.
+    /// Starts Chromium; `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         let profile = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("chromium-{}", std::process::id()));
         std::fs::create_dir_all(&profile).unwrap();
         let mut command = Command::new("chromium");
-        // A root user has no sandbox, and the page is ours. No name but ours is found, so nothing is called home.
+        // Chromium has no sandbox as root; the test loads trusted pages only. No host name
+        // resolves, so it contacts no other host.
         command.args([
             "--headless",
             "--no-sandbox",
@@ -60,7 +61,7 @@ impl Browser {
         let child = command.spawn().ok()?;
         let start = Instant::now();
         let address = loop {
-            // The port on the first line, the path of the socket on the second.
+            // First line: port; second line: path of the socket.
             let told =
                 std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
             if let Some((port, path)) = told.split_once('\n') {
@@ -90,7 +91,7 @@ impl Browser {
         })
     }
 
-    /// A new page of a size, without cookies of others.
+    /// Opens a page of this size with its own cookies.
     pub(crate) fn page(&mut self, width: u32, height: u32, is_phone: bool) {
         self.session = None;
         let context =
@@ -111,7 +112,7 @@ impl Browser {
         self.complaints.clear();
     }
 
-    /// Light or dark, as the system would have it.
+    /// Emulates the color scheme of the system.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call(
@@ -120,7 +121,7 @@ impl Browser {
         );
     }
 
-    /// Without motion, as some people need it.
+    /// Emulates the preference for reduced motion.
     pub(crate) fn calm(&mut self) {
         let features = json!([{"name": "prefers-reduced-motion", "value": "reduce"}]);
         self.call(
@@ -129,7 +130,7 @@ impl Browser {
         );
     }
 
-    /// Without scripts; what tests evaluate still runs.
+    /// Disables scripts of the page; expressions of tests still run.
     pub(crate) fn without_scripts(&mut self) {
         self.call(
             "Emulation.setScriptExecutionDisabled",
@@ -144,7 +145,7 @@ impl Browser {
         self.wait("!window.isOld && document.readyState === 'complete'");
     }
 
-    /// What an expression comes to, promises kept.
+    /// Evaluates an expression, and waits for promises.
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let ask = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", &ask);
@@ -165,7 +166,7 @@ impl Browser {
     /// Waits until an expression is true.
     pub(crate) fn wait(&mut self, expression: &str) {
         let start = Instant::now();
-        // A page that is just coming has less than one thinks.
+        // A page that is being loaded may be incomplete.
         let expression =
             format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
         while self.eval(&expression) != true {
@@ -177,7 +178,7 @@ impl Browser {
         }
     }
 
-    /// Types keys by their names: `/`, `a`, `Tab`, `Enter`.
+    /// Presses keys by name: `/`, `a`, `Tab`, `Enter`.
     pub(crate) fn keys(&mut self, keys: &[&str]) {
         for key in keys {
             let (text, code) = match *key {
@@ -203,7 +204,8 @@ impl Browser {
         }
     }
 
-    /// Moves the mouse to a place within an element: shares of its width and height. Returns that place on the page.
+    /// Moves the mouse within an element, to a position given as shares of its width and height.
+    /// Returns that position on the page.
     pub(crate) fn point(&mut self, element: &str, across: f64, down: f64) -> Value {
         let place = format!(
             "(() => {{ const one = {element}; one.scrollIntoView({{block: 'center'}}); const box = one.getBoundingClientRect();
@@ -226,7 +228,8 @@ impl Browser {
         }
     }
 
-    /// A picture for people, beside what the build makes. `is_whole`: of all of the page, not of the window.
+    /// Saves a screenshot into the temporary folder of the build. `is_whole`: of the whole page
+    /// instead of the window.
     pub(crate) fn picture(&mut self, name: &str, is_whole: bool) {
         let answer = self.call(
             "Page.captureScreenshot",
@@ -267,7 +270,7 @@ impl Browser {
                 _ => {}
             }
             if heard["id"] == self.last {
-                // A page that is just being left knows nothing.
+                // A page that is being left cannot evaluate expressions.
                 if method == "Runtime.evaluate" && heard["error"]["code"] == -32000 {
                     return Value::Null;
                 }
@@ -282,7 +285,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its children write for a moment longer.
+        // Its child processes may still write for a moment.
         for _ in 0..20 {
             if std::fs::remove_dir_all(&self.profile).is_ok() {
                 break;

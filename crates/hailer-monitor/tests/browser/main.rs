@@ -1,5 +1,6 @@
-//! The page in a real browser: Debian's Chromium, without a screen. Where there is none, this says so and passes, unless
-//! `HAILER_NEEDS_CHROMIUM=1`. Pictures of what it saw are in the folder for temporary files of the build.
+//! Pages in a real browser: Chromium from the system, headless. Without Chromium, the test prints a
+//! message and passes, unless `HAILER_NEEDS_CHROMIUM=1`. Screenshots are in the temporary folder of
+//! the build.
 
 mod driver;
 use hailer_testkit::fleet;
@@ -16,7 +17,7 @@ use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, Token};
 use hailer_monitor::web::{App, Bounds, serve};
 use std::sync::Arc;
 
-/// The page of a fleet on a port of its own.
+/// The pages of a fleet on a free port.
 struct Site {
     runtime: tokio::runtime::Runtime,
     live: Arc<StateTable>,
@@ -73,7 +74,7 @@ impl Site {
 
 const TOKEN: &str = "a-token-for-tests-only";
 
-/// A receiver that takes messages, and one that does not.
+/// One receiver that accepts messages, and one that does not.
 fn alerts() -> CheckedConfig {
     let plan = "
         [[receiver]]
@@ -111,12 +112,12 @@ impl TestAlert for Alerts {
 }
 
 #[test]
-fn people_can_use_it() {
+fn pages_work_in_chromium() {
     let Some(mut browser) = Browser::start() else {
         assert_ne!(
             std::env::var("HAILER_NEEDS_CHROMIUM").as_deref(),
             Ok("1"),
-            "there is no chromium: apt install chromium"
+            "Chromium is missing: apt install chromium"
         );
         println!("skipped: there is no chromium here (apt install chromium)");
         return;
@@ -166,7 +167,7 @@ fn overview(browser: &mut Browser, site: &Site) {
             .ends_with("px")
     );
     browser.wait("document.querySelector('#link').textContent === 'live'");
-    // Colours of the game came through as classes, and the style sheet has them.
+    // Colors of the game arrive as classes, which the style sheet defines.
     browser.open(&site.at("/?q=market"));
     assert_eq!(
         browser.text("document.querySelector('#rows .motd .mu').textContent"),
@@ -191,7 +192,7 @@ fn search(browser: &mut Browser, site: &Site) {
     assert_eq!(
         browser.text("document.activeElement.id"),
         "q",
-        "typing goes on"
+        "the search field keeps the focus"
     );
     browser.eval("document.querySelector('th.name a').click()");
     browser.wait("location.search === '?q=arena&sort=name' && document.readyState === 'complete'");
@@ -220,7 +221,7 @@ fn detail(browser: &mut Browser, site: &Site) {
         fields.contains("full stat reply") && fields.contains("session id"),
         "{fields}"
     );
-    // A cross in all charts at once, by arrow keys as by a mouse.
+    // The arrow keys move the cross in all charts, as the mouse does.
     browser.eval("document.querySelector('svg.chart').focus()");
     browser.keys(&["ArrowLeft", "ArrowLeft"]);
     browser
@@ -230,7 +231,7 @@ fn detail(browser: &mut Browser, site: &Site) {
             .text("document.querySelector('.tip').textContent")
             .contains("players")
     );
-    // All of its lists are searched while one types; only they change.
+    // Typing filters all lists; only they change.
     browser.eval("window.isSame = true");
     browser.keys(&["Escape", "/", "P", "l", "a", "y", "e", "r", "_", "7"]);
     browser.wait("document.querySelectorAll('#sessions tbody tr').length === 1");
@@ -249,7 +250,7 @@ fn detail(browser: &mut Browser, site: &Site) {
     browser.picture("server-dark", true);
     browser.keys(&["Escape"]);
     browser.wait("!document.querySelector('.tip:not([hidden])')");
-    // The value under the mouse, another one further on, and none beside the chart.
+    // The value under the mouse, another one further right, and none outside of the chart.
     let tip = "document.querySelector('svg.chart').parentElement.querySelector('.tip')";
     browser.point("document.querySelector('svg.chart')", 0.4, 0.5);
     browser.wait(&format!("!{tip}.hidden"));
@@ -290,7 +291,7 @@ fn live_update(browser: &mut Browser, site: &Site) {
     assert_eq!(
         browser.text("document.activeElement.textContent"),
         "meadow",
-        "and what had the focus has it"
+        "the focus does not move"
     );
     browser.open(&site.at("/server/meadow"));
     browser.wait("document.querySelector('#link').textContent === 'live'");
@@ -339,9 +340,9 @@ fn live_update(browser: &mut Browser, site: &Site) {
     assert_eq!(
         browser.eval("window.isSame && document.activeElement.id === 'q'"),
         true,
-        "nobody who types is disturbed"
+        "typing is not interrupted"
     );
-    // What happens next has no place there.
+    // New events do not belong on this page.
     browser.eval("const sort = document.querySelector('select[name=sort]'); sort.value = 'time'; sort.dispatchEvent(new Event('input', { bubbles: true }))");
     browser.wait("document.querySelector('#link').hidden");
 }
@@ -380,7 +381,7 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
     assert_eq!(send("ops", TOKEN), "result: sent to ops");
     assert!(send("deaf", TOKEN).starts_with("problem: "));
     assert_eq!(send("ops", "a-guess"), "problem: wrong token");
-    // What was refused is an answer with such a status.
+    // The browser reports rejected requests as errors.
     browser.complaints.retain(|complaint| {
         !["401", "502"]
             .iter()
@@ -426,13 +427,13 @@ fn phone(browser: &mut Browser, site: &Site) {
         "404"
     );
     assert_eq!(browser.eval("document.documentElement.scrollWidth"), 360);
-    // What was not found was asked for.
+    // The 404 is expected.
     browser
         .complaints
         .retain(|complaint| !complaint.contains("404"));
 }
 
-/// The widest elements.
+/// Returns the widest elements.
 const WIDE: &str =
     "[...document.querySelectorAll('*')].filter((one) => one.getBoundingClientRect().right > 361)
     .slice(0, 5).map((one) => one.outerHTML.slice(0, 80)).join(' | ')";
@@ -457,7 +458,7 @@ fn no_script(browser: &mut Browser, site: &Site) {
     );
     assert!(
         browser.text("location.search").contains("q=node"),
-        "back where one was"
+        "back on the previous page"
     );
     browser.open(&site.at("/server/harbour?range=7d"));
     assert_eq!(
@@ -525,7 +526,7 @@ fn hostile(browser: &mut Browser, site: &Site) {
     assert_eq!(
         browser.eval("document.querySelectorAll('main img, main script').length"),
         0,
-        "nor as it changes"
+        "also after an update"
     );
     assert!(
         browser

@@ -1,4 +1,5 @@
-//! Every operation of the document, asked with real servers behind it, and every answer held against the document.
+//! Contract test: every operation of `openapi.json` is called with real servers, and every response
+//! is checked against it.
 
 use super::*;
 use crate::history::{Batch, NewServer, PlayerSession};
@@ -27,10 +28,10 @@ use tower::ServiceExt;
 
 const TOKEN: &str = "a-token-for-tests-only";
 const HOSTILE: &str = "</title><script>alert(1)</script>\"'&\u{202e}";
-/// Where the documents are, as references say it.
+/// Base URI of the schemas, for references.
 const AT: &str = "http://hailer.test";
 
-/// Alerts that arrive, unless the target is called `broken`.
+/// Alerts that are delivered, unless the receiver is called `broken`.
 struct Alerts(crate::alert::CheckedConfig);
 
 impl TestAlert for Alerts {
@@ -55,7 +56,7 @@ impl TestAlert for Alerts {
     }
 }
 
-/// A watchlist where somebody else is always quicker.
+/// A watchlist in which another request always wins.
 struct Gone;
 
 impl Watchlist for Gone {
@@ -79,7 +80,8 @@ impl Watchlist for Gone {
     }
 }
 
-/// A monitor that watches a server of the plan, `lobby`, which is up and hostile, and `quiet`, where nobody listens.
+/// A monitor with two configured servers: `lobby` is up and sends hostile texts; `quiet` does not
+/// answer.
 struct Monitor {
     history: History,
     live: Arc<StateTable>,
@@ -166,7 +168,7 @@ impl Monitor {
         monitor
     }
 
-    /// Waits until a server is in this state, and writes down what came meanwhile.
+    /// Waits until a server has this state, and stores the batches meanwhile.
     async fn until(&self, name: &str, state: crate::health::State) {
         for _ in 0..200 {
             while let Ok(results) = self.batches.lock().await.try_recv() {
@@ -217,7 +219,7 @@ impl Monitor {
     }
 }
 
-/// What came back.
+/// A response.
 struct Heard {
     status: StatusCode,
     headers: HeaderMap,
@@ -239,7 +241,7 @@ impl Heard {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The word of a problem.
+    /// Returns the keyword of a problem.
     fn word(&self) -> String {
         self.json()["type"]
             .as_str()
@@ -269,7 +271,7 @@ async fn ask(router: &Router, request: Request<Body>) -> Heard {
     }
 }
 
-/// The document, and what of it was seen.
+/// The document, and the responses seen so far.
 struct Contract {
     document: Value,
     registry: Registry<'static>,
@@ -292,7 +294,7 @@ impl Contract {
         }
     }
 
-    /// Follows a reference of this document, if it is one.
+    /// Resolves a reference within the document.
     fn follow<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             Some(there) => self
@@ -303,7 +305,7 @@ impl Contract {
         }
     }
 
-    /// All operations: method, path, description.
+    /// Returns all operations: method, path and definition.
     fn operations(&self) -> impl Iterator<Item = (Method, &str, &Value)> {
         let paths = self.document["paths"].as_object().unwrap();
         paths.iter().flat_map(|(path, methods)| {
@@ -361,7 +363,7 @@ impl Contract {
         );
     }
 
-    /// Asks, and holds what comes back against the document.
+    /// Sends a request, and checks the response against the document.
     async fn ask(&self, router: &Router, request: Request<Body>) -> Heard {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let said = ask(router, request).await;
@@ -369,7 +371,7 @@ impl Contract {
         said
     }
 
-    /// Holds what came back against the document.
+    /// Checks a response against the document.
     #[track_caller]
     fn hold(&self, method: &Method, path: &str, said: &Heard) {
         let what = format!("{method} {path}");
@@ -449,7 +451,7 @@ fn write(method: Method, uri: &str, token: Option<&str>, body: Option<&Value>) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_answers_as_the_document_says() {
+async fn responses_match_the_openapi_document() {
     let contract = Contract::new();
     let mut monitor = Monitor::start().await;
     let router = monitor.router(|_, _| {});
@@ -457,14 +459,14 @@ async fn every_operation_answers_as_the_document_says() {
     writes(&contract, &monitor, &router).await;
     refusals(&contract, &monitor).await;
 
-    // The monitor fails: it says so.
+    // A failing monitor reports it.
     monitor.vitals.lock().unwrap().history = HistoryHealth {
         is_failing: true,
         message: Some("disk full".into()),
         kept: 7,
         ..HistoryHealth::default()
     };
-    // Another router: what pages say of the monitor is kept for a moment.
+    // A new router, since the notice is cached for one second.
     let router = monitor.router(|_, _| {});
     for uri in ["/healthz", "/api/v1/health"] {
         let health = contract.get(&router, uri).await;
@@ -483,7 +485,7 @@ async fn every_operation_answers_as_the_document_says() {
         );
         assert!(
             !page.text().contains("disk full"),
-            "why is for those who run it"
+            "pages do not show the reason"
         );
     }
     monitor.history.close().await;
@@ -526,7 +528,7 @@ async fn every_operation_answers_as_the_document_says() {
             let id = operation["operationId"].as_str().unwrap();
             assert!(
                 seen.contains(&(id.into(), status.clone())),
-                "{method} {path}: nobody has seen {status}"
+                "{method} {path}: {status} was never returned"
             );
         }
     }
@@ -638,7 +640,7 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         (&1.into(), &1.into(), &1.into())
     );
 
-    // What a server says is no markup, wherever it appears.
+    // Texts of servers are escaped everywhere.
     for uri in [
         "/badge/lobby.svg",
         "/badge/lobby.svg?label=%3Cscript%3E&style=square",
@@ -689,7 +691,8 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
             .contains("frame-ancestors 'none'")
     );
 
-    // All that has a tag is not sent twice; what changes each second may need some tries.
+    // Responses with an ETag are not sent twice. Those that change every second may need several
+    // attempts.
     for (method, path, operation) in contract.operations() {
         let uri = path.replace("{name}", "lobby");
         let known = ["304", "400"].map(|status| operation["responses"][status].is_object());
@@ -811,7 +814,7 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     assert_eq!(
         said.json()["state"],
         "up",
-        "its state stays as long as its target does"
+        "the state is kept while the target is the same"
     );
     let said = send(
         Method::PUT,
@@ -903,7 +906,7 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     );
 }
 
-/// Asks until there is one request too many: a busy machine takes a second for one.
+/// Sends requests until one is rejected by the rate limit; a busy machine needs a second.
 async fn once_too_often(router: &Router, request: impl Fn() -> Request<Body>) -> Heard {
     for _ in 0..50 {
         let said = ask(router, request()).await;
@@ -914,7 +917,7 @@ async fn once_too_often(router: &Router, request: impl Fn() -> Request<Body>) ->
     panic!("fifty requests were not too many")
 }
 
-/// A body that never ends.
+/// An endless body.
 fn endless() -> impl futures_util::Stream<Item = Result<&'static str, std::io::Error>> {
     futures_util::stream::repeat_with(|| Ok("{\"a\":1}"))
 }
@@ -998,7 +1001,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
             }
         }
     }
-    assert_eq!(monitor.live.len(), servers, "nobody has changed anything");
+    assert_eq!(monitor.live.len(), servers, "no server was changed");
     let send = |router, uri, body| async move {
         contract
             .ask(router, write(Method::POST, uri, Some(TOKEN), Some(body)))
@@ -1027,7 +1030,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         assert_eq!(said.status, StatusCode::NOT_FOUND);
     }
 
-    // Each operation, once too often.
+    // Exceed the rate limit of each operation.
     for (method, path, _) in contract.operations() {
         let once = Rate {
             per_second: 1,
@@ -1044,7 +1047,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         );
     }
 
-    // By a name that somebody else pointed at us.
+    // Request with an unknown host name.
     let mut app = monitor.app(|_, _| {});
     app.hosts = Some(vec!["status.example.com".into()]);
     let strict = web::router(app);
@@ -1085,10 +1088,10 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         assert_eq!(page.text().contains("hosts = ["), status == 421, "{host}");
     }
 
-    // Whatever takes too long is said as everything else.
+    // Requests that take too long.
     let mut app = monitor.app(|_, _| {});
     app.timeout = Duration::ZERO;
-    // Others have all the turns there are.
+    // Occupy all slots.
     let (api, turns) = (app.api.clone().unwrap(), app.turns.clone());
     let _lists = (
         api.0.lists.acquire().await,
@@ -1116,7 +1119,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         (503, "text/html; charset=utf-8")
     );
 
-    // However long a body is, and whether or not it says so before.
+    // A body that is too long, with or without Content-Length.
     for body in [
         Body::from("x".repeat(1 << 20)),
         Body::from_stream(endless()),
@@ -1131,7 +1134,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         assert_eq!(contract.ask(&router, request).await.word(), "too-large");
     }
 
-    // Pages are counted as programs are.
+    // Pages count against the same rate limit.
     let once = Rate {
         per_second: 1,
         burst: 1,
@@ -1144,7 +1147,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     );
     assert_eq!(page.header("retry-after"), "1");
 
-    // Names of players are told by nobody if they are not to be told.
+    // With `shows_players` off, no response contains names of players.
     let discreet = monitor.router(|_, settings| {
         (settings.shows_players, settings.widgets, settings.badges) = (false, false, false);
     });
@@ -1169,106 +1172,8 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     }
 }
 
-/// Figures: `cargo test --release -p hailer-monitor a_hundred_thousand -- --ignored --nocapture`.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "some seconds, for its figures"]
-async fn a_hundred_thousand_servers() {
-    let live = Arc::new(StateTable::default());
-    let servers: Vec<_> = (0..100_000).map(ServerId).collect();
-    for &id in &servers {
-        let (name, group) = (
-            format!("server-{:05}", id.0 * 7_919 % 100_000),
-            format!("group {}", id.0 % 100),
-        );
-        let (target, labels) = (format!("ugp://192.0.2.{}", id.0 % 250), BTreeMap::new());
-        live.set(Server {
-            id,
-            name,
-            target,
-            group,
-            labels,
-            interval: None,
-            origin: Origin::Plan,
-        });
-    }
-    let at = unix_millis();
-    live.change(
-        Update {
-            servers,
-            ..Update::default()
-        },
-        |row| {
-            let (server, players) = (row.server.id, Some(row.server.id.0 as u32 % 64));
-            row.state = crate::health::State::Up;
-            let (max, latency) = (Some(64), Some(20_000));
-            row.last_sample = Some(Sample {
-                server,
-                at,
-                answered: true,
-                players,
-                max,
-                latency,
-                sent: 2,
-                resent: 0,
-            });
-            row.day.add_sample(at, true, players.unwrap_or_default());
-            let motd = Some(Text::legacy(format!(
-                "&aWelcome to &lnumber {}&r, a place like others",
-                server.0
-            )));
-            row.last_status = Some(Arc::new(LastStatus {
-                at,
-                title: motd.as_ref().map(|motd| motd.plain().into()),
-                motd,
-                ..LastStatus::default()
-            }));
-        },
-    );
-    let mut settings = ApiConfig {
-        server_metrics: 10_000,
-        ..ApiConfig::default()
-    };
-    settings.reads = Rate {
-        per_second: 10_000,
-        burst: 10_000,
-    };
-    let history = History::open("sqlite::memory:").await.unwrap();
-    let parts = ApiBackend {
-        live,
-        history,
-        watchlist: None,
-        alerts: None,
-        look: Arc::new(MonitorHealth::default),
-    };
-    let router = router::<()>(Api::new(parts, settings), Arc::default());
-    for uri in [
-        "/api/v1/servers/server-00000",
-        "/api/v1/servers",
-        "/api/v1/servers?limit=500&sort=players",
-        "/api/v1/servers?sort=uptime&group=group%207",
-        "/api/v1/servers?search=nowhere",
-        "/api/v1/totals",
-        "/metrics",
-        "/healthz",
-        "/badge/server-00000.svg",
-    ] {
-        let mut times = Vec::new();
-        let mut bytes = 0;
-        for _ in 0..9 {
-            let begun = std::time::Instant::now();
-            bytes = ask(&router, get(uri)).await.body.len();
-            times.push(begun.elapsed());
-        }
-        times.sort_unstable();
-        eprintln!(
-            "{uri}: {bytes} bytes, median {:?}, slowest {:?}",
-            times[4], times[8]
-        );
-    }
-}
-
 #[test]
-fn the_document_says_what_everything_means() {
+fn every_member_of_the_document_has_a_description() {
     /// Every member has a description, and every object with members is closed.
     fn walk(schema: &Value, path: &str) {
         let Value::Object(object) = schema else {
@@ -1307,7 +1212,7 @@ fn the_document_says_what_everything_means() {
         assert_eq!(
             operation["security"].is_array(),
             method != Method::GET,
-            "{method} {path}: who writes has the token"
+            "{method} {path}: writing requires the token"
         );
         let parameters = operation["parameters"]
             .as_array()
@@ -1320,7 +1225,8 @@ fn the_document_says_what_everything_means() {
     }
 }
 
-/// Name, labels and value of each sample. Panics at whatever version 0.0.4 of the text format does not allow.
+/// Parses metrics into name, labels and value. Panics on anything that version 0.0.4 of the text
+/// format does not allow.
 fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
     let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), "");
     let mut lines = text.lines();
@@ -1391,7 +1297,7 @@ fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_sends_tests_for_whoever_knows_the_token() {
+async fn alert_page_sends_tests_with_the_token() {
     let monitor = Monitor::start().await;
     let router = monitor.router(|_, _| {});
     let form = |body: &str, origin: &str| {
@@ -1452,7 +1358,7 @@ async fn the_page_sends_tests_for_whoever_knows_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_for_prometheus_and_the_dashboard_shows_no_others() {
+async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
     let monitor = Monitor::start().await;
     monitor.vitals.lock().unwrap().samples = 12;
     let scrape = async |most| {
