@@ -15,6 +15,7 @@
 //! `poll` (a thread with sockets), [`history`] (SQL), `web` (HTTP), the delivery of alerts.
 
 pub mod alert;
+mod cached;
 pub mod cluster;
 mod error;
 pub mod health;

@@ -5,8 +5,11 @@
 
 pub(crate) mod find;
 pub(crate) mod index;
+pub(crate) mod totals;
 
 use self::index::Index;
+use self::totals::Totals;
+use crate::cached::Cached;
 use crate::health::{Health, State};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
@@ -222,6 +225,7 @@ pub struct StateTable {
     /// Which list of servers it is: another one whenever one comes, goes, or is described anew.
     list: AtomicU64,
     index: Index,
+    totals: Cached<Totals>,
     updates: broadcast::Sender<Arc<Update>>,
     /// When the last thing happened that was told.
     happened: AtomicI64,
@@ -294,6 +298,7 @@ impl Default for StateTable {
             list: AtomicU64::new(0),
             happened: AtomicI64::new(0),
             index: Index::default(),
+            totals: Cached::default(),
             updates: broadcast::Sender::new(MAX_PENDING_UPDATES),
         }
     }

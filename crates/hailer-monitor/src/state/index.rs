@@ -1,25 +1,18 @@
 //! Index of all servers: names in order, and searchable texts, in contiguous memory. Without it,
 //! reading the texts of 100,000 rows takes 250 ms, and sorting their names another 250 ms.
 //!
-//! Both parts are built on demand. Names are rebuilt after servers were added or removed. Texts are
-//! rebuilt when they are 50 times older than the rebuild takes: at once for few servers, after at
-//! most some seconds for very many. Meanwhile the old ones are served.
+//! Both parts are [`Cached`]. Names are rebuilt after servers were added or removed, texts also after
+//! some time.
 
 use super::find::{SearchTerms, ServerMatch, natural};
+use crate::cached::{Cached, Expiry};
 use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, ServerRow, StateTable};
 use compact_str::CompactString;
 use memchr::memmem::{self, Finder};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Cached values stay valid for this multiple of the time that a rebuild takes, so that rebuilds
-/// use at most 1/50 of a core.
-const AGE_PER_COST: u32 = 50;
-/// Longest rebuild that a request waits for while a cached value is usable, and the maximum age of
-/// such a value.
-const SLOW_REBUILD: Duration = Duration::from_millis(3);
-const MAX_AGE: Duration = Duration::from_secs(60);
 /// Number of rows read per lock.
 const SERVERS_PER_LOCK: usize = 2_048;
 
@@ -62,10 +55,13 @@ impl Candidates {
                 found: None,
             };
         }
+        let table = live.clone();
         let texts = live
             .index()
             .texts
-            .get(live, |live| &live.index().texts, true, Texts::of);
+            .get(Expiry::Time(Duration::ZERO), live.list(), move || {
+                Texts::of(&table)
+            });
         Self {
             names: texts.names.clone(),
             found: Some(texts.find(words)),
@@ -129,9 +125,10 @@ impl Candidates {
 }
 
 fn names(live: &Arc<StateTable>) -> Arc<Names> {
+    let table = live.clone();
     live.index()
         .names
-        .get(live, |live| &live.index().names, false, Names::of)
+        .get(Expiry::Version, live.list(), move || Names::of(&table))
 }
 
 impl Names {
@@ -225,85 +222,6 @@ fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
         .for_each(|part| add(part));
     if let Some(motd) = &said.motd {
         add(&motd.plain());
-    }
-}
-
-/// A value computed from all rows, shared by all requests.
-#[derive(Debug)]
-struct Cached<T>(Mutex<Option<CachedValue<T>>>);
-
-#[derive(Debug)]
-struct CachedValue<T> {
-    made: Arc<T>,
-    /// Version of the server list that it was computed from.
-    list: u64,
-    /// When it expires.
-    until: Instant,
-    /// How long the computation took.
-    took: Duration,
-    /// Whether a task is computing a new one.
-    is_refreshing: bool,
-}
-
-impl<T> Default for Cached<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T: Send + Sync + 'static> Cached<T> {
-    /// Returns a valid value. `is_ageing`: whether it also expires by time, not only when servers
-    /// are added or removed.
-    fn get(
-        &self,
-        live: &Arc<StateTable>,
-        of: fn(&StateTable) -> &Self,
-        is_ageing: bool,
-        make: fn(&Arc<StateTable>) -> T,
-    ) -> Arc<T> {
-        let now = Instant::now();
-        let mut kept = self.lock();
-        if let Some(last) = kept.as_mut() {
-            if last.list == live.list() && (!is_ageing || now < last.until) {
-                return last.made.clone();
-            }
-            let runtime = tokio::runtime::Handle::try_current();
-            if let (Ok(runtime), true) = (
-                runtime,
-                last.took > SLOW_REBUILD && now < last.until + MAX_AGE,
-            ) {
-                if !std::mem::replace(&mut last.is_refreshing, true) {
-                    let live = live.clone();
-                    runtime.spawn_blocking(move || {
-                        let last = CachedValue::of(&live, make);
-                        *of(&live).lock() = Some(last);
-                    });
-                }
-                return last.made.clone();
-            }
-        }
-        // Other requests wait for the lock: computing twice would take as long.
-        kept.insert(CachedValue::of(live, make)).made.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<CachedValue<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> CachedValue<T> {
-    fn of(live: &Arc<StateTable>, make: fn(&Arc<StateTable>) -> T) -> Self {
-        let (start, list) = (Instant::now(), live.list());
-        let made = Arc::new(make(live));
-        let end = Instant::now();
-        let took = end - start;
-        Self {
-            made,
-            list,
-            until: end + took * AGE_PER_COST,
-            took,
-            is_refreshing: false,
-        }
     }
 }
 

@@ -335,9 +335,7 @@ impl Listener {
                 })
             })
             .collect();
-        let totals = TotalsView::of(&self.app.totals.totals(&self.app.live, now))
-            .render()
-            .ok()?;
+        let totals = TotalsView::of(&self.app.live.totals()).render().ok()?;
         let is_other_sum = totals != self.totals;
         self.totals.clone_from(&totals);
         let totals = is_other_sum.then_some(totals);

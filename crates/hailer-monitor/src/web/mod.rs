@@ -69,8 +69,6 @@ pub struct App {
     /// Host names accepted besides addresses and `localhost`; `None`: any. Protects against DNS
     /// rebinding.
     pub hosts: Option<Vec<String>>,
-    /// Cached totals of all servers.
-    totals: Arc<page::totals::Kept>,
     /// Limits the number of lists created at the same time.
     turns: Arc<Semaphore>,
     /// Limits the number of event streams.
@@ -92,7 +90,6 @@ impl App {
             api: None,
             notice: Arc::new(|| None),
             hosts: None,
-            totals: Arc::default(),
             turns: Arc::new(Semaphore::new(MAX_CONCURRENT_LISTS)),
             listeners: Arc::default(),
             timeout: RESPONSE_TIMEOUT,

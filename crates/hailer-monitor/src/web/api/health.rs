@@ -1,6 +1,8 @@
 //! Health of the monitor itself: `/healthz` and the notice on the pages.
 
 use super::Api;
+use crate::cached::Expiry;
+use crate::cached::Expiry;
 use crate::monitor_health::{HistoryHealth, MonitorHealth};
 use crate::sample::Millis;
 use crate::sample::unix_millis;
@@ -12,7 +14,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for a poll to finish and its sample to arrive, in milliseconds.
 const SAMPLE_GRACE_MS: Millis = 30_000;
@@ -66,37 +68,25 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
     response
 }
 
-/// Text of the notice, and when it was created.
-#[derive(Default)]
-pub(super) struct CachedNotice(Mutex<Option<(Instant, Option<String>)>>);
-
 impl Api {
     /// Returns the notice for all pages: problems of the history or the polling, without details
     /// such as paths, since pages are public. `/healthz` has the details.
     pub fn notice(&self) -> Notice {
         let api = self.clone();
         Arc::new(move || {
-            let mut said = api
-                .0
-                .notice
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, text)) = said
-                .as_ref()
-                .filter(|(at, _)| at.elapsed() < NOTICE_MAX_AGE)
-            {
-                return text.clone();
-            }
-            let (vitals, now) = ((api.0.parts.look)(), unix_millis());
-            let checks = api
-                .0
-                .marks
-                .check(&vitals, api.live(), api.settings().interval, now);
-            let text = notice(&vitals.history, &checks, now);
-            *said = Some((Instant::now(), text.clone()));
-            text
+            let checked = api.clone();
+            let notice = api.0.notice.get(Expiry::Time(NOTICE_MAX_AGE), 0, move || {
+                checked.current_notice(unix_millis())
+            });
+            (*notice).clone()
         })
+    }
+
+    fn current_notice(&self, now: Millis) -> Option<String> {
+        let health = (self.0.parts.look)();
+        let interval = self.settings().interval;
+        let checks = self.0.marks.check(&health, self.live(), interval, now);
+        notice(&health.history, &checks, now)
     }
 }
 

@@ -4,13 +4,13 @@
 //! its MOTD, would create a new series with each change. The number of servers with their own
 //! series is limited by the configuration.
 
-use super::totals::Totals;
 use super::{Api, MonitorHealth, answer};
 use crate::health::State as Health;
 use crate::sample::Sample;
 use crate::server::Server;
 use crate::state::StateTable;
 use crate::state::find;
+use crate::state::totals::Totals;
 use crate::web::live::ListenerLimit;
 use axum::Extension;
 use axum::extract::State;
@@ -33,7 +33,7 @@ pub(super) async fn show(
         ("rate", refused.rate.load(Ordering::Relaxed)),
         ("token", refused.token.load(Ordering::Relaxed)),
     ];
-    let totals = api.0.totals.now(api.live()).await;
+    let totals = api.live().totals();
     monitor(&mut page, &(api.0.parts.look)(), &totals, refused);
     page.gauge("hailer_monitor_pages_live", "Open event streams of pages.");
     page.sample(&[], open.taken());
@@ -72,7 +72,7 @@ fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(
     );
     page.sample(&[], totals.all.flapping);
     page.gauge("hailer_monitor_players", "Players online on all servers.");
-    page.sample(&[], totals.all.players);
+    page.sample(&[], totals.all.players_online);
     let history = &vitals.history;
     for (name, help, count) in [
         (

@@ -37,6 +37,7 @@ mod widget;
 pub use auth::Token;
 pub use limit::Rate;
 
+use crate::cached::Cached;
 use crate::history::{History, Retention};
 use crate::monitor_health::MonitorHealth;
 use crate::state::StateTable;
@@ -145,9 +146,8 @@ struct Inner {
     /// Limit the number of concurrent scans over all servers, and of large queries of the history.
     lists: Semaphore,
     queries: Semaphore,
-    totals: totals::Kept,
     marks: health::CountWindow,
-    notice: health::CachedNotice,
+    notice: Cached<Option<String>>,
     rejected: RejectedCounts,
 }
 
@@ -170,9 +170,8 @@ impl Api {
             limits,
             lists: Semaphore::new(1),
             queries: Semaphore::new(MAX_SERIES_QUERIES),
-            totals: totals::Kept::default(),
             marks: health::CountWindow::default(),
-            notice: health::CachedNotice::default(),
+            notice: Cached::default(),
             rejected: RejectedCounts::default(),
         }))
     }

@@ -1,10 +1,11 @@
 //! Overview: totals, filters and a page of the server list.
 
 use crate::sample::Millis;
+use crate::state::totals::{Counts, Totals};
 use crate::web::App;
 use crate::web::page::filter::{Filter, PAGE, Sort, StateFilter};
 use crate::web::page::row::RowView;
-use crate::web::page::totals::{Totals, TotalsView};
+use crate::web::page::totals::TotalsView;
 use crate::web::page::{Frame, html};
 use crate::web::show;
 use askama::Template;
@@ -12,7 +13,10 @@ use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hailer::registry;
+use std::collections::BTreeMap;
 
+/// Maximum number of groups in the filter.
+const MAX_OPTIONS: usize = 500;
 /// Host and port that `hailer monitor add` uses by default.
 const DEFAULT_HOST: &str = "127.0.0.1:8080";
 
@@ -95,7 +99,7 @@ struct Step {
 impl Overview {
     fn of(app: &App, asked: &HeaderMap, mut filter: Filter) -> Self {
         let now = app.now();
-        let totals = app.totals.totals(&app.live, now);
+        let totals = app.live.totals();
         let found = filter.find(&app.live, now);
         filter.page = found.page;
         let first = found.page * PAGE;
@@ -106,14 +110,22 @@ impl Overview {
         Self {
             frame: Frame::new(app, asked, filter.address()),
             totals: TotalsView::of(&totals).render().unwrap_or_default(),
-            groups: choices("all groups", &totals.groups, &filter.group, |group| {
-                show::cut(group, 40).text
-            }),
-            protocols: choices("all protocols", &totals.protocols, &filter.protocol, |id| {
-                registry::find(id)
-                    .map_or(id, |protocol| protocol.info().title)
-                    .into()
-            }),
+            groups: choices(
+                "all groups",
+                &counts(&totals.groups),
+                &filter.group,
+                |group| show::cut(group, 40).text,
+            ),
+            protocols: choices(
+                "all protocols",
+                &counts(&totals.protocols),
+                &filter.protocol,
+                |id| {
+                    registry::find(id)
+                        .map_or(id, |protocol| protocol.info().title)
+                        .into()
+                },
+            ),
             states: states(&totals, &filter),
             sorts: sorts(&filter),
             columns: columns(&filter),
@@ -121,7 +133,7 @@ impl Overview {
             found: show::count(found.count as u64),
             span,
             pages: steps(&filter, found.count),
-            is_empty: totals.servers == 0,
+            is_empty: totals.all.servers == 0,
             add_to: add_to(app, asked),
             at: now,
             filter,
@@ -146,21 +158,27 @@ fn add_to(app: &App, headers: &HeaderMap) -> Option<String> {
     Some(format!("{scheme}://{host}"))
 }
 
+/// Returns the first groups or protocols, with their number of servers.
+fn counts(sums: &BTreeMap<String, Counts>) -> Vec<(String, u64)> {
+    sums.iter()
+        .filter(|(name, _)| !name.is_empty())
+        .take(MAX_OPTIONS)
+        .map(|(name, counts)| (name.clone(), counts.servers))
+        .collect()
+}
+
 /// Returns the options of a filter, "all" first. The chosen value is included even if no server has
 /// it.
 fn choices(
     all: &str,
-    counts: &[(String, usize)],
+    counts: &[(String, u64)],
     chosen: &str,
     text: impl Fn(&str) -> String,
 ) -> Vec<Choice> {
     let choice = |value: &str, text| Choice::new(value, text, chosen);
-    let some = counts.iter().map(|(name, count)| {
-        choice(
-            name,
-            format!("{} ({})", text(name), show::count(*count as u64)),
-        )
-    });
+    let some = counts
+        .iter()
+        .map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count))));
     let gone = (!chosen.is_empty() && counts.iter().all(|(name, _)| name != chosen))
         .then(|| choice(chosen, text(chosen)));
     [choice("", all.into())]
@@ -173,10 +191,10 @@ fn choices(
 fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
     let counts = StateFilter::ALL.map(|(shown, word)| {
         let count = match shown {
-            StateFilter::Up => totals.up,
-            StateFilter::Down => totals.down,
-            StateFilter::Unknown => totals.unknown,
-            StateFilter::Flapping => totals.flapping,
+            StateFilter::Up => totals.all.up,
+            StateFilter::Down => totals.all.down,
+            StateFilter::Unknown => totals.all.unknown,
+            StateFilter::Flapping => totals.all.flapping,
         };
         (word.to_owned(), count)
     });
