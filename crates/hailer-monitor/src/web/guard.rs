@@ -1,12 +1,12 @@
 //! Checks before every page and API operation: the host name, the request rate and the time limit.
 
 use crate::web::api::{self, Problem};
+use crate::web::host::{is_own_host, without_port};
 use crate::web::{App, page};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
 
 /// Passes a request on, or rejects it: as JSON for API clients, as a page for browsers.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -59,54 +59,10 @@ fn check_host(uri: &Uri, headers: &HeaderMap, allowed: Option<&[String]>) -> Res
     Ok(())
 }
 
-/// Returns the name of `NAME:PORT`.
-pub(super) fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
-}
-
-/// Whether a host name belongs to this monitor: an address, `localhost`, or one of `allowed`. Anybody
-/// can point another name at an address of ours, and then have browsers read our pages for them (DNS
-/// rebinding).
-pub(super) fn is_own_host(name: &str, allowed: &[String]) -> bool {
-    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-    is_address
-        || name.eq_ignore_ascii_case("localhost")
-        || allowed.iter().any(|known| known.eq_ignore_ascii_case(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use axum::http::StatusCode;
-
-    #[test]
-    fn only_addresses_localhost_and_configured_names_are_own_hosts() {
-        let hosts = ["Status.example.com".to_owned()];
-        let is_own = |host: &str| is_own_host(without_port(host), &hosts);
-        for good in [
-            "127.0.0.1:8080",
-            "[::1]:8080",
-            "[::1]",
-            "localhost",
-            "LOCALHOST:80",
-            "status.example.com:443",
-        ] {
-            assert!(is_own(good), "{good}");
-        }
-        for bad in [
-            "evil.example.com",
-            "localhost.example.com",
-            "status.example.com.:80",
-            "",
-            "a:b",
-            "127.0.0.1.example",
-        ] {
-            assert!(!is_own(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn host_header_and_absolute_form_are_both_checked() {

@@ -10,6 +10,7 @@ use crate::state::Update;
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::api::limit::{network, visitor};
+use crate::web::listeners::ListenerPermit;
 use crate::web::page::filter::PAGE;
 use crate::web::page::row::RowView;
 use crate::web::page::{self, totals::TotalsView};
@@ -22,19 +23,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::convert::Infallible;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Maximum number of event streams: in total (fewer than connections), and per address.
-const MAX_LISTENERS: usize = 512;
-const MAX_LISTENERS_PER_ADDRESS: usize = 128;
 /// Minimum time between two events of a stream.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a stream checks the health of the monitor.
@@ -133,7 +129,7 @@ fn watch(
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
-    let Some(place) = app.listeners.take(who) else {
+    let Some(place) = app.listeners.take(network(who)) else {
         let text = "Too many pages are open. This one does not update by itself; reload it.";
         let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
         answer
@@ -179,54 +175,6 @@ fn watch(
         .headers_mut()
         .insert("x-accel-buffering", HeaderValue::from_static("no"));
     answer
-}
-
-/// Counts event streams, in total and per address.
-#[derive(Debug, Default)]
-pub(crate) struct ListenerLimit(Mutex<HashMap<IpAddr, usize>>);
-
-impl ListenerLimit {
-    /// Takes one slot; `None`: all are taken.
-    fn take(self: &Arc<Self>, who: IpAddr) -> Option<ListenerPermit> {
-        let who = network(who);
-        let mut taken = self.lock();
-        let is_full = taken.values().sum::<usize>() >= MAX_LISTENERS;
-        let of_one = taken.get(&who).copied().unwrap_or(0);
-        if is_full || of_one >= MAX_LISTENERS_PER_ADDRESS {
-            return None;
-        }
-        taken.insert(who, of_one + 1);
-        Some(ListenerPermit {
-            places: self.clone(),
-            who,
-        })
-    }
-
-    /// Number of open streams.
-    pub(crate) fn taken(&self) -> usize {
-        self.lock().values().sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One slot, released on drop.
-struct ListenerPermit {
-    places: Arc<ListenerLimit>,
-    who: IpAddr,
-}
-
-impl Drop for ListenerPermit {
-    fn drop(&mut self) {
-        if let Entry::Occupied(mut taken) = self.places.lock().entry(self.who) {
-            *taken.get_mut() -= 1;
-            if *taken.get() == 0 {
-                taken.remove();
-            }
-        }
-    }
 }
 
 /// Kind of a stream.

@@ -18,6 +18,8 @@ pub mod api;
 mod chart;
 mod files;
 mod guard;
+mod host;
+mod listeners;
 mod live;
 mod motd;
 mod page;
@@ -72,7 +74,7 @@ pub struct App {
     /// Limits the number of lists created at the same time.
     turns: Arc<Semaphore>,
     /// Limits the number of event streams.
-    listeners: Arc<live::ListenerLimit>,
+    listeners: Arc<listeners::ListenerLimit>,
     /// Maximum time until a response begins.
     timeout: Duration,
     /// Tells event streams to end.

@@ -1,7 +1,7 @@
 //! Authorization of write requests: the token, and protection against other web sites.
 
 use super::{Api, Problem};
-use crate::web::guard;
+use crate::web::host::{is_own_host, without_port};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
@@ -120,7 +120,7 @@ fn is_same_site(headers: &HeaderMap, hosts: &[String]) -> bool {
     if !origin.eq_ignore_ascii_case(host) {
         return false;
     }
-    guard::is_own_host(guard::without_port(host), hosts)
+    is_own_host(without_port(host), hosts)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::Api;
 use crate::cached::Expiry;
-use crate::cached::Expiry;
 use crate::monitor_health::{HistoryHealth, MonitorHealth};
 use crate::sample::Millis;
 use crate::sample::unix_millis;

@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::state::StateTable;
 use crate::state::find;
 use crate::state::totals::Totals;
-use crate::web::live::ListenerLimit;
+use crate::web::listeners::ListenerLimit;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;

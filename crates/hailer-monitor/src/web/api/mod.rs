@@ -43,7 +43,7 @@ use crate::monitor_health::MonitorHealth;
 use crate::state::StateTable;
 use crate::test_alert::TestAlert;
 use crate::watchlist::Watchlist;
-use crate::web::live::ListenerLimit;
+use crate::web::listeners::ListenerLimit;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, header};
 use axum::middleware;

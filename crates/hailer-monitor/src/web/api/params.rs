@@ -1,7 +1,8 @@
 //! Query parameters. Parsing is strict: unknown or invalid parameters are errors that name them.
 
-use super::Problem;
+use super::{Api, Problem};
 use crate::server::FieldError;
+use crate::state::ServerRow;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, Uri};
@@ -22,6 +23,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
         let name = Path::<String>::from_request_parts(parts, state).await;
         name.map(|Path(name)| Self(name))
             .map_err(|_| Problem::not_found("the server name in the path is not valid UTF-8"))
+    }
+}
+
+/// The server that the path names. Rejects unknown names with 404.
+pub(super) struct Found(pub(super) ServerRow);
+
+impl FromRequestParts<Api> for Found {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let Name(name) = Name::from_request_parts(parts, api).await?;
+        let row = api.live().named(&name);
+        row.map(Self).ok_or_else(|| Problem::no_server(&name))
     }
 }
 

@@ -1,7 +1,6 @@
 //! History of one server or of all: series, events and sessions.
 
-use super::params::{Name, Params};
-use super::servers::find;
+use super::params::{Found, Params};
 use super::types::{self, Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention};
@@ -46,11 +45,10 @@ struct Span {
 /// `GET /api/v1/servers/{name}/series`
 pub(super) async fn series(
     State(api): State<Api>,
-    Name(name): Name,
+    Found(row): Found,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let row = find(&api, &name)?;
     let settings = api.settings();
     let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis())
         .unwrap_or(MINUTE);
@@ -94,22 +92,22 @@ pub(super) async fn events(
 /// `GET /api/v1/servers/{name}/events`
 pub(super) async fn events_of(
     State(api): State<Api>,
-    Name(name): Name,
+    Found(row): Found,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = find(&api, &name)?.server.id;
+    let id = row.server.id;
     all_events(&api, Some(id), &uri, &asked).await
 }
 
 /// `GET /api/v1/servers/{name}/sessions`
 pub(super) async fn sessions(
     State(api): State<Api>,
-    Name(name): Name,
+    Found(row): Found,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = find(&api, &name)?.server.id;
+    let id = row.server.id;
     let (before, limit) = page(&uri)?;
     let sessions = api.history().sessions(id, before, limit).await?;
     let next = sessions

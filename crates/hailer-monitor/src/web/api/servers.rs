@@ -2,7 +2,7 @@
 
 use super::auth::Writer;
 use super::list::Wanted;
-use super::params::{Name, Params};
+use super::params::{Found, Name, Params};
 use super::types::Servers;
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
@@ -46,12 +46,11 @@ pub(super) async fn list(
 /// `GET /api/v1/servers/{name}`
 pub(super) async fn show(
     State(api): State<Api>,
-    Name(name): Name,
+    Found(row): Found,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
-    let row = find(&api, &name)?;
     Ok(answer::json(
         &asked,
         &describe::details(&row, unix_millis(), api.settings().shows_players),
@@ -61,12 +60,11 @@ pub(super) async fn show(
 /// `GET /api/v1/servers/{name}/answer`
 pub(super) async fn answer(
     State(api): State<Api>,
-    Name(name): Name,
+    Found(row): Found,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
-    let row = find(&api, &name)?;
     if !api.settings().shows_players {
         return Err(Problem::not_found(
             "this monitor does not publish names of players, and so no complete answers",
@@ -84,7 +82,8 @@ pub(super) async fn answer(
             said.answer.to_vec(),
         )),
         None => Err(Problem::not_found(format!(
-            "there is no stored answer of {name}: it has not answered since the monitor started, or memory was short"
+            "there is no stored answer of {}: it has not answered since the monitor started, or memory was short",
+            row.server.name
         ))),
     }
 }
@@ -145,12 +144,12 @@ pub(super) async fn put(
 pub(super) async fn remove(
     State(api): State<Api>,
     _: Writer,
-    Name(name): Name,
+    Found(row): Found,
 ) -> Result<StatusCode, Problem> {
-    let row = find(&api, &name)?;
-    match watchlist(&api)?.remove(ours(&row)?.id).await? {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(Problem::no_server(&name)),
+    if watchlist(&api)?.remove(ours(&row)?.id).await? {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::no_server(&row.server.name))
     }
 }
 
