@@ -191,12 +191,25 @@ fn status<'a>(stat: &Stat<'a>, utf8: Utf8<'a>, players: bool, notes: &mut Notes)
         Stat::Basic(basic) => basic_status(basic, &mut status),
         Stat::Full(full) => full_status(full, utf8, &mut status, notes),
     }
+    status.is_utf8 = is_utf8(&status);
     if !players {
         status.players.list = Vec::new();
         status.players.roster = Roster::Absent;
     }
     status.deviations = notes.met().collect();
     status
+}
+
+/// Whether the MOTD or a name has characters outside ASCII, and all of these arrived as UTF-8.
+fn is_utf8(status: &Status) -> bool {
+    let names = status.players.list.iter().map(|player| &player.name);
+    let mut texts = status
+        .motd
+        .iter()
+        .chain(names)
+        .filter(|text| !text.raw().is_ascii())
+        .peekable();
+    texts.peek().is_some() && texts.all(|text| core::str::from_utf8(&text.bytes()).is_ok())
 }
 
 fn basic_status(basic: &Basic<'_>, status: &mut Status) {

@@ -23,8 +23,9 @@ const MIN_REPLY: usize = 1_024;
 pub(super) static OPTIONS: &[Doc] = &[
     Doc {
         key: "encoding",
-        help: "\"auto\" (default): each text as ISO-8859-1, like vanilla servers, or as UTF-8 if that cannot hold it; \
-               \"latin-1\": what does not fit becomes a question mark; \"utf-8\": always",
+        help: "\"auto\" (default): UTF-8 if the version is 1.21.11 or later, if the polled server uses UTF-8, or if ISO-8859-1 \
+               cannot hold every text, else ISO-8859-1, like older servers; \"latin-1\": characters outside of it become \
+               question marks; \"utf-8\": always",
     },
     Doc {
         key: "bind-port",
@@ -37,15 +38,16 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// How texts travel.
+/// The encoding of a reply. All texts of a reply have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// ISO-8859-1 where it can hold the text unmistakably, else UTF-8. Readers that go by content get every text right.
+    /// UTF-8 if the version is 1.21.11 or later, if the status was polled from a server that uses UTF-8, or if ISO-8859-1 cannot
+    /// hold every text so that readers recognize it; else ISO-8859-1 (spec/minecraft-query.md#4.1).
     #[default]
     Auto,
     /// ISO-8859-1, as vanilla servers before 1.21.11. Other characters become question marks.
     Latin1,
-    /// UTF-8, as PocketMine and Pumpkin.
+    /// UTF-8, as vanilla servers since 1.21.11, PocketMine and Pumpkin.
     Utf8,
 }
 
@@ -53,7 +55,7 @@ pub enum Encoding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MinecraftQueryConfig {
-    /// How texts travel.
+    /// The encoding of texts.
     pub encoding: Encoding,
     /// Whether a challenge token is valid only for the port that requested it, not just for the
     /// address.
@@ -114,9 +116,18 @@ impl MinecraftQueryResponder {
     /// A responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &MinecraftQueryConfig) -> Self {
         let limit = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
+        let is_utf8 = match config.encoding {
+            Encoding::Utf8 => true,
+            Encoding::Latin1 => false,
+            Encoding::Auto => {
+                status.is_utf8
+                    || status.version.as_deref().is_some_and(has_utf8_queries)
+                    || !texts(status).all(fits_latin1)
+            }
+        };
         let body = Body {
             status,
-            encoding: config.encoding,
+            is_utf8,
             limit,
         };
         Self {
@@ -178,10 +189,83 @@ impl Responder for MinecraftQueryResponder {
     }
 }
 
+/// Whether vanilla servers of this version use UTF-8: since 1.21.11 (spec/minecraft-query.md#4.1). The first number with a dot
+/// counts, as in `Paper 1.21.11`.
+fn has_utf8_queries(version: &str) -> bool {
+    let mut words = version.split(|c: char| !c.is_ascii_digit() && c != '.');
+    let Some(number) = words.find(|word| word.trim_matches('.').contains('.')) else {
+        return false;
+    };
+    let mut parts = number
+        .trim_matches('.')
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0));
+    let mut part = || parts.next().unwrap_or(0_u32);
+    [part(), part(), part()] >= [1, 21, 11]
+}
+
+/// The name of the software without spaces after colons: ": " begins the plugins (spec/minecraft-query.md#4.3).
+fn without_separator(software: &str) -> String {
+    let mut name = String::new();
+    for c in software.chars() {
+        if c != ' ' || !name.ends_with(':') {
+            name.push(c);
+        }
+    }
+    name
+}
+
+/// The texts of a full stat.
+fn texts(status: &Status) -> impl Iterator<Item = &str> {
+    let motd = status.motd.as_ref().or(status.name.as_ref());
+    let short = [&status.mode, &status.map, &status.game, &status.version];
+    let host = status
+        .address
+        .as_ref()
+        .and_then(|address| address.host.as_deref());
+    let rules = status
+        .rules
+        .iter()
+        .flat_map(|rule| [&*rule.key, &*rule.value]);
+    motd.map(|motd| motd.raw())
+        .into_iter()
+        .chain(short.into_iter().filter_map(|text| text.as_deref()))
+        .chain(host)
+        .chain(extra_texts(status, "software"))
+        .chain(extra_texts(status, "plugins"))
+        .chain(rules)
+        .chain(status.players.list.iter().map(|player| player.name.raw()))
+}
+
+/// The texts of an extra field.
+fn extra_texts<'a>(status: &'a Status, key: &str) -> Vec<&'a str> {
+    fn collect<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+        match value {
+            Value::Str(text) => texts.push(text),
+            Value::List(values) => values.iter().for_each(|value| collect(value, texts)),
+            Value::Table(entries) => entries.iter().for_each(|(_, value)| collect(value, texts)),
+            Value::Rows(rows) => texts.extend(rows.iter().flatten().map(|(_, text)| text)),
+            _ => {}
+        }
+    }
+    let mut texts = Vec::new();
+    if let Some(value) = status.extra(key) {
+        collect(value, &mut texts);
+    }
+    texts
+}
+
+/// Whether ISO-8859-1 holds a text, and its bytes are not valid UTF-8 by accident: many readers decode by content.
+fn fits_latin1(text: &str) -> bool {
+    let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
+    bytes.is_some_and(|bytes| text.is_ascii() || core::str::from_utf8(&bytes).is_err())
+}
+
 /// Builds the replies.
 struct Body<'a> {
     status: &'a Status,
-    encoding: Encoding,
+    /// Whether texts are UTF-8, else ISO-8859-1.
+    is_utf8: bool,
     /// Limit on the bytes after type and session id.
     limit: usize,
 }
@@ -200,20 +284,12 @@ impl Body<'_> {
     /// A text and its NUL. NULs inside are dropped: text must not be able to imitate what follows it. No encoding is
     /// longer than UTF-8, so a text cut before is short enough after.
     fn text(&self, text: &str, out: &mut Vec<u8>) {
-        let text: String = text.chars().filter(|&c| c != '\0').collect();
-        let latin1: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
-        match (self.encoding, latin1) {
-            (Encoding::Latin1, None) => {
-                out.extend(text.chars().map(|c| Latin1::byte(c).unwrap_or(b'?')));
-            }
-            (Encoding::Latin1, Some(bytes)) => out.extend(bytes),
-            // Bytes that are UTF-8 by accident would be read as such.
-            (Encoding::Auto, Some(bytes))
-                if text.is_ascii() || core::str::from_utf8(&bytes).is_err() =>
-            {
-                out.extend(bytes);
-            }
-            _ => out.extend(text.as_bytes()),
+        let characters = text.chars().filter(|&c| c != '\0');
+        if self.is_utf8 {
+            let text: String = characters.collect();
+            out.extend(text.as_bytes());
+        } else {
+            out.extend(characters.map(|c| Latin1::byte(c).unwrap_or(b'?')));
         }
         out.push(0);
     }
@@ -357,7 +433,7 @@ impl Body<'_> {
     /// `Software: name version; name version` (spec/minecraft-query.md#4.3).
     fn plugins(&self) -> String {
         let mut line = match self.status.extra("software") {
-            Some(Value::Str(software)) => software.to_string(),
+            Some(Value::Str(software)) => without_separator(software),
             _ => String::new(),
         };
         let mut is_first = true;
@@ -589,6 +665,101 @@ mod tests {
         assert_eq!(value(message::Key::Map), Some(&b"ab"[..]));
         assert_eq!(value(message::Key::Other(b"whitelist")), Some(&b"on"[..]));
         assert_eq!(full.pairs.len(), 11);
+    }
+
+    /// The texts of a full reply to `status`, as bytes.
+    fn full_texts(status: &Status, config: &MinecraftQueryConfig) -> Vec<Vec<u8>> {
+        let responder = responder(status, config);
+        let token = token(&responder, asker(), NOW);
+        let reply = stat(&responder, asker(), NOW, token).1;
+        let stat = message::parse_stat(&reply, Some(true), &mut Notes::default());
+        let Ok(Stat::Full(full)) = stat else { panic!() };
+        let pairs = full.pairs.iter().map(|(_, value)| value.to_vec());
+        pairs
+            .chain(full.players.iter().map(|name| name.to_vec()))
+            .collect()
+    }
+
+    /// A reply with mixed encodings is misread by clients that decide once for all texts.
+    #[test]
+    fn a_reply_has_one_encoding() {
+        let auto = MinecraftQueryConfig::default();
+        let bytes = |status: &Status, config| full_texts(status, config).concat();
+        let mut status = status(0);
+        status.motd = Some(Text::legacy("caf\u{E9}"));
+        status
+            .players
+            .list
+            .push(Player::named(Text::legacy("Zo\u{EB}")));
+        status.version = Some("1.21.10".into());
+        let latin1 = bytes(&status, &auto);
+        assert!(latin1.windows(4).any(|window| window == b"caf\xE9"));
+        assert!(latin1.windows(3).any(|window| window == b"Zo\xEB"));
+        for version in ["1.21.11", "Paper 1.21.11-R0.1", "26.1"] {
+            status.version = Some(version.into());
+            let utf8 = String::from_utf8(bytes(&status, &auto)).unwrap();
+            assert!(
+                utf8.contains("caf\u{E9}") && utf8.contains("Zo\u{EB}"),
+                "{version}"
+            );
+        }
+        for version in ["", "1.9.4", "1.8 - 1.21.11", "25w41a", "1.21."] {
+            status.version = Some(version.into());
+            assert_eq!(full_texts(&status, &auto)[0], b"caf\xE9", "{version}");
+        }
+        // A server that was polled and uses UTF-8.
+        status.is_utf8 = true;
+        assert!(String::from_utf8(bytes(&status, &auto)).is_ok());
+        // The option overrides both.
+        let fixed = |encoding| MinecraftQueryConfig { encoding, ..auto };
+        assert_eq!(full_texts(&status, &fixed(Encoding::Latin1))[0], b"caf\xE9");
+        status.is_utf8 = false;
+        assert_eq!(
+            full_texts(&status, &fixed(Encoding::Utf8))[0],
+            "caf\u{E9}".as_bytes()
+        );
+        // A single text that does not fit makes all of them UTF-8, wherever it is.
+        for change in [
+            (|status: &mut Status| {
+                status
+                    .players
+                    .list
+                    .push(Player::named(Text::legacy("\u{4E2D}")))
+            }) as fn(&mut Status),
+            |status| {
+                status.rules.push(Rule {
+                    key: "k".into(),
+                    value: "\u{4E2D}".into(),
+                })
+            },
+            |status| status.map = Some("\u{C3}\u{A9}".into()),
+            |status| {
+                status
+                    .extra
+                    .extend(super::super::plugins([("\u{4E2D}", "1")]))
+            },
+        ] {
+            let mut status = status.clone();
+            change(&mut status);
+            assert!(String::from_utf8(bytes(&status, &auto)).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_separator_in_the_name_of_the_software_is_no_separator() {
+        use crate::model::Extra;
+        let mut status = status(0);
+        status
+            .extra
+            .push(Extra::new("software", "Paper:  a fork: of Spigot"));
+        status
+            .extra
+            .extend(super::super::plugins([("WorldEdit", "7.3")]));
+        let plugins = &full_texts(&status, &MinecraftQueryConfig::default())[4];
+        assert_eq!(
+            core::str::from_utf8(plugins),
+            Ok("Paper:a fork:of Spigot: WorldEdit 7.3")
+        );
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub struct Status {
     pub refused: &'static [&'static str],
     /// Accepted deviations from the protocol, by name, in the order met.
     pub deviations: Vec<&'static Deviation>,
+    /// Whether the server sent characters outside ASCII as UTF-8, in a protocol that leaves the encoding open. A responder
+    /// then uses it as well.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub is_utf8: bool,
 }
 
 impl Status {

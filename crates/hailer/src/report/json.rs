@@ -175,6 +175,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         extra,
         refused: _,
         deviations,
+        is_utf8: _,
     } = status;
     out.extend_from_slice(b"{\"name\":");
     maybe(out, title.as_ref(), text);
@@ -553,6 +554,7 @@ mod tests {
                         extra,
                         refused: &[],
                         deviations,
+                        is_utf8: false,
                     }
                 },
             )
