@@ -141,6 +141,20 @@ impl RedisConfig {
     }
 }
 
+impl PartialEq for RedisConfig {
+    /// Whether both lead to the same Redis with the same credentials.
+    fn eq(&self, other: &Self) -> bool {
+        let (own, others) = (self.info.redis_settings(), other.info.redis_settings());
+        self.info.addr() == other.info.addr()
+            && (own.db(), own.username(), own.password())
+                == (others.db(), others.username(), others.password())
+            && self.cluster == other.cluster
+            && self.authorities == other.authorities
+            && self.identity == other.identity
+            && self.sentinels == other.sentinels
+    }
+}
+
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RedisConfig({self})")

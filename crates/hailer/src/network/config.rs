@@ -14,7 +14,7 @@ const REFRESH: RangeInclusive<u64> = 10..=300;
 /// How a server takes part in a network (spec/onequery.md#12.1).
 ///
 /// With [`NetworkConfig::new`] everything but the URL has the reference's default.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NetworkConfig {
     /// Where Redis is, and as whom.

@@ -67,6 +67,7 @@ pub use view::{Server, View};
 pub use wildcard::matches;
 
 use event::Event;
+use hailer_proto::model::Roster;
 use hailer_proto::{Player, Status, Text};
 use keys::Keys;
 use record::{Record, cut};
@@ -138,8 +139,12 @@ struct Shared {
 struct State {
     /// What this server says of itself, players aside.
     local: Status,
-    /// Who is on this server: the game's word.
+    /// Players of this server that the network knows, as the game reports them.
     roster: HashMap<Uuid, Member>,
+    /// Players of this server without a UUID: part of the status, but not shared. At most `MAX_OWN`.
+    unshared: Vec<Player>,
+    /// Players of this server that its status counts and does not list.
+    unlisted: i64,
     /// Of those, who has joined since the last word to Redis.
     fresh: HashSet<Uuid>,
     /// Who has left since then, and whereto, if that was said.
@@ -162,6 +167,18 @@ impl Network {
     /// # Errors
     /// If the settings make no sense, or if there is no tokio runtime to run on.
     pub fn start(settings: NetworkConfig) -> Result<Self, NetworkConfigError> {
+        Self::start_after(settings, None)
+    }
+
+    /// Starts like [`Network::start`], with the view of an earlier member of the same network, which loses it. That member
+    /// should be dropped; with [`Network::stop`] it would remove the entry of this one if both have the same server id.
+    ///
+    /// # Errors
+    /// As [`Network::start`].
+    pub fn start_after(
+        settings: NetworkConfig,
+        earlier: Option<&Self>,
+    ) -> Result<Self, NetworkConfigError> {
         settings.check()?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| NetworkConfigError {
             key: "runtime",
@@ -173,6 +190,19 @@ impl Network {
             players: settings.max_players,
             stale: millis(settings.stale),
         };
+        let (mut known, mut heard, mut refreshed) = (Known::new(bounds), None, None);
+        let is_same = |config: &NetworkConfig| {
+            config.redis == settings.redis
+                && config.prefix == settings.prefix
+                && config.network_id == settings.network_id
+        };
+        if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.shared.settings)) {
+            let mut state = earlier.shared.state();
+            std::mem::swap(&mut known, &mut state.known);
+            heard = state.heard;
+            refreshed = state.refreshed.take();
+            known.remove(&settings.server_id);
+        }
         let mut local = Status {
             name: settings.name.as_deref().map(Text::unformatted),
             ..Status::default()
@@ -181,13 +211,15 @@ impl Network {
         let state = State {
             local,
             roster: HashMap::new(),
+            unshared: Vec::new(),
+            unlisted: 0,
             fresh: HashSet::new(),
             gone: HashMap::new(),
             rewrite: false,
-            known: Known::new(bounds),
+            known,
             connected: false,
-            heard: None,
-            refreshed: None,
+            heard,
+            refreshed,
             errors: 0,
             last_error: None,
             skipped: 0,
@@ -257,15 +289,18 @@ impl Network {
         self.shared.notify();
     }
 
-    /// Who is on this server, all of them, for programs that know no more than that. Those without a UUID cannot be members of a
-    /// network; returns how many were left out.
+    /// Sets the players of this server, for programs that know no more than their list. Of several with one UUID the first
+    /// counts. Players without a UUID are part of [`Network::status`] and are not shared with the network. Returns how many
+    /// these are.
     pub fn set_players(&self, players: &[Player]) -> usize {
         let now = wall();
         let mut state = self.shared.state();
-        let known = players
-            .iter()
-            .filter_map(|player| Some((player.uuid?, player.name.raw())));
-        let members: HashMap<_, _> = known.take(MAX_OWN).collect();
+        let mut members: HashMap<Uuid, &str> = HashMap::new();
+        for player in players {
+            if let Some(uuid) = player.uuid.filter(|_| members.len() < MAX_OWN) {
+                members.entry(uuid).or_insert(player.name.raw());
+            }
+        }
         let gone: Vec<_> = state
             .roster
             .keys()
@@ -275,7 +310,6 @@ impl Network {
         for uuid in gone {
             state.leave(uuid, None);
         }
-        let left_out = players.len().saturating_sub(members.len());
         for (uuid, name) in members {
             if state
                 .roster
@@ -285,9 +319,22 @@ impl Network {
                 state.join(uuid, name, now);
             }
         }
+        let unshared = players.iter().filter(|player| player.uuid.is_none());
+        let count = unshared.clone().count();
+        state.unshared = unshared.take(MAX_OWN).cloned().collect();
         drop(state);
         self.shared.notify();
-        left_out
+        count
+    }
+
+    /// Sets everything that is known of this server: [`Network::publish`] and [`Network::set_players`] in one. Writes
+    /// nothing to Redis if nothing has changed. Returns the number of players without a UUID.
+    pub fn set_status(&self, status: &Status) -> usize {
+        self.publish(status);
+        let listed = i64::try_from(status.players.list.len()).unwrap_or(i64::MAX);
+        let online = status.players.online.unwrap_or(listed);
+        self.shared.state().unlisted = online.saturating_sub(listed).max(0);
+        self.set_players(&status.players.list)
     }
 
     /// What this server says of itself: name, MOTD, version, the most players that fit, and all else but the players.
@@ -442,7 +489,7 @@ impl Shared {
 
     fn status(&self) -> Status {
         // Servers are shared, so the lock is held for as long as it takes to copy the own players, not all.
-        let (local, roster, others, network) = {
+        let (local, roster, unshared, unlisted, others, network) = {
             let state = self.state();
             let network = self.counts_others(&state);
             let others: Vec<_> = if network {
@@ -450,9 +497,23 @@ impl Shared {
             } else {
                 Vec::new()
             };
-            (state.local.clone(), state.roster.clone(), others, network)
+            (
+                state.local.clone(),
+                state.roster.clone(),
+                state.unshared.clone(),
+                state.unlisted,
+                others,
+                network,
+            )
         };
         let mut status = view::aggregate(&local, &roster, &others);
+        let players = &mut status.players;
+        players.list.extend(unshared);
+        let listed = i64::try_from(players.list.len()).unwrap_or(i64::MAX);
+        players.online = Some(listed.saturating_add(unlisted));
+        if unlisted > 0 {
+            players.roster = Roster::Partial;
+        }
         view::mark(&mut status, network);
         status
     }

@@ -146,6 +146,11 @@ impl Known {
         self.patient_until = self.patient_until.max(now + time);
     }
 
+    /// Forgets a server: this member itself.
+    pub(super) fn remove(&mut self, id: &str) {
+        self.forget(id);
+    }
+
     /// What is known is too old to be of use.
     pub(super) fn clear(&mut self) {
         self.servers.clear();

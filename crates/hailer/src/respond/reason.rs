@@ -24,7 +24,7 @@ pub(super) const RELAY_FAILED: Reason = reason(
     "relay failed",
     "that could not be forwarded to the game server",
 );
-pub(super) const STALE: Reason = reason("stale", "while silent, because the status is too old");
+pub(super) const STALE: Reason = reason("stale", "while no current status was known");
 
 /// Every reason of the library and its protocols. Protocols of other crates may have more.
 ///

@@ -297,7 +297,7 @@ mod tests {
             map_is("three").await;
             let said = said.lock().unwrap().join("\n");
             let expected = format!(
-                "{}:2: EOF while parsing a string; what it said last is kept",
+                "{}:2: EOF while parsing a string; the last status stays in use",
                 path.display()
             );
             assert!(said.contains(&expected), "{said}");

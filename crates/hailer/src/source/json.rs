@@ -11,10 +11,12 @@
 //!   goes by that count.
 //! - A text is a string, in which section signs are codes, or `{"plain": …, "raw": …}`.
 //! - `players` may be just the list. A player is a name or an object; rules are a list of keys and values, or an object.
+//! - `software` and `plugins` may stand in the status itself. A plugin is a name, or an object with a name and a version.
 //! - Keys of `extra` are those that a protocol documents, and names under `deviations` too.
 //! - A whole line of `hailer query --json` does as well: its `status` counts.
 
 use super::has_codes;
+use hailer_proto::minecraft_query;
 use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable, uuid_from_text};
 use hailer_proto::wire::Deviation;
 use hailer_proto::{Info, Player, Status, Text, registry};
@@ -73,7 +75,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             }
         }
         _ => serde_json::from_slice(json)
-            .map(Said::into)
+            .map(StatusInput::into)
             .map_err(|e| error(&e)),
     }
 }
@@ -99,18 +101,20 @@ struct Peeked {
 
 #[derive(Deserialize)]
 struct Line {
-    status: Option<Said>,
+    status: Option<StatusInput>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
-struct Said {
+struct StatusInput {
     name: Option<SaidText>,
     motd: Option<SaidText>,
     game: Option<String>,
     mode: Option<String>,
     map: Option<String>,
     version: Option<String>,
+    software: Option<String>,
+    plugins: Option<Plugins>,
     players: Option<SaidPlayers>,
     rules: Option<Rules>,
     address: Option<SaidAddress>,
@@ -196,8 +200,8 @@ struct SaidAddress {
     port: Option<u16>,
 }
 
-impl From<Said> for Status {
-    fn from(said: Said) -> Self {
+impl From<StatusInput> for Status {
+    fn from(said: StatusInput) -> Self {
         let mut status = Self {
             name: said.name.map(|text| text.0),
             motd: said.motd.map(|text| text.0),
@@ -215,6 +219,18 @@ impl From<Said> for Status {
                 .collect(),
             ..Self::default()
         };
+        // The short forms count before the extras of the same name.
+        if let Some(software) = said.software {
+            status.extra.retain(|extra| extra.key != "software");
+            status.extra.push(Extra::new("software", software));
+        }
+        if let Some(Plugins(plugins)) = said.plugins {
+            status.extra.retain(|extra| extra.key != "plugins");
+            let plugins = plugins
+                .iter()
+                .map(|plugin| (&*plugin.name, &*plugin.version));
+            status.extra.extend(minecraft_query::plugins(plugins));
+        }
         status.address = said.address.map(|SaidAddress { host, port }| Address {
             host: host.map(Into::into),
             port,
@@ -321,6 +337,40 @@ impl<'de> Deserialize<'de> for SaidPlayer {
             }
         }
         deserializer.deserialize_any(It)
+    }
+}
+
+/// Plugins by name, or with a version.
+struct Plugins(Vec<Plugin>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plugin {
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+impl<'de> Deserialize<'de> for Plugins {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "a plugin: a name, or {\"name\": …, \"version\": …}"
+        )]
+        enum Form {
+            Name(String),
+            Table(Plugin),
+        }
+        let forms = Vec::<Form>::deserialize(deserializer)?;
+        let plugin = |form| match form {
+            Form::Name(name) => Plugin {
+                name,
+                version: String::new(),
+            },
+            Form::Table(plugin) => plugin,
+        };
+        Ok(Self(forms.into_iter().map(plugin).collect()))
     }
 }
 
@@ -689,6 +739,23 @@ mod tests {
         );
         let line = r#"{ "schema": "hailer/answer/2", "target": "x", "address": "192.0.2.7:1", "status": { "map": "m" } }"#;
         assert_eq!(read(line).unwrap().map.as_deref(), Some("m"));
+    }
+
+    #[test]
+    fn plugins_may_stand_in_the_status_itself() {
+        let said = read(
+            r#"{ "software": "Paper", "plugins": ["Shy", { "name": "WorldEdit", "version": "7.3" }], "extra": { "software": "x" } }"#,
+        )
+        .unwrap();
+        assert_eq!(said.extra.len(), 2);
+        assert_eq!(said.extra("software"), Some(&Value::Str("Paper".into())));
+        let plugins = serde_json::to_value(said.extra("plugins")).unwrap();
+        assert_eq!(
+            plugins,
+            serde_json::json!([{ "name": "Shy" }, { "name": "WorldEdit", "version": "7.3" }])
+        );
+        let problem = read("{\n\"plugins\": [3]}").unwrap_err();
+        assert!(problem.starts_with("2: a plugin: a name, or"), "{problem}");
     }
 
     #[test]

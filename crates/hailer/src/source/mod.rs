@@ -179,7 +179,7 @@ impl ConnectionLimiter {
 /// The end of a line about trouble: what is answered meanwhile.
 fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
     if truths.borrow().is_some() {
-        "; what it said last is kept"
+        "; the last status stays in use"
     } else {
         ""
     }

@@ -520,6 +520,93 @@ async fn who_vanished_with_the_data_gets_time_to_return() {
     until("missed", || names(&network.status()).is_empty()).await;
 }
 
+/// A change of the configuration while Redis is away keeps the view and the local players.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_keeps_the_view_while_redis_is_away() {
+    if !is_installed() {
+        return;
+    }
+    let mut server = Server::start();
+    let (a, b) = (member(&server, "a", BEAT), member(&server, "b", BEAT));
+    a.set_status(&with_players(&[("Alice", Some(ALICE))]));
+    b.set_status(&with_players(&[("Bob", Some(BOB))]));
+    until("a sees b", || names(&a.status()).len() == 2).await;
+    server.kill();
+    let mut config = settings(&server.url(), "a", BEAT);
+    config.name = Some("Another name".into());
+    let a = {
+        let successor = Network::start_after(config, Some(&a)).unwrap();
+        drop(a);
+        successor
+    };
+    // The local players are known at once, and the view has never been away.
+    a.set_status(&with_players(&[("Alice", Some(ALICE)), ("Zoe", None)]));
+    let status = a.status();
+    assert_eq!(names(&status), ["Alice", "Bob", "Zoe"]);
+    assert!(is_network(&status));
+    // Another network has another view.
+    let mut config = settings(&server.url(), "a", BEAT);
+    config.network_id = "another".into();
+    let other = Network::start_after(config, Some(&a)).unwrap();
+    assert_eq!(names(&other.status()), [""; 0]);
+    assert_eq!(names(&a.status()).len(), 3);
+}
+
+fn with_players(players: &[(&str, Option<[u8; 16]>)]) -> Status {
+    let mut status = Status::default();
+    status.players.max = Some(20);
+    let player = |(name, uuid): &(&str, Option<[u8; 16]>)| Player {
+        uuid: *uuid,
+        ..Player::named(Text::unformatted(*name))
+    };
+    status
+        .players
+        .set_list(players.iter().map(player).collect());
+    status.players.online = Some(players.len() as i64);
+    status
+}
+
+/// Players without a UUID are answered here and not shared; of two with one UUID the first counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_local_player_is_answered_and_those_with_a_uuid_are_shared_once() {
+    if !is_installed() {
+        return;
+    }
+    let server = Server::start();
+    let mut raw = server.raw();
+    let network = member(&server, "a", NEVER);
+    connected(&network).await;
+    let mut status = with_players(&[("Alice", Some(ALICE)), ("Nobody", None), ("Bob", Some(BOB))]);
+    assert_eq!(network.set_status(&status), 1);
+    until("shared", || {
+        raw.run::<Vec<String>>("HKEYS @server:a:players").len() == 2
+    })
+    .await;
+    assert_eq!(names(&network.status()), ["Alice", "Bob", "Nobody"]);
+    let events = raw.events().len();
+    // The same again, and twice Alice: nothing is written.
+    status.players.list.push(status.players.list[0].clone());
+    for _ in 0..3 {
+        assert_eq!(network.set_status(&status), 1);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(raw.events().len(), events);
+    let status = network.status();
+    assert_eq!(
+        (status.players.list.len(), status.players.online),
+        (3, Some(3))
+    );
+    // Players that are only counted count.
+    let mut counted = with_players(&[("Alice", Some(ALICE))]);
+    counted.players.online = Some(30);
+    network.set_status(&counted);
+    let status = network.status();
+    assert_eq!(
+        (status.players.list.len(), status.players.online),
+        (1, Some(30))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_not_there_yet_is_found() {
     if !is_installed() {
