@@ -1,15 +1,16 @@
 //! What can be typed. Help, completions and man pages come from here.
 
+use crate::log::LogArgs;
 use crate::packet_filter::PacketNames;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
+use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;
 use hailer::sweep::Shard;
-use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,15 +41,30 @@ Examples:
   hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer    on as many machines as you like";
 
 const SERVE: &str = "\
+SIGHUP reads the configuration file again.
+
 Examples:
   hailer serve --demo
   hailer serve --name 'My server' --motd '&aWelcome' --max-players 20 --player Alice
+  hailer serve --example > servers.toml
   hailer serve --config servers.toml --check-config
   hailer serve --config servers.toml --metrics 127.0.0.1:9570
-  hailer serve status
-  hailer serve --protocol minecraft-12w
-  hailer serve --protocol minecraft-12w --build 12w30c --world flat --listen 127.0.0.1:25570
-  hailer serve --farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
+  hailer serve status";
+
+const FARM: &str = "\
+Every address of the networks is a server of its own. Only this machine can reach them.
+
+Examples:
+  hailer farm
+  hailer farm 127.1.0.0/16 --protocol ugp --port ugp=22000
+  hailer farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
+
+const WORLD: &str = "\
+Accounts are not checked: anybody who can reach the address can join under any name.
+
+Examples:
+  hailer world
+  hailer world --build 12w30c --world flat --listen 127.0.0.1:25570";
 
 const STATUS: &str = "\
 The exit code is 0 if every server has a truth to answer with, 1 if one has none, or if nobody is there.
@@ -130,36 +146,31 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-impl Arguments {
-    /// What was typed; anything wrong with it ends the program. Like `parse`, which would go on to take all that it knows of
-    /// flags apart again, before the first datagram.
-    pub(crate) fn typed() -> Self {
-        let mut known = ManuallyDrop::new(Self::command());
-        let mut matches = ManuallyDrop::new(known.get_matches_mut());
-        Self::from_arg_matches_mut(&mut matches)
-            .unwrap_or_else(|error| error.format(&mut known).exit())
-    }
-}
-
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Ask servers for their status
     #[command(after_help = TARGETS)]
-    Query(Later<Query>),
+    Query(Box<Query>),
     /// Ask many servers, and write what comes as it comes
     #[command(after_help = SWEEP)]
-    Sweep(Later<Sweep>),
+    Sweep(Box<Sweep>),
     /// Measure round trips to a server
     #[command(after_help = TARGETS)]
-    Ping(Later<Ping>),
-    /// Answer queries, or serve a small game, on loopback unless told otherwise
+    Ping(Box<Ping>),
+    /// Answer queries; on loopback addresses by default
     #[command(after_help = SERVE, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
         subcommand_help_heading = "Actions",
         override_usage = "hailer serve [OPTIONS]\n       hailer serve status [OPTIONS]"
     )]
     #[command(disable_help_subcommand = true)]
-    Serve(Later<Serve>),
+    Serve(Box<Serve>),
+    /// Simulate many servers on loopback addresses, to test what queries many servers
+    #[command(after_help = FARM)]
+    Farm(Box<Farm>),
+    /// Serve a small Minecraft world of 1.2.5 to 1.3.2; on loopback by default
+    #[command(after_help = WORLD)]
+    World(Box<World>),
     /// Watch servers over time: history, a page, an API, alerts
     #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
@@ -167,26 +178,26 @@ pub(crate) enum Command {
         override_usage = "hailer monitor [OPTIONS] [TARGET]...\n       hailer monitor <ACTION> [OPTIONS]"
     )]
     #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true)]
-    Monitor(Later<Monitor>),
+    Monitor(Box<Monitor>),
     /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
     #[command(after_help = TOP)]
-    Top(Later<Top>),
+    Top(Box<Top>),
     /// Watch servers live: a table with trends, charts of each, from here or from a running hailer monitor
     #[command(after_help = WATCH)]
-    Watch(Later<Watch>),
+    Watch(Box<Watch>),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
-    Decode(Later<Decode>),
+    Decode(Box<Decode>),
     /// Join a Minecraft server of 1.2.5 to 1.3.2 and watch the game
     #[command(after_help = JOIN)]
-    Join(Later<Join>),
+    Join(Box<Join>),
     /// Stand between game clients and a server, and show every packet
     #[command(after_help = PROXY)]
-    Proxy(Later<Proxy>),
+    Proxy(Box<Proxy>),
     /// Start servers on this machine, ask them, show what comes back
-    Demo(Later<Demo>),
+    Demo(Box<Demo>),
     /// Show the protocols that hailer speaks
-    Protocols(Later<Protocols>),
+    Protocols(Box<Protocols>),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -198,64 +209,6 @@ pub(crate) enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         folder: Option<PathBuf>,
     },
-}
-
-/// Flags of a command that are built when the command is the one typed: those of all others would take half a megabyte.
-pub(crate) struct Later<T>(pub(crate) Box<T>);
-
-impl<T: Args> Args for Later<T> {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        command.defer(|command| {
-            let said = said(&command);
-            say(said, T::augment_args(command))
-        })
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        command.defer(|command| {
-            let said = said(&command);
-            say(said, T::augment_args_for_update(command))
-        })
-    }
-}
-
-/// What a command does, in short and at length.
-type Words = [Option<clap::builder::StyledStr>; 2];
-
-fn said(command: &clap::Command) -> Words {
-    [
-        command.get_about().cloned(),
-        command.get_long_about().cloned(),
-    ]
-}
-
-/// What a command does is said where it is named: flags that several share have words of their own, which would take their place.
-fn say([about, long]: Words, command: clap::Command) -> clap::Command {
-    // Only what is there can be put back.
-    let command = if let Some(about) = about {
-        command.about(about)
-    } else {
-        command
-    };
-    if let Some(long) = long {
-        command.long_about(long)
-    } else {
-        command.long_about(None)
-    }
-}
-
-impl<T: FromArgMatches> FromArgMatches for Later<T> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        T::from_arg_matches(matches).map(|args| Self(Box::new(args)))
-    }
-
-    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        T::from_arg_matches_mut(matches).map(|args| Self(Box::new(args)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
 }
 
 #[derive(Args)]
@@ -302,7 +255,7 @@ pub(crate) struct Query {
     pub(crate) concurrency: u16,
 }
 
-/// How to ask: shared by the commands that do.
+// How to ask: shared by the commands that do.
 #[derive(Args)]
 pub(crate) struct Asking {
     /// Ask in this protocol only
@@ -316,7 +269,7 @@ pub(crate) struct Asking {
     pub(crate) name_server: Option<SocketAddr>,
 }
 
-/// Who is asking, where the protocol wants to know.
+// Who is asking, where the protocol wants to know.
 #[derive(Args)]
 pub(crate) struct Auth {
     /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
@@ -363,7 +316,7 @@ pub(crate) struct Sweep {
     pub(crate) writing: Writing,
 }
 
-/// How fast to ask, and how long to wait.
+// How fast to ask, and how long to wait.
 #[derive(Args)]
 #[command(next_help_heading = "Pace")]
 pub(crate) struct Pacing {
@@ -396,7 +349,7 @@ pub(crate) struct Pacing {
     pub(crate) r#for: Option<Duration>,
 }
 
-/// What to ask for.
+// What to ask for.
 #[derive(Args)]
 #[command(next_help_heading = "Questions")]
 pub(crate) struct What {
@@ -416,7 +369,7 @@ pub(crate) struct What {
     pub(crate) strict: bool,
 }
 
-/// What becomes of the answers.
+// What becomes of the answers.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Writing {
@@ -487,31 +440,34 @@ pub(crate) struct Ping {
 
 #[derive(Args)]
 pub(crate) struct Serve {
-    /// A TOML file that says what to answer, and where
+    /// Read the servers from a TOML file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Read the configuration, say what is wrong with it, and stop
+    /// Check the configuration file, report all mistakes, and stop
     #[arg(long, requires = "config")]
     pub(crate) check_config: bool,
-    /// Where to listen: ADDRESS (each protocol on its own port), ADDRESS:PORT (all on one), or PROTOCOL=ADDRESS:PORT
+    /// Print a complete configuration file with comments, and stop
+    #[arg(long, exclusive = true)]
+    pub(crate) example: bool,
+    /// Address to listen on: ADDRESS (each protocol on its port), ADDRESS:PORT (all on one) or PROTOCOL=ADDRESS:PORT
     #[arg(long, short, value_name = "WHERE", conflicts_with = "config")]
     pub(crate) listen: Vec<String>,
-    /// Answer only in this protocol
-    #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL", conflicts_with = "config")]
+    /// Protocol to answer; may be given several times [default: all over UDP]
+    #[arg(long, short, value_parser = served, value_name = "PROTOCOL", conflicts_with = "config")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
-    /// An invented server whose players come and go
+    /// Simulate a server whose players come and go
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
-    /// Another population for --demo
+    /// Seed of the simulated players
     #[arg(long, default_value_t = 1, value_name = "N", requires = "demo")]
     pub(crate) seed: u64,
-    /// The server's name
+    /// Name of the server
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) name: Option<String>,
-    /// Message of the day; colours as in Minecraft, with & or the section sign
+    /// Message of the day; colour codes with & or the section sign
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) motd: Option<String>,
-    /// The game
+    /// Name of the game
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) game: Option<String>,
     /// Game mode
@@ -523,7 +479,7 @@ pub(crate) struct Serve {
     /// Version of the game or the server
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["config", "demo"])]
     pub(crate) game_version: Option<String>,
-    /// The most players that fit
+    /// Maximum number of players
     #[arg(long, value_name = "N", conflicts_with_all = ["config", "demo"])]
     pub(crate) max_players: Option<i64>,
     /// A player who is on; may be given several times
@@ -532,7 +488,7 @@ pub(crate) struct Serve {
     /// A rule; may be given several times
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["config", "demo"])]
     pub(crate) rule: Vec<String>,
-    /// An option of a protocol, as shown by `hailer protocols NAME`; the value is written as in TOML
+    /// An option of a protocol, as listed by `hailer protocols PROTOCOL`; the value is written as in TOML
     #[arg(
         long,
         short,
@@ -540,17 +496,115 @@ pub(crate) struct Serve {
         conflicts_with = "config"
     )]
     pub(crate) option: Vec<String>,
-    /// Stop after so long
+    /// Stop after this time
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
     pub(crate) observe: Observe,
     #[command(flatten)]
-    pub(crate) farm: Farm,
+    pub(crate) log: LogArgs,
     #[command(flatten)]
-    pub(crate) game_server: GameServer,
+    moved: MovedFlags,
     #[command(subcommand)]
     pub(crate) action: Option<ServeAction>,
+}
+
+// Flags of earlier versions of `hailer serve`. They only report what to type instead.
+#[derive(Args)]
+pub(crate) struct MovedFlags {
+    #[arg(long, hide = true, value_parser = moved_to_farm, aliases = ["port", "variant-seed", "silent", "loss", "duplicates", "delay", "jitter", "variants"])]
+    farm: Option<String>,
+    #[arg(long, hide = true, value_parser = moved_to_world, aliases = ["world", "world-seed", "game-mode", "view-distance", "encryption"])]
+    build: Option<String>,
+    #[arg(long, hide = true, value_parser = moved_to_world, num_args = 0..=1, default_missing_value = "")]
+    only_build: Option<String>,
+}
+
+fn moved_to_farm(_: &str) -> Result<String, String> {
+    Err("simulated servers have a command of their own: run `hailer farm 127.0.0.0/8`".into())
+}
+
+fn moved_to_world(_: &str) -> Result<String, String> {
+    Err("the game server has a command of its own: run `hailer world`".into())
+}
+
+#[derive(Args)]
+pub(crate) struct Farm {
+    /// Networks inside 127.0.0.0/8, with a server on every address
+    #[arg(value_name = "NETWORK", default_value = "127.0.0.0/8", value_parser = network)]
+    pub(crate) network: Vec<(Ipv4Addr, u8)>,
+    /// Protocol to answer; may be given several times [default: all over UDP]
+    #[arg(long, short, value_parser = served, value_name = "PROTOCOL")]
+    pub(crate) protocol: Vec<&'static dyn Protocol>,
+    /// Port of a protocol; may be given several times; port 0 takes a free one [default: its usual port]
+    #[arg(long, value_name = "PROTOCOL=PORT", value_parser = farm_port)]
+    pub(crate) port: Vec<(&'static dyn Protocol, u16)>,
+    /// Seed of the simulated servers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Number of different servers for each protocol
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub(crate) variants: u32,
+    /// Share of servers that never reply, such as 20% or 0.2
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
+    pub(crate) silent: f64,
+    /// Share of datagrams lost, each way
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
+    pub(crate) loss: f64,
+    /// Share of replies sent twice
+    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
+    pub(crate) duplicates: f64,
+    /// Delay of replies [default: none]
+    #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Network conditions")]
+    pub(crate) delay: Option<Duration>,
+    /// Additional random delay of up to this time, which reorders replies
+    #[arg(long, value_parser = duration, value_name = "TIME", help_heading = "Network conditions")]
+    pub(crate) jitter: Option<Duration>,
+    /// Stop after this time
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct World {
+    /// Address to listen on: ADDRESS or ADDRESS:PORT; may be given several times [default: 127.0.0.1:25565]
+    #[arg(long, short, value_name = "ADDRESS", value_parser = game_address)]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Build to serve, such as 12w30c, or a protocol number from 29 to 39 [default: 1.3.2]
+    #[arg(long, value_name = "BUILD")]
+    pub(crate) build: Option<Build>,
+    /// Do not accept 1.2.5 as well
+    #[arg(long)]
+    pub(crate) only_build: bool,
+    /// Message of the day, one line without colours
+    #[arg(long)]
+    pub(crate) motd: Option<String>,
+    /// Maximum number of players, 1 to 255 [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=255))]
+    pub(crate) max_players: Option<u16>,
+    /// Shape of the world [default: hilly]
+    #[arg(long, value_name = "flat|hilly", value_parser = world)]
+    pub(crate) world: Option<WorldKind>,
+    /// Seed of the world: the same seed makes the same hills [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) world_seed: Option<u64>,
+    /// Game mode of new players [default: creative]
+    #[arg(long, value_name = "survival|creative", value_parser = game_mode)]
+    pub(crate) game_mode: Option<GameMode>,
+    /// Columns that players receive in each direction, 3 to 15 [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=15))]
+    pub(crate) view_distance: Option<u8>,
+    /// Whether connections are encrypted where the build supports it; "required" excludes 1.2.5 [default: offered]
+    #[arg(long, value_name = "required|offered|off", value_parser = encryption)]
+    pub(crate) encryption: Option<Encryption>,
+    /// Stop after this time
+    #[arg(long, value_parser = duration, value_name = "TIME")]
+    pub(crate) r#for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Args)]
@@ -558,12 +612,15 @@ pub(crate) struct Monitor {
     /// Servers to monitor, as HOST or PROTOCOL://HOST; without a protocol, it is detected at the start
     #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
     pub(crate) target: Vec<String>,
-    /// A TOML file that says what to watch, and how
+    /// Read servers and settings from a TOML file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Read the configuration, say what is wrong with it, and stop
+    /// Check the configuration file, report all mistakes, and stop
     #[arg(long, requires = "config")]
     pub(crate) check_config: bool,
+    /// Print a complete configuration file with comments, and stop
+    #[arg(long, exclusive = true)]
+    pub(crate) example: bool,
     /// Show what it looks like: invented servers on this machine, with a year behind them, all gone at the end
     #[arg(long, conflicts_with_all = ["target", "config", "history"])]
     pub(crate) demo: bool,
@@ -582,6 +639,8 @@ pub(crate) struct Monitor {
     /// Stop after so long
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     #[command(subcommand)]
     pub(crate) action: Option<MonitorAction>,
 }
@@ -608,7 +667,7 @@ pub(crate) enum MonitorAction {
     Import(MonitorImport),
 }
 
-/// A running monitor.
+// A running monitor.
 #[derive(Args)]
 pub(crate) struct MonitorRemote {
     /// Where its page is
@@ -738,7 +797,7 @@ pub(crate) struct Watch {
     pub(crate) asking: Asking,
 }
 
-/// Which `hailer serve`.
+// Which `hailer serve`.
 #[derive(Args)]
 pub(crate) struct Running {
     /// Its control socket [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
@@ -746,7 +805,7 @@ pub(crate) struct Running {
     pub(crate) control: Option<PathBuf>,
 }
 
-/// How a running responder can be watched.
+// How a running responder can be watched.
 #[derive(Args)]
 #[command(next_help_heading = "Watching")]
 pub(crate) struct Observe {
@@ -772,93 +831,6 @@ impl Observe {
             control,
         }
     }
-}
-
-/// What `hailer serve` invents besides a farm: not both.
-const NO_FARM: [&str; 22] = [
-    "config",
-    "listen",
-    "demo",
-    "name",
-    "motd",
-    "game",
-    "mode",
-    "map",
-    "game_version",
-    "max_players",
-    "player",
-    "rule",
-    "option",
-    "metrics",
-    "control",
-    "build",
-    "only_build",
-    "world",
-    "world_seed",
-    "game_mode",
-    "view_distance",
-    "encryption",
-];
-
-/// A million invented servers.
-#[derive(Args)]
-#[command(next_help_heading = "Farm")]
-pub(crate) struct Farm {
-    /// An invented server on every address of a network inside 127.0.0.0/8, to try out what asks many servers
-    #[arg(long, value_name = "NETWORK", value_parser = network, conflicts_with_all = NO_FARM)]
-    pub(crate) farm: Vec<(Ipv4Addr, u8)>,
-    /// Where a protocol answers; may be given several times; port 0 takes any free one [default: its usual port]
-    #[arg(long, value_name = "PROTOCOL=PORT", value_parser = farm_port, requires = "farm")]
-    pub(crate) port: Vec<(&'static dyn Protocol, u16)>,
-    /// Other servers
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "farm")]
-    pub(crate) variant_seed: u64,
-    /// So many never answer, such as 20% or 0.2
-    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) silent: f64,
-    /// So many datagrams are lost, each way
-    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) loss: f64,
-    /// So many replies come twice
-    #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", requires = "farm")]
-    pub(crate) duplicates: f64,
-    /// Replies come so late [default: at once]
-    #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
-    pub(crate) delay: Option<Duration>,
-    /// And up to so much later, so that their order changes
-    #[arg(long, value_parser = duration, value_name = "TIME", requires = "farm")]
-    pub(crate) jitter: Option<Duration>,
-    /// Kinds of servers of each protocol
-    #[arg(long, default_value_t = 4096, value_name = "N", requires = "farm")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
-    pub(crate) variants: u32,
-}
-
-/// The game itself, not only its status: what `--protocol minecraft-12w` serves.
-#[derive(Args)]
-#[command(next_help_heading = "Game server, with --protocol minecraft-12w")]
-pub(crate) struct GameServer {
-    /// The build served, such as 12w30c, or a protocol number from 29 to 39 [default: 1.3.2]
-    #[arg(long, value_name = "BUILD", conflicts_with = "config")]
-    pub(crate) build: Option<Build>,
-    /// Do not speak 1.2.5 beside it
-    #[arg(long, conflicts_with = "config")]
-    pub(crate) only_build: bool,
-    /// Shape of the world [default: hilly]
-    #[arg(long, value_name = "flat|hilly", value_parser = world, conflicts_with = "config")]
-    pub(crate) world: Option<WorldKind>,
-    /// Another world: the same seed, the same hills [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "config")]
-    pub(crate) world_seed: Option<u64>,
-    /// How players begin [default: creative]
-    #[arg(long, value_name = "survival|creative", value_parser = game_mode, conflicts_with = "config")]
-    pub(crate) game_mode: Option<GameMode>,
-    /// Columns in each direction that players are sent, 3 to 15 [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=15), conflicts_with = "config")]
-    pub(crate) view_distance: Option<u8>,
-    /// Whether connections are encrypted, where the build can; if required, 1.2.5 stays outside [default: offered]
-    #[arg(long, value_name = "required|offered|off", value_parser = encryption, conflicts_with = "config")]
-    pub(crate) encryption: Option<Encryption>,
 }
 
 #[derive(Args)]
@@ -907,7 +879,7 @@ pub(crate) struct Decode {
     pub(crate) choice: Choice,
 }
 
-/// Which packets of the game to show, and how.
+// Which packets of the game to show, and how.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Game sessions")]
 pub(crate) struct Choice {
@@ -1036,6 +1008,28 @@ pub(crate) struct Protocols {
 
 fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| format!("known are {}", registry::known()))
+}
+
+/// A protocol that `hailer serve` and `hailer farm` answer.
+fn served(id: &str) -> Result<&'static dyn Protocol, String> {
+    let found = protocol(id)?;
+    if found.info().transport != Transport::Datagram {
+        return Err(format!(
+            "{id} is the game itself: run `hailer world` for it"
+        ));
+    }
+    Ok(found)
+}
+
+/// An address, with the port of the game unless there is one.
+fn game_address(text: &str) -> Result<SocketAddr, String> {
+    let ip = text.trim_start_matches('[').trim_end_matches(']');
+    let with_port = ip
+        .parse::<IpAddr>()
+        .map(|ip| (ip, Minecraft12w.info().port).into());
+    text.parse()
+        .or(with_port)
+        .map_err(|_| "write ADDRESS or ADDRESS:PORT".into())
 }
 
 fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
@@ -1218,15 +1212,8 @@ fn secret(text: &str) -> Result<Secret, String> {
 
 /// `1s`, `500ms`, `1m 30s`; a bare number is seconds.
 fn duration(text: &str) -> Result<Duration, String> {
-    // Most defaults are so, and for those alone the other two need not be loaded.
-    let whole = text
-        .strip_suffix('s')
-        .and_then(|seconds| seconds.parse().ok())
-        .map(Duration::from_secs);
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
-    let time = whole
-        .or_else(seconds)
-        .or_else(|| humantime::parse_duration(text).ok());
+    let time = seconds().or_else(|| humantime::parse_duration(text).ok());
     let time = time.ok_or("a time such as 1s, 500ms or 2m")?;
     if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
         return Err("more than nothing and at most a year".into());
@@ -1247,6 +1234,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_sound() {

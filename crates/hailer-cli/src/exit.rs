@@ -36,7 +36,7 @@ macro_rules! usage {
 }
 pub(crate) use usage;
 
-/// Returns the exit code of the process, and prints an error in one line.
+/// Turns the end of a command into the exit code of the process, with a line for each error.
 pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {
         Ok(Exit::Success) => ExitCode::SUCCESS,
@@ -45,10 +45,10 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!(
-                "\x1b[1;31merror:\x1b[0m {}",
-                without_numbers(&words(&error))
-            );
+            // A configuration file may have several mistakes, one a line.
+            for line in without_numbers(&words(&error)).lines() {
+                tell!("\x1b[1;31merror:\x1b[0m {line}");
+            }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

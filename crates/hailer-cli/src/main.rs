@@ -11,14 +11,16 @@ mod config;
 #[cfg(test)]
 mod examples;
 mod exit;
+mod log;
 mod observe;
 mod packet_filter;
 mod population;
 mod print;
 mod web;
 
+use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::code(command::run(args::Arguments::typed()))
+    exit::code(command::run(args::Arguments::parse()))
 }

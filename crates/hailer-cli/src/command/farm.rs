@@ -1,20 +1,22 @@
-//! `hailer serve --farm`: a million invented servers.
+//! `hailer farm`: simulated servers on every address of a network.
 
-use super::{block_on, serve::over};
-use crate::args::Serve;
+use super::{block_on, service::stopped};
+use crate::args::Farm as Args;
 use crate::exit::{Exit, usage};
-use crate::print::{count, tell};
+use crate::print::count;
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmBindError, FarmConfig, FarmCounts};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::info;
 
-pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    args.log.start();
     let farm = match Farm::new(settings(args)?) {
         Ok(farm) => farm,
-        Err(error) => usage!("--farm: {error}"),
+        Err(error) => usage!("{error}"),
     };
     let bound = farm.bind().map_err(|error| {
         let taken = matches!(error, FarmBindError::Bind { .. });
@@ -27,8 +29,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     })?;
     let mut out = anstream::stdout();
     let networks: Vec<_> = args
-        .farm
-        .farm
+        .network
         .iter()
         .map(|(address, bits)| format!("{address}/{bits}"))
         .collect();
@@ -46,9 +47,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         )?;
     }
     out.flush()?;
-    tell!(
-        "\x1b[2mEvery address is a server of its own. Only this machine can ask them. Ctrl-C stops.\x1b[0m"
-    );
+    info!("only this machine can reach these servers; Ctrl-C stops");
     let stop = AtomicBool::new(false);
     let counts = std::thread::scope(|scope| {
         let farm = std::thread::Builder::new()
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
             .spawn_scoped(scope, || farm.run(&bound, &stop));
         let farm = farm.context("cannot start a thread")?;
         let waited = block_on(async {
-            over(args.r#for).await;
+            stopped(args.r#for).await;
             Ok(())
         });
         stop.store(true, Ordering::Relaxed);
@@ -66,22 +65,21 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         )
     })?;
-    tell!("{}", summary(&counts));
+    info!("{}", summary(&counts));
     Ok(Exit::Success)
 }
 
-/// What the flags ask for.
-fn settings(args: &Serve) -> anyhow::Result<FarmConfig> {
-    let flags = &args.farm;
-    let (address, bits) = flags.farm[0];
+/// The configuration of the farm.
+fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
+    let (address, bits) = args.network[0];
     let mut settings = FarmConfig::new(address, bits);
-    settings.networks = flags.farm.clone();
+    settings.networks = args.network.clone();
     let protocols: Vec<&'static dyn Protocol> = match args.protocol.is_empty() {
         true => registry::datagram().collect(),
         false => args.protocol.clone(),
     };
     let chosen = |id: &str| protocols.iter().any(|protocol| protocol.info().id == id);
-    if let Some((other, _)) = flags
+    if let Some((other, _)) = args
         .port
         .iter()
         .find(|(protocol, _)| !chosen(protocol.info().id))
@@ -93,7 +91,7 @@ fn settings(args: &Serve) -> anyhow::Result<FarmConfig> {
     }
     let of = |protocol: &'static dyn Protocol| {
         let id = protocol.info().id;
-        let given = flags
+        let given = args
             .port
             .iter()
             .filter(|(of, _)| of.info().id == id)
@@ -107,13 +105,13 @@ fn settings(args: &Serve) -> anyhow::Result<FarmConfig> {
         ports.into_iter().map(move |port| (protocol, port))
     };
     settings.ports = protocols.iter().copied().flat_map(of).collect();
-    settings.seed = flags.variant_seed;
-    settings.silent = flags.silent;
-    settings.loss = flags.loss;
-    settings.duplicates = flags.duplicates;
-    settings.delay = flags.delay.unwrap_or_default();
-    settings.jitter = flags.jitter.unwrap_or_default();
-    settings.variants = flags.variants;
+    settings.seed = args.seed;
+    settings.silent = args.silent;
+    settings.loss = args.loss;
+    settings.duplicates = args.duplicates;
+    settings.delay = args.delay.unwrap_or_default();
+    settings.jitter = args.jitter.unwrap_or_default();
+    settings.variants = args.variants;
     Ok(settings)
 }
 
@@ -134,7 +132,7 @@ fn summary(counts: &FarmCounts) -> String {
         counts
             .dropped
             .iter()
-            .map(|(reason, count)| (*count, super::serve::in_words(reason))),
+            .map(|(reason, count)| (*count, super::service::reason_text(reason))),
     );
     let others: Vec<_> = others
         .into_iter()

@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
     let mut record = args.record.as_deref().map(create).transpose()?;
     let mut show = Show::new(&args);
-    let mut interrupted = std::pin::pin!(super::serve::interrupted());
+    let mut interrupted = std::pin::pin!(super::service::interrupted());
     let connected = tokio::select! {
         () = &mut interrupted => Err(None),
         connected = join(&target, settings(&args)) => connected.map_err(Some),

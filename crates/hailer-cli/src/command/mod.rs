@@ -3,7 +3,6 @@
 mod decode;
 mod demo;
 mod farm;
-mod game;
 mod generate;
 mod join;
 mod monitor;
@@ -13,15 +12,15 @@ mod proxy;
 mod query;
 pub(crate) mod secrets;
 mod serve;
-mod serve_files;
-mod serve_sources;
-mod serve_view;
+mod service;
 mod status;
 mod sweep;
 mod top;
 mod watch;
+mod world;
 
-use crate::args::{Arguments, Asking, Auth, Command, Later, ServeAction};
+use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
+use crate::config::warn_about_token_file;
 use crate::exit::{Exit, usage};
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::{ClientConfig, Target};
@@ -31,21 +30,23 @@ use std::time::Duration;
 /// Runs a command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.command {
-        Command::Query(Later(args)) => block_on(query::run(*args)),
-        Command::Sweep(Later(args)) => sweep::run(&args),
-        Command::Ping(Later(args)) => block_on(ping::run(*args)),
-        Command::Serve(Later(mut args)) => match args.action.take() {
+        Command::Query(args) => block_on(query::run(*args)),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Ping(args) => block_on(ping::run(*args)),
+        Command::Serve(mut args) => match args.action.take() {
             Some(ServeAction::Status(args)) => block_on(status::run(args)),
             None => serve::run(&args),
         },
-        Command::Monitor(Later(args)) => monitor::run(&args),
-        Command::Top(Later(args)) => block_on(top::run(*args)),
-        Command::Watch(Later(args)) => block_on(watch::run(*args)),
-        Command::Decode(Later(args)) => decode::run(&args),
-        Command::Join(Later(args)) => block_on(join::run(*args)),
-        Command::Proxy(Later(args)) => block_on(proxy::run(*args)),
-        Command::Demo(Later(args)) => block_on(demo::run(*args)),
-        Command::Protocols(Later(args)) => protocols::run(&args),
+        Command::Farm(args) => farm::run(&args),
+        Command::World(args) => block_on(world::run(*args)),
+        Command::Monitor(args) => monitor::run(&args),
+        Command::Top(args) => block_on(top::run(*args)),
+        Command::Watch(args) => block_on(watch::run(*args)),
+        Command::Decode(args) => decode::run(&args),
+        Command::Join(args) => block_on(join::run(*args)),
+        Command::Proxy(args) => block_on(proxy::run(*args)),
+        Command::Demo(args) => block_on(demo::run(*args)),
+        Command::Protocols(args) => protocols::run(&args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { folder } => generate::man_pages(folder.as_deref()),
     }
@@ -58,6 +59,7 @@ impl Auth {
             // An empty variable counts as unset.
             (token, None) => token.clone().filter(|token| !token.is_empty()),
             (_, Some(file)) => {
+                warn_about_token_file("--auth-token-file", file);
                 let text = match std::fs::read_to_string(file) {
                     Ok(text) => text,
                     Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
@@ -146,7 +148,7 @@ mod tests {
             let flags = ["hailer", "query", "host"]
                 .into_iter()
                 .chain(flags.split_whitespace());
-            let Command::Query(Later(args)) = Arguments::parse_from(flags).command else {
+            let Command::Query(args) = Arguments::parse_from(flags).command else {
                 unreachable!()
             };
             let limits = args.asking.settings(args.retries, args.deadline).limits;

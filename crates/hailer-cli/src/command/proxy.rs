@@ -1,7 +1,7 @@
 //! `hailer proxy`: stands between game clients and a server, shows and records what they say.
 
 use super::secrets;
-use super::serve::interrupted;
+use super::service::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
 use crate::packet_filter::PacketFilter;

@@ -8,12 +8,14 @@ use super::{CLIENTS, Look};
 use hailer::source::ConnectionLimiter;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt::{Display, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -48,8 +50,43 @@ async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {
         .await
 }
 
+/// Accepts addresses and `localhost` as the name of this server. A web page elsewhere could otherwise read the metrics through the
+/// browser of somebody on this machine, by pointing its own name at a loopback address (DNS rebinding).
+fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let authority = match (request.uri().authority(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) => return Err((StatusCode::BAD_REQUEST, "two Host headers\n")),
+        // An absolute address overrides the header.
+        (Some(authority), ..) => Some(authority.clone()),
+        (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok(),
+        // HTTP/1.0 has no such header, and no browser speaks it.
+        (None, None, None) => return Ok(()),
+    };
+    let is_own = authority.is_some_and(|authority| {
+        let host = authority
+            .host()
+            .trim_matches(['[', ']'])
+            .to_ascii_lowercase();
+        host.trim_end_matches('.') == "localhost" || host.parse::<IpAddr>().is_ok()
+    });
+    match is_own {
+        true => Ok(()),
+        false => Err((
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server answers to addresses and to localhost only\n",
+        )),
+    }
+}
+
 fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
     let plain = "text/plain; charset=utf-8";
+    if let Err((status, problem)) = check_host(request) {
+        let mut response = Response::new(Full::from(problem));
+        *response.status_mut() = status;
+        let plain = HeaderValue::from_static(plain);
+        response.headers_mut().insert(CONTENT_TYPE, plain);
+        return response;
+    }
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/metrics") => (
             StatusCode::OK,
@@ -520,11 +557,31 @@ mod tests {
                     head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"),
                     "{head}"
                 );
+                for (host, status) in [
+                    ("localhost", "200"),
+                    ("LOCALHOST.:9570", "200"),
+                    ("[::1]:9570", "200"),
+                    ("evil.example", "421"),
+                    ("127.0.0.1.evil.example:80", "421"),
+                    ("", "421"),
+                    ("localhost\r\nHost: localhost", "400"),
+                ] {
+                    let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                    let said = ask(address, &request);
+                    assert!(
+                        said.starts_with(&format!("HTTP/1.1 {status} ")),
+                        "{host}: {said}"
+                    );
+                    assert_eq!(said.contains("hailer_serve"), status == "200", "{host}");
+                }
+                let elsewhere =
+                    format!("GET http://evil.example/metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");
+                assert!(ask(address, &elsewhere).starts_with("HTTP/1.1 421 "));
                 assert!(get("/").contains("/metrics"));
                 assert!(get("/metrics/x").starts_with("HTTP/1.1 404"));
                 let post = ask(
                     address,
-                    "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+                    "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
                 );
                 assert!(
                     post.starts_with("HTTP/1.1 405") && post.contains("allow: GET, HEAD"),

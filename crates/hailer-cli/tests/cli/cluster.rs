@@ -19,10 +19,19 @@ fn a_cluster_that_cannot_be_is_one_line() {
     let sound = "url = \"redis+sentinel://127.0.0.1,127.0.0.2:26380/mine/3\"\nlease = \"5s\"\nroles = [\"write\"]\nname = \"a\"\n";
     check(sound).ends_with(0);
     for (text, says) in [
-        ("name = \"a\"\n", ":3: "),
-        ("url = \"redis://x\"\nroles = [\"think\"]\n", ":5: roles: "),
-        ("url = \"redis://x\"\nlease = \"1ms\"\n", ":5: lease"),
-        ("url = \"redis://x\"\nname = \"{a}\"\n", ":5: name: "),
+        ("name = \"a\"\n", ":3: cluster: missing key `url`"),
+        (
+            "url = \"redis://x\"\nroles = [\"think\"]\n",
+            ":5: cluster.roles: ",
+        ),
+        (
+            "url = \"redis://x\"\nlease = \"1ms\"\n",
+            ":5: cluster.lease",
+        ),
+        (
+            "url = \"redis://x\"\nname = \"{a}\"\n",
+            ":5: cluster.name: ",
+        ),
         ("url = \"redis://x\"\nleese = \"5s\"\n", "lease"),
     ] {
         check(text).fails_as_usage(says);

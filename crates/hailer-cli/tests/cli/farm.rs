@@ -1,4 +1,4 @@
-//! `hailer serve --farm`.
+//! `hailer farm`.
 
 use crate::support::{ids, protocol};
 use crate::tool::{Serve, run};
@@ -11,11 +11,11 @@ fn start(args: &[&str]) -> Option<Serve> {
     let ports = ids()
         .into_iter()
         .flat_map(|id| ["--port".to_owned(), format!("{id}=0")]);
-    let args = ["--farm", "127.0.0.0/8"]
+    let args = ["127.0.0.0/8"]
         .iter()
         .chain(args)
         .map(|arg| (*arg).to_owned());
-    cfg!(target_os = "linux").then(|| Serve::start(ids().len(), args.chain(ports)))
+    cfg!(target_os = "linux").then(|| Serve::farm(ids().len(), args.chain(ports)))
 }
 
 /// The port in a line such as `listening on 127.0.0.0/8:41234 for ugp`.
@@ -27,7 +27,7 @@ pub(crate) fn port(line: &str) -> u16 {
 
 #[test]
 fn every_address_says_what_the_library_says() {
-    let Some(serve) = start(&["--variant-seed", "7", "--silent", "30%"]) else {
+    let Some(serve) = start(&["--seed", "7", "--silent", "30%"]) else {
         return;
     };
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
@@ -114,14 +114,13 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
         return;
     }
     let args = [
-        "--farm",
         "127.77.0.0/16",
         "--protocol",
         "minecraft-query",
         "--port",
         "minecraft-query=0",
     ];
-    let serve = Serve::start(1, args);
+    let serve = Serve::farm(1, args);
     let port = port(&serve.listening[0]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
@@ -169,56 +168,28 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
 }
 
 #[test]
-fn what_cannot_be_a_farm_is_said_in_a_line() {
-    run(["serve", "--farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
-    run(["serve", "--farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
-    run([
-        "serve",
-        "--farm",
-        "127.0.0.0/8",
-        "--protocol",
-        "minecraft-12w",
-    ])
-    .fails_as_usage("over TCP");
-    run(["serve", "--farm", "127.0.0.0/8", "--delay", "2m"]).fails_as_usage("at most a minute");
-    let other = ["--protocol", "ugp", "--port", "onequery=0"];
-    run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&other))
+fn mistakes_are_one_line() {
+    run(["farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
+    run(["farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
+    let said = run(["farm", "--protocol", "minecraft-12w"]).ends_with(2);
+    assert!(said.err.contains("run `hailer world`"), "{}", said.err);
+    run(["farm", "--delay", "2m"]).fails_as_usage("at most a minute");
+    run(["farm", "--protocol", "ugp", "--port", "onequery=0"])
         .fails_as_usage("add --protocol onequery");
-    for with in [
-        &["--demo"][..],
-        &["--config", "f"],
-        &["--listen", "127.0.0.1"],
-        &["--build", "1.3.2"],
-        &["--name", "n"],
-    ] {
-        let said = run(["serve", "--farm", "127.0.0.0/8"].iter().chain(with)).ends_with(2);
-        assert!(said.err.contains("cannot be used with"), "{}", said.err);
-    }
-    for alone in [["--loss", "1%"], ["--variant-seed", "2"]] {
-        let said = run(["serve"].iter().chain(&alone)).ends_with(2);
-        assert!(said.err.contains("--farm <NETWORK>"), "{}", said.err);
-    }
     for wrong in [
-        ["--farm", "localhost"],
-        ["--loss", "20"],
-        ["--port", "ugp"],
-        ["--port", "x=1"],
+        &["localhost"][..],
+        &["--loss", "20"],
+        &["--port", "ugp"],
+        &["--port", "x=1"],
+        &["--demo"],
+        &["--config", "f"],
     ] {
-        run(["serve", "--farm", "127.0.0.0/8"].iter().chain(&wrong)).ends_with(2);
+        run(["farm"].iter().chain(wrong)).ends_with(2);
     }
     if cfg!(target_os = "linux") {
         let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = format!("ugp={}", taken.local_addr().unwrap().port());
-        let said = run([
-            "serve",
-            "--farm",
-            "127.0.0.0/8",
-            "--protocol",
-            "ugp",
-            "--port",
-            &port,
-        ])
-        .ends_with(1);
+        let said = run(["farm", "--protocol", "ugp", "--port", &port]).ends_with(1);
         assert!(
             said.err.contains("--port PROTOCOL=PORT chooses another"),
             "{}",
@@ -226,4 +197,34 @@ fn what_cannot_be_a_farm_is_said_in_a_line() {
         );
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
+}
+
+/// The farm and the game server were flags of `hailer serve`.
+#[test]
+fn old_spellings_say_what_to_type_instead() {
+    for (old, new) in [
+        (
+            &["--farm", "127.0.0.0/8"][..],
+            "run `hailer farm 127.0.0.0/8`",
+        ),
+        (
+            &["--silent", "20%", "--farm", "127.0.0.0/8"],
+            "run `hailer farm 127.0.0.0/8`",
+        ),
+        (&["--protocol", "minecraft-12w"], "run `hailer world`"),
+        (
+            &["--build", "1.3.2", "--protocol", "minecraft-12w"],
+            "run `hailer world`",
+        ),
+        (&["--only-build"], "run `hailer world`"),
+    ] {
+        let said = run(["serve"].iter().chain(old)).ends_with(2);
+        assert!(said.err.contains(new), "{old:?}: {}", said.err);
+        assert!(said.out.is_empty());
+    }
+    let help = run(["serve", "--help"]).ends_with(0).out;
+    assert!(
+        !help.contains("--farm") && !help.contains("--build"),
+        "{help}"
+    );
 }

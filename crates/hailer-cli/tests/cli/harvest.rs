@@ -1,4 +1,4 @@
-//! `hailer sweep` of a `hailer serve --farm` in bad weather: what is written is what grows there, once each.
+//! `hailer sweep` of a `hailer farm` in bad weather: what is written is what grows there, once each.
 //!
 //! `HAILER_SWEEP_TARGETS=1000000 cargo test --release -p hailer-cli --test cli harvest` does it with a million.
 
@@ -22,11 +22,11 @@ const WEATHER: [&str; 10] = [
     "--duplicates=5%",
     "--delay=10ms",
     "--jitter=20ms",
-    "--variant-seed=11",
+    "--seed=11",
     "--port=minecraft-query=0",
     "--port=ugp=0",
     "--port=onequery=0",
-    "--farm=127.0.0.0/8",
+    "127.0.0.0/8",
 ];
 const FLAGS: [&str; 6] = [
     "-q",
@@ -138,7 +138,7 @@ fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() 
     if !cfg!(target_os = "linux") {
         return;
     }
-    let serve = Serve::start_for(6 * patience(), 3, WEATHER);
+    let serve = Serve::start_command("farm", 6 * patience(), 3, WEATHER);
     let each = number() / 3;
     let ranges = &ranges(&serve, each);
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);

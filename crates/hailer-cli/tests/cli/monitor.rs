@@ -96,14 +96,13 @@ impl Monitor {
 /// Servers of a network, and the port of their protocol.
 fn farm(network: &str) -> (Serve, u16) {
     let args = [
-        "--farm",
         network,
         "--protocol",
         "minecraft-query",
         "--port",
         "minecraft-query=0",
     ];
-    let serve = Serve::start(1, args);
+    let serve = Serve::farm(1, args);
     let port = port(&serve.listening[0]);
     (serve, port)
 }
@@ -115,7 +114,10 @@ fn is_up(list: &BTreeMap<String, Value>, name: &str) -> bool {
 /// A folder with a plan; what a test says of it goes in front.
 fn plan(folder: &Temporary, text: &str) -> String {
     std::fs::create_dir_all(folder).unwrap();
-    std::fs::write(folder.as_ref().join("token"), TOKEN).unwrap();
+    let token = folder.as_ref().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(token, mode).unwrap();
     let path = folder.as_ref().join("monitor.toml");
     let text =
         format!("[monitor]\nlisten = '127.0.0.1:0'\ninterval = '1s'\ntoken-file = 'token'\n{text}");
@@ -199,7 +201,7 @@ fn servers_are_added_listed_and_removed() {
     // Another plan takes back what the plan said, and nothing else; one that is wrong changes nothing.
     plan(&folder, &lobby.replace("lobby", "hall"));
     monitor.signal("HUP");
-    assert_eq!(monitor.says(), "read again: 1 server");
+    assert_eq!(monitor.says(), "info: configuration reloaded: 1 server");
     let names = |list: &BTreeMap<String, Value>| list.keys().cloned().collect::<Vec<_>>().join(" ");
     let of_api = format!("127.84.0.3-{port}-minecraft-query");
     monitor.list(|list| names(list) == format!("{of_api} hall"));
@@ -207,7 +209,7 @@ fn servers_are_added_listed_and_removed() {
     monitor.signal("HUP");
     let said = monitor.says();
     assert!(
-        said.starts_with("warning: ") && said.ends_with("; all stays as it was"),
+        said.starts_with("warning: ") && said.ends_with("; keeping the old configuration"),
         "{said}"
     );
 
@@ -289,31 +291,37 @@ fn plans_that_are_wrong_say_where_and_what_to_write() {
         ])
     };
     let server = "[[server]]\nname = 'a'\ntarget = 'ugp://127.0.0.1'\n";
-    assert_eq!(check(server).ends_with(0).out, "sound: 1 server\n");
+    assert_eq!(check(server).ends_with(0).out, "valid: 1 server\n");
     let fast = check(&format!("interval = '2s'\n{server}interval = '1s'\n")).ends_with(0);
     for warning in ["the interval of 2 s", "the interval of a of 1 s"] {
         assert!(fast.err.contains(warning), "{}", fast.err);
     }
     let again = format!("{server}{server}");
     for (text, hint) in [
-        ("down-after = 0\n", ":5: down-after"),
+        ("down-after = 0\n", ":5: monitor.down-after"),
         ("plaers = 'off'\n", "did you mean `players`?"),
         (
             "players = 'some'\n",
-            "write \"names\", \"hashed\" or \"off\"",
+            ":5: monitor.players: unknown value \"some\"; known are names, hashed, off",
         ),
-        ("history = 'mysql://a'\n", ":5: history: write"),
-        ("keep = { raw = '1h' }\n", "write at least \"2d\""),
-        ("[[server]]\nname = 'a'\n", ":5: [[server]] needs `target`"),
+        (
+            "history = 'mysql://a'\n",
+            ":5: monitor.history: expected the path of a file",
+        ),
+        ("keep = { raw = '1h' }\n", "expected at least \"2d\""),
+        (
+            "[[server]]\nname = 'a'\n",
+            ":5: server: missing key `target`",
+        ),
         (
             "[[server]]\nname = 'a'\ntarget = 'ugb://127.0.0.1'\n",
             "did you mean `ugp`?",
         ),
         (
             "[[server]]\nname = 'a b'\ntarget = 'ugp://127.0.0.1'\n",
-            ":6: name: 1 to 64",
+            ":6: server.name: 1 to 64",
         ),
-        (&again, ":8: name \"a\": the server in line 5 has it"),
+        (&again, ":8: server.name: the server of line 5 has the name"),
         ("[[alert]]\nname = 'x'\nwhen = 'gone'\nto = []\n", "gone"),
         (
             "[[alert]]\nname = 'x'\nwhen = 'down'\nto = ['ops']\n",

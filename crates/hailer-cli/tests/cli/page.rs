@@ -162,29 +162,6 @@ fn it_is_as_its_plan_has_it() {
     );
 }
 
-#[test]
-fn what_is_wrong_in_the_plan_is_said_with_the_fix() {
-    for (line, expected) in [
-        (
-            "hosts = [\"https://a\"]",
-            "2: hosts: write names such as [\"status.example.com\"], without scheme and port",
-        ),
-        (
-            "behind-proxy = \"yes\"",
-            "2: behind-proxy: write true or false",
-        ),
-        ("badges = 1", "2: badges: write true or false"),
-        (
-            "max-servers = -1",
-            "2: max-servers: write a whole number from 0",
-        ),
-        ("widget = true", "did you mean `widgets`?"),
-    ] {
-        let plan = Temporary::file("wrong.toml", format!("[monitor]\n{line}\n"));
-        run(["monitor", "--config", plan.text(), "--check-config"]).fails_as_usage(expected);
-    }
-}
-
 /// Returns the command that a page shows.
 fn command_in(page: &str) -> Vec<String> {
     let (_, rest) = page.split_once("<pre>").unwrap_or_else(|| panic!("{page}"));

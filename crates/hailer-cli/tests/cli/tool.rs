@@ -191,7 +191,30 @@ impl Serve {
         listeners: usize,
         args: impl IntoIterator<Item = A>,
     ) -> Self {
-        let mut command = command(["serve", "--for", &format!("{}s", time.as_secs())]);
+        Self::start_command("serve", time, listeners, args)
+    }
+
+    /// Starts `hailer farm`.
+    pub(crate) fn farm<A: AsRef<OsStr>>(
+        listeners: usize,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self::start_command("farm", Duration::from_secs(60), listeners, args)
+    }
+
+    /// Starts `hailer world` on a free port.
+    pub(crate) fn world(args: &[&str]) -> Self {
+        let args = ["--listen", "127.0.0.1:0"].iter().chain(args);
+        Self::start_command("world", Duration::from_secs(60), 1, args)
+    }
+
+    pub(crate) fn start_command<A: AsRef<OsStr>>(
+        name: &str,
+        time: Duration,
+        listeners: usize,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let mut command = command([name, "--for", &format!("{}s", time.as_secs())]);
         command.args(args);
         let mut process = Process::start(&mut command);
         let mut serve = Self {
@@ -277,6 +300,9 @@ impl Temporary {
     pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> Self {
         let file = Self::path(name);
         std::fs::write(&file.0, bytes).unwrap();
+        // Token files that all users can read are warned about.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&file.0, mode).unwrap();
         file
     }
 

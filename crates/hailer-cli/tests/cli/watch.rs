@@ -9,14 +9,8 @@ fn servers_come_go_and_are_looked_into() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let farm = [
-        "--farm",
-        "127.79.0.0/24",
-        "--protocol",
-        "minecraft-query",
-        "--port",
-    ];
-    let serve = Serve::start(1, farm.into_iter().chain(["minecraft-query=0"]));
+    let farm = ["127.79.0.0/24", "--protocol", "minecraft-query", "--port"];
+    let serve = Serve::farm(1, farm.into_iter().chain(["minecraft-query=0"]));
     let port = port(&serve.listening[0]);
     let target = format!("minecraft-query://127.79.0.1:{port}");
     let file = Temporary::file(

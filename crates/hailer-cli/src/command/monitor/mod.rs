@@ -11,7 +11,7 @@ use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::watch;
 use crate::exit::{Exit, usage, without_numbers, words};
-use crate::print::{line, tell};
+use crate::print::line;
 use anyhow::bail;
 use hailer::link::RedisConfig;
 use hailer::{Client, ClientConfig, registry};
@@ -32,6 +32,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::{self, unix::SignalKind};
 use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
 
 /// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
 const SERVER_METRICS: usize = 10_000;
@@ -49,10 +50,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(MonitorAction::Export(args)) => return super::block_on(actions::export(args)),
         Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
     }
+    if args.example {
+        write!(std::io::stdout(), "{}", plan::EXAMPLE)?;
+        return Ok(Exit::Success);
+    }
     if !args.check_config {
         share_a_heap();
     }
+    args.log.start();
     let plan = plan_aside(args)?;
+    for warning in &plan.warnings {
+        warn!("{warning}");
+    }
     if plan.cluster.is_some() && plan.history.starts_with("sqlite:") {
         usage!("{}", MonitorError::NotShared);
     }
@@ -60,10 +69,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return threads(demo(args, plan));
     }
     if args.check_config {
-        writeln!(std::io::stdout(), "sound: {}", count(plan.servers.len()))?;
         for warning in slow_polls(&plan) {
-            tell!("\x1b[33mwarning:\x1b[0m {warning}");
+            warn!("{warning}");
         }
+        writeln!(std::io::stdout(), "valid: {}", count(plan.servers.len()))?;
         return Ok(Exit::Success);
     }
     threads(async {
@@ -295,26 +304,28 @@ async fn monitor(
     )?;
     out.flush()?;
     activation::ready("watching");
-    tell!("\x1b[2mCtrl-C stops.\x1b[0m");
+    info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
-    let mut over = pin!(super::serve::over(args.r#for));
+    let mut stopped = pin!(super::service::stopped(args.r#for));
     let (look, mut trouble) = (monitor.look(), Trouble::default());
     let mut looks = tokio::time::interval(Duration::from_secs(1));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = &mut over => break,
+            () = &mut stopped => break,
             _ = looks.tick() => trouble.tell(&look()),
             Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor).await {
-                Ok((servers, others)) if others == plan.others => tell!("read again: {}", count(servers)),
-                Ok((servers, _)) => tell!(
-                    "read again: {}; \x1b[33mwarning:\x1b[0m the rest of the plan is another too, and counts from the next start",
-                    count(servers)
-                ),
-                Err(error) => tell!(
-                    "\x1b[33mwarning:\x1b[0m {}; all stays as it was",
-                    without_numbers(&words(&error))
-                ),
+                Ok((servers, others)) => {
+                    info!("configuration reloaded: {}", count(servers));
+                    if others != plan.others {
+                        warn!("other settings changed too; restart to apply them");
+                    }
+                }
+                Err(error) => {
+                    for line in without_numbers(&words(&error)).lines() {
+                        warn!("{line}; keeping the old configuration");
+                    }
+                }
             },
         }
     }
@@ -324,8 +335,8 @@ async fn monitor(
     let health = monitor.stop().await;
     if health.kept > 0 {
         let why = health.message.unwrap_or_default();
-        tell!(
-            "\x1b[33mwarning:\x1b[0m what was not written is lost, {} records: {}",
+        warn!(
+            "{} records were not written and are lost: {}",
             health.kept,
             line(&without_numbers(&why), 300)
         );
@@ -347,21 +358,23 @@ impl Trouble {
         if history.is_failing != self.is_failing {
             self.is_failing = history.is_failing;
             match history.is_failing {
-                true => tell!(
-                    "\x1b[33mwarning:\x1b[0m {}; what comes is kept in memory",
+                true => warn!(
+                    "{}; new records stay in memory",
                     line(
                         &without_numbers(history.message.as_deref().unwrap_or("the history fails")),
                         300
                     )
                 ),
-                false => tell!("the history is written again, with what was kept"),
+                false => {
+                    info!("the history is written again, with the records that stayed in memory")
+                }
             }
         }
         // Each time that it is twice as much: it may go on for days.
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
-            tell!(
-                "\x1b[33mwarning:\x1b[0m there is no more room in memory: {} records are lost",
+            warn!(
+                "the memory for unwritten records is full: {} records are lost",
                 history.dropped
             );
         }
@@ -417,8 +430,8 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfi
     Ok(settings)
 }
 
-/// How many servers there are now, and what the plan says of all else.
-async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<(usize, toml::Table)> {
+/// Returns the number of servers, and the text of all other settings.
+async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<(usize, String)> {
     let mut plan = plan_aside(args)?;
     let servers = plan.servers.len();
     detect(&mut plan.servers, monitor.history()).await?;

@@ -1,53 +1,13 @@
-//! What to watch, and how: from a TOML file to a checked plan.
+//! The configuration file of `hailer monitor`.
 //!
-//! ```toml
-//! [monitor]
-//! listen = "127.0.0.1:8080"               # the page, the API, metrics
-//! history = "hailer.db"                   # a file, from this folder; or "postgres://USER@HOST/DATABASE"
-//! interval = "60s"                        # how often each server is asked
-//! down-after = 2                          # silent samples in a row
-//! players = "names"                       # or "hashed", or "off": names are personal data
-//! keep = { raw = "7d", five-minutes = "60d", hour = "2years", day = "10years" }
-//! rate = 20000                            # datagrams in a second, to all servers together
-//! token-file = "token"                    # who may add and remove servers by the API; nobody, without it
-//! server-metrics = true                   # gauges for each server at /metrics
-//! page = "https://status.example.com"     # where people find it, for links in alerts
-//! hosts = ["status.example.com"]          # names by which it may be called, beside addresses, localhost and that of `page`
-//! behind-proxy = false                    # true: a proxy on this machine says in X-Forwarded-For who asks
-//! badges = true                           # pictures at /badge/NAME.svg, for all web sites
-//! widgets = true                          # cards at /widget/NAME, for frames of all web sites
-//! max-servers = 200000                    # the API adds none beyond so many
-//!
-//! [cluster]                               # more than one machine; the history must be in PostgreSQL
-//! url = "redis://10.0.0.1"                # or rediss:, redis+cluster:, redis+sentinel://HOST,HOST/MASTER
-//! name = "hailer"                         # first word of all keys
-//! lease = "15s"                           # how long the servers of a dead process are nobody's
-//! roles = ["poll", "write", "page"]       # what this process does
-//! backlog = 10000000                      # samples that wait in Redis while PostgreSQL is away
-//! user = "hailer"                         # and password-file, ca-file, certificate-file, key-file
-//!
-//! [[server]]
-//! name = "lobby"                          # in addresses of the page: letters, digits, ".", "_" and "-"
-//! target = "minecraft-query://127.0.0.1"  # as for `hailer query`, with a protocol
-//! group = "Europe"
-//! labels = { owner = "me" }
-//! interval = "30s"
-//!
-//! [[alert]]
-//! name = "lobby is down"
-//! when = "down"
-//! servers = ["lobby*"]
-//! to = ["chat"]
-//!
-//! [[receiver]]
-//! name = "chat"
-//! form = "discord"
-//! url-file = "discord-url"                # secrets stand in files of their own
-//! ```
+//! `hailer monitor --example` prints every key with an explanation: see `example-monitor.toml`.
 
-use crate::config::table::{Document, Item, Table, Wrong, close};
-use crate::config::{self, MIN_TOKEN};
-use crate::exit::usage;
+use crate::config::check::{Checker, RedisKeys, lines_of};
+use crate::config::reader::{
+    self, Blocks, FromText, Ordered, Parsed, Problem, Time, Whole, Words, close,
+};
+use crate::config::{self, MIN_TOKEN_BYTES};
+use crate::exit::Usage;
 use hailer::link::RedisConfig;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
@@ -56,10 +16,15 @@ use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::schedule::MIN_INTERVAL_MS;
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::web::api::Token;
-use std::collections::{BTreeMap, HashMap};
+use serde::Deserialize;
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toml::Spanned;
+
+/// A complete configuration with comments, which `hailer monitor --example` prints.
+pub(crate) const EXAMPLE: &str = include_str!("../../example-monitor.toml");
 
 /// A plan, checked.
 pub(crate) struct Plan {
@@ -69,7 +34,7 @@ pub(crate) struct Plan {
     pub(crate) down_after: u8,
     pub(crate) players: Players,
     pub(crate) keep: Retention,
-    /// Datagrams in a second.
+    /// Datagrams per second.
     pub(crate) rate: f64,
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
@@ -81,10 +46,12 @@ pub(crate) struct Plan {
     pub(crate) widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
-    /// What the file says of all else, as it stands there.
-    pub(crate) others: toml::Table,
+    /// The text of the file without its servers, to notice other changes.
+    pub(crate) others: String,
     pub(crate) alerts: alert::CheckedConfig,
     pub(crate) cluster: Option<Cluster>,
+    /// Suspicious settings that are accepted, one line each.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Others to share the work with.
@@ -118,17 +85,146 @@ impl Cluster {
     }
 }
 
-/// What the library reads itself.
-#[derive(serde::Deserialize)]
-struct Alerts {
-    #[serde(default)]
-    alert: Vec<Rule>,
-    #[serde(default)]
-    receiver: Vec<Receiver>,
+/// The whole file.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct FileInput {
+    monitor: MonitorInput,
+    cluster: Option<Spanned<ClusterInput>>,
+    server: Blocks<ServerInput>,
+    alert: Blocks<Rule>,
+    receiver: Blocks<Receiver>,
 }
 
-/// What becomes of the names of players.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `[monitor]`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct MonitorInput {
+    listen: Option<Parsed<SocketAddr>>,
+    history: Option<Parsed<HistoryPlace>>,
+    interval: Option<Parsed<Interval>>,
+    down_after: Option<Whole<1, 100>>,
+    players: Option<Players>,
+    keep: KeepInput,
+    rate: Option<Whole<1, 10_000_000>>,
+    token_file: Option<Spanned<PathBuf>>,
+    server_metrics: Option<bool>,
+    page: Option<String>,
+    hosts: Option<Vec<Parsed<HostName>>>,
+    behind_proxy: Option<bool>,
+    badges: Option<bool>,
+    widgets: Option<bool>,
+    max_servers: Option<Whole<0, 10_000_000>>,
+}
+
+/// `keep = { … }`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct KeepInput {
+    raw: Option<Parsed<Age>>,
+    five_minutes: Option<Parsed<Age>>,
+    hour: Option<Parsed<Age>>,
+    day: Option<Parsed<Age>>,
+}
+
+/// `[cluster]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ClusterInput {
+    url: Spanned<String>,
+    name: Option<Spanned<String>>,
+    lease: Option<Parsed<Lease>>,
+    backlog: Option<Whole<1_000, 1_000_000_000_000>>,
+    roles: Option<Vec<Role>>,
+    user: Option<Spanned<String>>,
+    password_file: Option<Spanned<PathBuf>>,
+    ca_file: Option<Spanned<PathBuf>>,
+    certificate_file: Option<Spanned<PathBuf>>,
+    key_file: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Role {
+    Poll,
+    Write,
+    Page,
+}
+
+/// A `[[server]]` block.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ServerInput {
+    name: Spanned<String>,
+    target: Spanned<String>,
+    group: Option<Spanned<String>>,
+    #[serde(default)]
+    labels: Ordered<Words>,
+    interval: Option<Parsed<Interval>>,
+}
+
+/// Time between polls of a server.
+type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
+/// How long a dead process keeps its servers.
+type Lease = Time<{ cluster::SHORTEST_LEASE.as_millis() as u64 }>;
+
+/// An age at which samples are deleted.
+struct Age(Duration);
+
+impl FromText for Age {
+    const EXPECTED: &'static str = "a time in quotes such as \"7d\" or \"2years\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        // Each level is computed from the finer one, which must last until then.
+        const MIN: Duration = Duration::from_secs(2 * 86_400);
+        match humantime::parse_duration(text) {
+            Ok(age) if age >= MIN => Ok(Self(age)),
+            Ok(_) => Err("expected at least \"2d\"".into()),
+            Err(_) => Err(format!("expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+/// A file, relative to the folder of the configuration, or PostgreSQL.
+enum HistoryPlace {
+    File(PathBuf),
+    Url(String),
+}
+
+impl FromText for HistoryPlace {
+    const EXPECTED: &'static str = "the path of a file, or \"postgres://USER@HOST/DATABASE\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.split_once("://").map(|(scheme, _)| scheme) {
+            Some("postgres" | "postgresql") => Ok(Self::Url(text.into())),
+            None if !text.is_empty() => {
+                let path = text.strip_prefix("sqlite:").unwrap_or(text);
+                Ok(Self::File(path.into()))
+            }
+            _ => Err(format!("expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+/// A host name without scheme and port.
+struct HostName(String);
+
+impl FromText for HostName {
+    const EXPECTED: &'static str = "a name such as \"status.example.com\", without scheme and port";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_good);
+        match text.len() <= 253 && text.split('.').all(is_part) {
+            true => Ok(Self(text.into())),
+            false => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+/// How the names of players are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Players {
     Names,
     Hashed,
@@ -154,17 +250,17 @@ impl Default for Plan {
             widgets: true,
             max_servers: 200_000,
             servers: Vec::new(),
-            others: toml::Table::new(),
+            others: String::new(),
             alerts: alert::CheckedConfig::default(),
             cluster: None,
+            warnings: Vec::new(),
         }
     }
 }
 
 impl Plan {
-    /// Names by which it may be called; `None`: by any. Who listens on loopback is reached from here alone, and a page of somebody
-    /// else must not read it through a browser of ours by pointing its own name at us. On another address whoever reaches it may
-    /// read it anyway.
+    /// Host names that requests may use; `None`: any. A monitor on loopback must not be read by a web page that points its own
+    /// name at this machine (DNS rebinding). On other addresses everybody who can reach it can read it.
     pub(crate) fn names(&self) -> Option<Vec<String>> {
         let is_strict = self.hosts.is_some() || self.listen.ip().is_loopback();
         is_strict.then(|| {
@@ -178,151 +274,152 @@ impl Plan {
     }
 }
 
-/// The URL of a file.
+/// The database URL of a file.
 pub(crate) fn sqlite(path: &Path) -> String {
     format!("sqlite:{}", path.display())
 }
 
 /// Reads a file.
+///
+/// # Errors
+/// One line for each mistake, with file, line and fix.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = config::text(path)?;
+    let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
-    let (mut plan, page) =
-        match Document::parse(&text).and_then(|document| plan(&document.root(), folder)) {
-            Ok(plan) => plan,
-            Err(Wrong { line, problem }) => usage!("{}:{line}: {problem}", path.display()),
-        };
-    let Alerts {
-        alert: rules,
-        receiver: receivers,
-    } = match toml::from_str(&text) {
-        Ok(alerts) => alerts,
-        Err(error) => {
-            let line = text[..error.span().map_or(0, |span| span.start)]
-                .matches('\n')
-                .count()
-                + 1;
-            usage!(
-                "{}:{line}: {}",
-                path.display(),
-                error.message().replace('\n', "; ")
-            );
-        }
-    };
-    // It was read before.
-    plan.others = toml::from_str(&text).unwrap_or_default();
-    plan.others.remove("server");
-    match (alert::AlertConfig {
-        rules,
-        receivers,
-        page,
-    })
-    .check(folder)
-    {
-        Ok(alerts) => plan.alerts = alerts,
-        Err(error) => usage!("{}: {error}", path.display()),
-    }
-    Ok(plan)
+    parse(&name, &text, folder).map_err(|problems| Usage(lines_of(&name, problems)).into())
 }
 
-fn plan(root: &Table<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
-    const BLOCKS: &str = "server: write [[server]], with two brackets, before each server";
-    let (monitor, shared) = (root.take("monitor"), root.take("cluster"));
-    let blocks = root
-        .take("server")
-        .map_or(Ok(Vec::new()), |item| item.list(BLOCKS))?;
-    let _ = (root.take("alert"), root.take("receiver"));
-    root.finish()?;
-    let default = (
-        Plan {
-            history: sqlite(&folder.join("hailer.db")),
-            ..Plan::default()
-        },
-        None,
-    );
-    let (mut plan, page) = monitor.map_or(Ok(default), |item| monitor_table(item, folder))?;
-    plan.cluster = shared.map(|item| cluster_table(item, folder)).transpose()?;
+fn parse(name: &str, text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
+    let document = reader::read::<FileInput>(text);
+    let mut checker = Checker::new(folder, &document.lines);
+    checker.problems.clone_from(&document.problems);
+    let file = document.value.unwrap_or_default();
+    let page = file.monitor.page.clone();
+    let mut plan = file.monitor.plan(&mut checker);
+    plan.cluster = file
+        .cluster
+        .as_ref()
+        .and_then(|cluster| cluster.get_ref().cluster(&mut checker));
     let mut lines: HashMap<String, usize> = HashMap::new();
-    for block in blocks {
-        let server = server(&block.table("[[server]]", BLOCKS)?)?;
-        if let Some(first) = lines.insert(server.name.clone(), block.line) {
-            let problem = format!(
-                "name {:?}: the server in line {first} has it; write another",
+    for block in file.server.0 {
+        let span = block.span();
+        let Some(server) = block.into_inner().server(&mut checker) else {
+            continue;
+        };
+        let line = checker.line(&span);
+        if let Some(first) = lines.insert(server.name.clone(), line) {
+            let text = format!(
+                "server.name: the server of line {first} has the name {:?} as well; write another",
                 server.name
             );
-            return Err(Wrong::at(block.line, problem));
+            checker.wrong::<()>(&span, text);
         }
         plan.servers.push(server);
     }
-    Ok((plan, page))
-}
-
-fn monitor_table(item: Item<'_>, folder: &Path) -> Result<(Plan, Option<String>), Wrong> {
-    let table = item.table(
-        "[monitor]",
-        "monitor: write [monitor], and what it is to do in the lines after it",
-    )?;
-    let mut plan = Plan {
-        history: sqlite(&folder.join("hailer.db")),
-        ..Plan::default()
+    let first_alert = file.alert.0.first().map(Spanned::span);
+    let alerts = alert::AlertConfig {
+        rules: file.alert.0.into_iter().map(Spanned::into_inner).collect(),
+        receivers: file
+            .receiver
+            .0
+            .into_iter()
+            .map(Spanned::into_inner)
+            .collect(),
+        page,
     };
-    if let Some(item) = table.take("listen") {
-        let fix = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
-        plan.listen = config::address("listen", &item.text(&format!("listen: write {fix}"))?, fix)?;
-    }
-    if let Some(item) = table.take("history") {
-        plan.history = history(item, folder)?;
-    }
-    if let Some(item) = table.take("interval") {
-        plan.interval = interval(item)?;
-    }
-    if let Some(item) = table.take("down-after") {
-        plan.down_after = item.number("down-after", 1..=100)? as u8;
-    }
-    if let Some(item) = table.take("players") {
-        const FIX: &str = "players: write \"names\", \"hashed\" or \"off\"";
-        plan.players = match item.text(FIX)?.it {
-            "names" => Players::Names,
-            "hashed" => Players::Hashed,
-            "off" => Players::Off,
-            _ => return Err(Wrong::at(item.line, FIX)),
-        };
-    }
-    if let Some(item) = table.take("keep") {
-        plan.keep = keep(item)?;
-    }
-    if let Some(item) = table.take("rate") {
-        plan.rate = item.number("rate", 1..=10_000_000)? as f64;
-    }
-    if let Some(item) = table.take("token-file") {
-        let token = Token::new(config::token("token-file", item, folder, MIN_TOKEN)?.reveal());
-        plan.token =
-            Some(token.map_err(|problem| Wrong::at(item.line, format!("token-file: {problem}")))?);
-    }
-    if let Some(item) = table.take("server-metrics") {
-        plan.server_metrics = item.flag("server-metrics")?;
-    }
-    for (key, switch) in [
-        ("behind-proxy", &mut plan.is_behind_proxy),
-        ("badges", &mut plan.badges),
-        ("widgets", &mut plan.widgets),
-    ] {
-        if let Some(item) = table.take(key) {
-            *switch = item.flag(key)?;
+    // Rules name receivers: after a mistake in one of these, the check would report what follows from it.
+    if document.problems.is_empty() {
+        match alerts.check(folder) {
+            Ok(alerts) => plan.alerts = alerts,
+            Err(error) => {
+                checker.wrong::<()>(&first_alert.unwrap_or(0..0), error.to_string());
+            }
         }
     }
-    if let Some(item) = table.take("max-servers") {
-        plan.max_servers = item.number("max-servers", 0..=10_000_000)? as usize;
+    if !checker.problems.is_empty() {
+        return Err(checker.problems);
     }
-    let page = table.take("page").map(|item| {
-        item.text("page: write \"https://HOST\"")
-            .map(|text| text.it.to_owned())
-    });
-    let page = page.transpose()?;
-    plan.page_host = page.as_deref().and_then(host_of).map(str::to_owned);
-    plan.hosts = table.take("hosts").map(hosts).transpose()?;
-    table.finish()?;
-    Ok((plan, page))
+    plan.others = without_servers(text);
+    plan.warnings = lines_of(name, checker.warnings)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    Ok(plan)
+}
+
+/// The lines outside of `[[server]]` blocks, without comments.
+fn without_servers(text: &str) -> String {
+    let mut kept = String::new();
+    let mut is_server = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            let header = line.trim_start_matches('[').trim_start();
+            is_server = header
+                .strip_prefix("server")
+                .is_some_and(|rest| rest.trim_start().starts_with([']', '.']));
+        }
+        if !is_server && !line.is_empty() && !line.starts_with('#') {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+impl MonitorInput {
+    fn plan(self, checker: &mut Checker<'_>) -> Plan {
+        let default = Plan::default();
+        let token = self.token_file.as_ref().and_then(|file| {
+            let token = checker.token("monitor.token-file", file, MIN_TOKEN_BYTES)?;
+            match Token::new(token.reveal()) {
+                Ok(token) => Some(token),
+                Err(error) => checker.wrong(&file.span(), format!("monitor.token-file: {error}")),
+            }
+        });
+        let history = match self.history {
+            Some(Parsed(HistoryPlace::Url(url))) => url,
+            Some(Parsed(HistoryPlace::File(path))) => sqlite(&checker.folder.join(path)),
+            None => sqlite(&checker.folder.join("hailer.db")),
+        };
+        let age = |age: Option<Parsed<Age>>, default| age.map_or(default, |Parsed(Age(age))| age);
+        let keep = Retention {
+            raw: age(self.keep.raw, default.keep.raw),
+            five_minutes: age(self.keep.five_minutes, default.keep.five_minutes),
+            hour: age(self.keep.hour, default.keep.hour),
+            day: age(self.keep.day, default.keep.day),
+        };
+        let hosts = self.hosts.map(|hosts| {
+            hosts
+                .into_iter()
+                .map(|Parsed(HostName(host))| host)
+                .collect()
+        });
+        Plan {
+            listen: self.listen.map_or(default.listen, |Parsed(listen)| listen),
+            history,
+            interval: self
+                .interval
+                .map_or(default.interval, |Parsed(Time(interval))| interval),
+            down_after: self
+                .down_after
+                .map_or(default.down_after, |Whole(polls)| polls as u8),
+            players: self.players.unwrap_or(default.players),
+            keep,
+            rate: self.rate.map_or(default.rate, |Whole(rate)| rate as f64),
+            token,
+            server_metrics: self.server_metrics.unwrap_or(default.server_metrics),
+            hosts,
+            page_host: self.page.as_deref().and_then(host_of).map(str::to_owned),
+            is_behind_proxy: self.behind_proxy.unwrap_or(default.is_behind_proxy),
+            badges: self.badges.unwrap_or(default.badges),
+            widgets: self.widgets.unwrap_or(default.widgets),
+            max_servers: self
+                .max_servers
+                .map_or(default.max_servers, |Whole(max)| max as usize),
+            ..default
+        }
+    }
 }
 
 /// The name in `https://NAME:PORT/…`.
@@ -333,172 +430,80 @@ fn host_of(page: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// Names, without ports: they come and go on the way.
-fn hosts(item: Item<'_>) -> Result<Vec<String>, Wrong> {
-    let fix = "hosts: write names such as [\"status.example.com\"], without scheme and port";
-    let names = item.texts(fix)?;
-    let is_good = |name: &str| {
-        let is_part = |part: &str| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+impl ClusterInput {
+    fn cluster(&self, checker: &mut Checker<'_>) -> Option<Cluster> {
+        let redis = match RedisConfig::new(self.url.get_ref()) {
+            Ok(redis) => redis,
+            Err(error) => return checker.wrong(&self.url.span(), format!("cluster.{error}")),
         };
-        name.len() <= 253 && name.split('.').all(is_part)
-    };
-    match names.iter().find(|name| !is_good(&name.it)) {
-        Some(bad) => Err(Wrong::at(bad.line, format!("{fix}, not {:?}", bad.it))),
-        None => Ok(names.into_iter().map(|name| name.it).collect()),
-    }
-}
-
-fn cluster_table(item: Item<'_>, folder: &Path) -> Result<Cluster, Wrong> {
-    const URL: &str = "\"redis://HOST:PORT\", rediss: for TLS, redis+cluster:, or redis+sentinel://HOST,HOST/MASTER";
-    const ROLES: &str = "roles: write a list of \"poll\", \"write\" and \"page\"";
-    let table = item.table(
-        "[cluster]",
-        "cluster: write [cluster], and url = … in the line after it",
-    )?;
-    let url = table.need("url", URL)?;
-    let redis = RedisConfig::new(url.text(&format!("url: write {URL}"))?.it);
-    let mut cluster = Cluster::new(redis.map_err(|error| Wrong::at(url.line, error.to_string()))?);
-    config::redis_keys(&table, folder, &mut cluster.redis)?;
-    if let Some(item) = table.take("name") {
-        cluster.name = item.text("name: write a text in quotes")?.it.into();
-        cluster::check_name(&cluster.name)
-            .map_err(|problem| Wrong::at(item.line, format!("name: {problem}")))?;
-    }
-    if let Some(item) = table.take("lease") {
-        cluster.lease = Some(item.duration("lease", cluster::SHORTEST_LEASE)?);
-    }
-    if let Some(item) = table.take("backlog") {
-        cluster.backlog = Some(item.number("backlog", 1_000..=1_000_000_000_000)? as u64);
-    }
-    if let Some(item) = table.take("roles") {
-        cluster.roles = Roles {
-            poll: false,
-            write: false,
-            page: false,
+        let mut cluster = Cluster::new(redis);
+        let keys = RedisKeys {
+            user: &self.user,
+            password_file: &self.password_file,
+            ca_file: &self.ca_file,
+            certificate_file: &self.certificate_file,
+            key_file: &self.key_file,
         };
-        for role in item.list(ROLES)? {
-            match role.text(ROLES)?.it {
-                "poll" => cluster.roles.poll = true,
-                "write" => cluster.roles.write = true,
-                "page" => cluster.roles.page = true,
-                _ => return Err(Wrong::at(role.line, ROLES)),
+        keys.apply("cluster", &mut cluster.redis, checker)?;
+        if let Some(name) = &self.name {
+            cluster.name.clone_from(name.get_ref());
+            if let Err(error) = cluster::check_name(&cluster.name) {
+                return checker.wrong(&name.span(), format!("cluster.name: {error}"));
             }
         }
-    }
-    table.finish()?;
-    Ok(cluster)
-}
-
-/// A file, from the folder of the plan, or PostgreSQL by its URL.
-fn history(item: Item<'_>, folder: &Path) -> Result<String, Wrong> {
-    let fix = "history: write the path of a file, or \"postgres://USER@HOST/DATABASE\"";
-    let text = item.text(fix)?.it;
-    match text.split_once("://").map(|(scheme, _)| scheme) {
-        Some("postgres" | "postgresql") => Ok(text.into()),
-        Some(_) => Err(Wrong::at(item.line, fix)),
-        None if text.is_empty() => Err(Wrong::at(item.line, fix)),
-        None => Ok(sqlite(
-            &folder.join(text.strip_prefix("sqlite:").unwrap_or(text)),
-        )),
+        cluster.lease = self.lease.as_ref().map(|Parsed(Time(lease))| *lease);
+        cluster.backlog = self
+            .backlog
+            .and_then(|Whole(backlog)| backlog.try_into().ok());
+        if let Some(roles) = &self.roles {
+            cluster.roles = Roles {
+                poll: roles.contains(&Role::Poll),
+                write: roles.contains(&Role::Write),
+                page: roles.contains(&Role::Page),
+            };
+        }
+        Some(cluster)
     }
 }
 
-fn interval(item: Item<'_>) -> Result<Duration, Wrong> {
-    item.duration("interval", Duration::from_millis(MIN_INTERVAL_MS as u64))
-}
-
-fn keep(item: Item<'_>) -> Result<Retention, Wrong> {
-    let fix = "keep: write { raw = \"7d\", five-minutes = \"60d\", hour = \"2years\", day = \"10years\" }";
-    let table = item.table("keep", fix)?;
-    let mut keep = Retention::default();
-    let levels = [
-        ("raw", &mut keep.raw),
-        ("five-minutes", &mut keep.five_minutes),
-        ("hour", &mut keep.hour),
-        ("day", &mut keep.day),
-    ];
-    for (key, level) in levels {
-        if let Some(item) = table.take(key) {
-            let text = item.text(fix)?;
-            // Roll-ups are made of what is finer: that must last until they are made.
-            *level = humantime::parse_duration(text.it).map_err(|_| Wrong::at(item.line, fix))?;
-            if *level < Duration::from_secs(2 * 86_400) {
-                return Err(Wrong::at(
-                    item.line,
-                    format!("keep: {key}: write at least \"2d\""),
-                ));
+impl ServerInput {
+    fn server(self, checker: &mut Checker<'_>) -> Option<NewServer> {
+        let (name_at, target_at) = (self.name.span(), self.target.span());
+        let group_at = self.group.as_ref().map_or(name_at.clone(), Spanned::span);
+        let labels = self.labels.0.into_iter();
+        let labels_at = labels
+            .as_slice()
+            .first()
+            .map_or(name_at.clone(), |(key, _)| key.span());
+        let new = NewServer {
+            name: self.name.into_inner(),
+            target: self.target.into_inner(),
+            group: self.group.map(Spanned::into_inner).unwrap_or_default(),
+            labels: labels
+                .map(|(key, value)| (key.into_inner(), value.into_inner().0))
+                .collect(),
+            interval: self.interval.map(|Parsed(Time(interval))| interval),
+            origin: Origin::Plan,
+        };
+        let mistakes = server::check(&new);
+        for mistake in &mistakes {
+            let span = match mistake.field.as_str() {
+                "target" => &target_at,
+                "group" => &group_at,
+                "labels" => &labels_at,
+                _ => &name_at,
+            };
+            let mut text = format!("server.{}: {}", mistake.field, mistake.message);
+            if mistake.field == "target"
+                && let Some((scheme, _)) = new.target.split_once("://")
+                && let Some(near) = close(scheme, registry::PROTOCOLS.iter().map(|it| it.info().id))
+            {
+                text.push_str(&format!("; did you mean `{near}`?"));
             }
+            checker.wrong::<()>(span, text);
         }
+        mistakes.is_empty().then_some(new)
     }
-    table.finish()?;
-    Ok(keep)
-}
-
-fn server(table: &Table<'_>) -> Result<NewServer, Wrong> {
-    let name = table
-        .need("name", "name = \"lobby\"")?
-        .text("name: write a text")?
-        .it
-        .to_owned();
-    let target = table.need("target", "target = \"minecraft-query://127.0.0.1\"")?;
-    let target = target
-        .text("target: write a text such as \"minecraft-query://127.0.0.1\"")?
-        .it
-        .to_owned();
-    let group = table.take("group").map(|item| {
-        item.text("group: write a text")
-            .map(|text| text.it.to_owned())
-    });
-    let labels = table.take("labels").map_or(Ok(BTreeMap::new()), labels)?;
-    let interval = table.take("interval").map(interval).transpose()?;
-    table.finish()?;
-    let group = group.transpose()?.unwrap_or_default();
-    let new = NewServer {
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin: Origin::Plan,
-    };
-    match server::check(&new).first() {
-        None => Ok(new),
-        Some(wrong) => {
-            let scheme = new
-                .target
-                .split_once("://")
-                .map(|(scheme, _)| scheme)
-                .filter(|_| wrong.field == "target");
-            let near = scheme
-                .and_then(|scheme| close(scheme, registry::PROTOCOLS.iter().map(|p| p.info().id)));
-            let near = near
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
-            let line = table
-                .all()
-                .iter()
-                .find(|(key, _)| key.it == wrong.field)
-                .map_or(table.line, |(key, _)| key.line);
-            Err(Wrong::at(
-                line,
-                format!("{}: {}{near}", wrong.field, wrong.message),
-            ))
-        }
-    }
-}
-
-fn labels(item: Item<'_>) -> Result<BTreeMap<String, String>, Wrong> {
-    const FIX: &str = "labels: write { key = \"value\" }";
-    let table = item.table("labels", FIX)?;
-    table
-        .all()
-        .iter()
-        .map(|(key, item)| Ok((key.it.to_owned(), item.words(FIX)?)))
-        .collect()
 }
 
 /// A name for a target: what was typed, with dashes for what a name may not hold.
@@ -519,59 +524,104 @@ pub(crate) fn name_of(target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value as Json;
 
     fn read(text: &str) -> Result<Plan, String> {
-        let document =
-            Document::parse(text).map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))?;
-        let read = plan(&document.root(), Path::new("/plans"));
-        read.map(|(plan, _)| plan)
-            .map_err(|wrong| format!("{}: {}", wrong.line, wrong.problem))
+        parse("FILE", text, Path::new("/configuration"))
+            .map_err(|problems| lines_of("FILE", problems))
     }
 
-    #[test]
-    fn the_plan_on_the_front_page_is_sound() {
-        let text = include_str!("plan.rs");
-        let lines = text
-            .lines()
-            .skip_while(|line| *line != "//! ```toml")
-            .skip(1)
-            .take_while(|line| *line != "//! ```");
-        let text: Vec<&str> = lines
-            .map(|line| line.trim_start_matches("//!").trim_start())
-            .collect();
-        // What stands in files that are not here.
-        let without_files = |text: &[&str]| {
-            let lines = text.iter().filter(|line| {
-                !["token-file", "user"]
-                    .iter()
-                    .any(|key| line.starts_with(key))
-            });
-            lines.copied().collect::<Vec<_>>().join("\n")
+    fn problem(text: &str) -> String {
+        read(text).err().unwrap_or_default()
+    }
+
+    /// The example with its optional settings, but without files that are not here.
+    fn full_example() -> String {
+        let line = |line: &str| match line.strip_prefix('#') {
+            Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => {
+                format!("{setting}\n")
+            }
+            _ => format!("{line}\n"),
         };
-        let plan = read(&without_files(&text)).unwrap();
-        assert_eq!(
-            plan.names().unwrap(),
-            ["status.example.com", "status.example.com"]
-        );
-        assert_eq!(
-            (plan.servers.len(), plan.max_servers, plan.badges),
-            (1, 200_000, true)
-        );
-        let readme = include_str!("../../../../../README.md")
-            .split("```toml\n")
-            .find(|text| text.starts_with("[monitor]"));
-        let (example, _) = readme.unwrap().split_once("```").unwrap();
-        assert_eq!(
-            read(&without_files(&example.lines().collect::<Vec<_>>()))
-                .unwrap()
-                .servers
-                .len(),
-            1
-        );
+        EXAMPLE.lines().map(line).collect()
+    }
+
+    fn without_files(text: &str) -> String {
+        // These receivers have nothing but a file or a variable.
+        let (text, _) = text
+            .split_once("[[receiver]]\nname = \"chat-with-secrets\"")
+            .unwrap();
+        let is_file = |line: &&str| {
+            let (key, _) = line.split_once(" = ").unwrap_or_default();
+            key == "user" || key.ends_with("-file") || key.ends_with("-env")
+        };
+        let kept = text.lines().filter(|line| !is_file(line));
+        kept.map(|line| format!("{line}\n")).collect()
     }
 
     #[test]
-    fn whoever_listens_on_loopback_is_called_by_its_own_names_only() {
+    fn the_example_is_sound_with_and_without_its_optional_settings() {
+        for text in [EXAMPLE.to_owned(), without_files(&full_example())] {
+            let plan = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
+            let default = Plan::default();
+            assert_eq!(
+                (plan.max_servers, plan.badges),
+                (default.max_servers, default.badges)
+            );
+            assert_eq!(
+                (plan.interval, plan.down_after),
+                (default.interval, default.down_after)
+            );
+            assert_eq!((plan.listen, plan.rate), (default.listen, default.rate));
+            assert!(!plan.servers.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_schema_accepts_the_example_and_lists_every_key() {
+        let schema: Json =
+            serde_json::from_str(include_str!("../../../../../schema/monitor-config-v1.json"))
+                .unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for text in [EXAMPLE.to_owned(), full_example()] {
+            let value: Json = toml::from_str(&text).unwrap();
+            let errors = validator.iter_errors(&value);
+            let errors: Vec<_> = errors
+                .map(|error| format!("{}: {error}", error.instance_path()))
+                .collect();
+            assert_eq!(errors, [""; 0]);
+        }
+        let tables = [
+            ("zzz = 1\n", ""),
+            ("[monitor]\nzzz = 1\n", "/properties/monitor"),
+            (
+                "[monitor]\nkeep.zzz = 1\n",
+                "/properties/monitor/properties/keep",
+            ),
+            ("[cluster]\nzzz = 1\n", "/properties/cluster"),
+            ("[[server]]\nzzz = 1\n", "/properties/server/items"),
+            ("[[alert]]\nzzz = 1\n", "/properties/alert/items"),
+            ("[[receiver]]\nzzz = 1\n", "/properties/receiver/items"),
+        ];
+        for (text, place) in tables {
+            let problem = problem(text);
+            let (_, known) = problem
+                .split_once("unknown key `zzz`; known are ")
+                .unwrap_or_else(|| panic!("{problem}"));
+            let mut known: Vec<&str> = known.lines().next().unwrap().split(", ").collect();
+            known.sort_unstable();
+            let properties = schema.pointer(&format!("{place}/properties"));
+            let properties = properties.unwrap_or_else(|| panic!("{place}"));
+            let listed: Vec<&String> = properties.as_object().unwrap().keys().collect();
+            assert_eq!(known, listed, "{place}");
+            for key in known {
+                assert!(full_example().contains(key), "the example lacks {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn on_loopback_only_its_own_names_are_accepted() {
         let hosts = |rest: &str| read(&format!("[monitor]\n{rest}")).unwrap().names();
         assert_eq!(hosts(""), Some(Vec::new()));
         assert_eq!(
@@ -586,31 +636,92 @@ mod tests {
         assert_eq!(
             read("").unwrap().names(),
             Some(Vec::new()),
-            "as without a plan"
+            "as without a file"
         );
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line_and_the_fix() {
-        for (text, wanted) in [
-            ("hosts = 7", "2: hosts: write names such as"),
-            ("hosts = [\"https://a\"]", "2: hosts: write names such as"),
+    fn mistakes_name_line_and_key_and_say_what_to_write() {
+        for (text, expected) in [
+            ("hosts = 7", "FILE:2: monitor.hosts: expected a list"),
+            (
+                "hosts = [\"https://a\"]",
+                "FILE:2: monitor.hosts: \"https://a\": expected a name such as",
+            ),
             ("hosts = [\"a:80\"]", "without scheme and port"),
-            ("behind-proxy = 1", "2: behind-proxy: "),
-            ("badges = \"no\"", "2: badges: "),
-            ("widgets = 0", "2: widgets: "),
-            ("max-servers = -1", "2: max-servers: "),
-            ("max-servers = \"many\"", "2: max-servers: "),
-            ("max_servers = 5", "max-servers"),
-            ("behind_proxy = true", "behind-proxy"),
+            (
+                "behind-proxy = 1",
+                "FILE:2: monitor.behind-proxy: expected true or false",
+            ),
+            ("badges = \"no\"", "FILE:2: monitor.badges: "),
+            (
+                "max-servers = -1",
+                "FILE:2: monitor.max-servers: expected a whole number from 0",
+            ),
+            ("max_servers = 5", "did you mean `max-servers`?"),
+            ("behind_proxy = true", "did you mean `behind-proxy`?"),
+            ("players = \"nams\"", "did you mean `names`?"),
+            (
+                "keep.raw = \"1h\"",
+                "FILE:2: monitor.keep.raw: expected at least \"2d\"",
+            ),
+            (
+                "history = \"mysql://h\"",
+                "FILE:2: monitor.history: expected the path of a file",
+            ),
+            ("[cluster]", "FILE:2: cluster: missing key `url`"),
+            (
+                "[cluster]\nurl = \"http://h\"",
+                "FILE:3: cluster.url: must begin with redis://",
+            ),
+            (
+                "[cluster]\nurl = \"redis://h\"\nroles = [\"pol\"]",
+                "did you mean `poll`?",
+            ),
+            (
+                "[[server]]\nname = \"a\"",
+                "FILE:2: server: missing key `target`",
+            ),
+            (
+                "[[server]]\nname = \"a\"\ntarget = \"ugb://h\"",
+                "FILE:4: server.target: ",
+            ),
+            (
+                "[[server]]\nname = \"a\"\ntarget = \"ugp://h\"\n[[server]]\nname = \"a\"\ntarget = \"ugp://i\"",
+                "FILE:5: server.name: the server of line 2 has the name \"a\" as well",
+            ),
+            (
+                "[[alert]]\nname = \"a\"\nwhen = \"dwn\"\nto = [\"x\"]",
+                "FILE:4: alert.when: unknown value",
+            ),
         ] {
-            let problem = read(&format!("[monitor]\n{text}"))
-                .err()
-                .unwrap_or_default();
+            let problem = problem(&format!("[monitor]\n{text}"));
             assert!(
-                problem.contains(wanted),
-                "{text}: {problem:?} has no {wanted:?}"
+                problem.contains(expected),
+                "{text}: {problem:?} has no {expected:?}"
             );
+            assert_eq!(problem.lines().count(), 1, "{problem}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_are_reported() {
+        let text = "[monitor]\ninterval = 5\n[[server]]\nname = \"/\"\ntarget = \"ugp://h\"\n\
+            [[server]]\ntarget = \"ugp://h\"\n[[alert]]\nname = \"a\"\n";
+        let problems = problem(text);
+        let lines: Vec<_> = problems
+            .lines()
+            .filter_map(|line| line.split(':').nth(1))
+            .collect();
+        assert_eq!(lines, ["2", "4", "6", "8"], "{problems}");
+    }
+
+    #[test]
+    fn a_change_outside_of_servers_is_noticed() {
+        let others = |text: &str| read(text).unwrap().others;
+        let one = "[monitor]\nrate = 1\n[[server]]\nname = \"a\"\ntarget = \"ugp://h\"\n[server.labels]\na = 1\n";
+        let two = "# Comment\n[monitor]\nrate = 1\n";
+        assert_eq!(others(one), others(two));
+        assert_ne!(others(one), others("[monitor]\nrate = 2\n"));
     }
 }

@@ -1,6 +1,6 @@
 //! What ends a sweep before its time.
 
-use super::super::serve::interrupted;
+use super::super::service::interrupted;
 use crate::exit::STOPPED;
 use crate::print::tell;
 use std::future::pending;

@@ -106,7 +106,7 @@ async fn show(
     let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let stop = super::serve::interrupted();
+    let stop = super::service::interrupted();
     tokio::pin!(stop);
     loop {
         terminal.draw(|frame| {

@@ -363,12 +363,12 @@ pub(in crate::command) fn best(answers: &[Answer]) -> Option<&Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Arguments, Command, Later};
+    use crate::args::{Arguments, Command};
     use clap::Parser;
     use hailer::{Transcript, registry};
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
-        let Command::Watch(Later(args)) =
+        let Command::Watch(args) =
             Arguments::try_parse_from([&["hailer", "watch"], flags].concat())?.command
         else {
             unreachable!()

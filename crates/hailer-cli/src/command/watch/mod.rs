@@ -125,7 +125,7 @@ async fn show(
     let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    let stop = super::serve::interrupted();
+    let stop = super::service::interrupted();
     tokio::pin!(stop);
     let mut wanted = Wants::default();
     let (mut is_due, mut is_new, mut drawn) = (true, false, Instant::now());

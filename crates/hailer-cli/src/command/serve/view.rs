@@ -1,16 +1,16 @@
-//! What others may see of a running `hailer serve`: status, metrics and live view.
+//! What a running `hailer serve` shows: snapshots for the control socket and the metrics.
 
-use super::serve::{Stage, listeners};
-use super::serve_sources;
-use crate::config::{self, Listener, Plan};
+use super::sources::Watched;
+use super::{Generation, addresses};
+use crate::config::{ListenConfig, ServerConfig};
 use crate::observe::snapshot::{self, Snapshot};
 use hailer::respond::{ListenerCounts, ResponderPool, TopTalker};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
-/// The engine, and what is answered on it.
+/// The responders and their configuration.
 pub(super) struct View {
-    /// Whoever looks keeps nobody from stopping it.
+    /// A snapshot in progress does not keep it from stopping.
     engine: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
@@ -19,17 +19,11 @@ pub(super) struct View {
 
 #[derive(Default)]
 struct Shown {
-    /// Of each post.
+    /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
-    sources: Vec<(String, Told)>,
+    sources: Vec<Watched>,
     /// Addresses with a relay.
     relays: usize,
-}
-
-/// Who tells what is true.
-enum Told {
-    Here(&'static str),
-    Elsewhere(serve_sources::Watched),
 }
 
 impl View {
@@ -42,32 +36,20 @@ impl View {
         }
     }
 
-    /// Shows what is answered from now on.
-    pub(super) fn show(&self, stage: &mut Stage, plans: &[Plan]) {
-        let ids = |listener: &Listener| {
-            listener
+    /// Shows a new configuration.
+    pub(super) fn show(&self, generation: &mut Generation, servers: &[ServerConfig]) {
+        let ids = |listen: &ListenConfig| {
+            let ids = listen
                 .protocols
                 .iter()
-                .map(|(it, _)| it.info().id.to_owned())
-                .collect()
+                .map(|(protocol, _)| protocol.info().id);
+            ids.map(str::to_owned).collect()
         };
-        let mut watched = stage.sources.watched().into_iter();
-        let sources = plans.iter().enumerate().filter_map(|(i, plan)| {
-            let told = match &plan.source {
-                config::Source::Fixed(_) => Told::Here("fixed"),
-                config::Source::Demo(_) => Told::Here("demo"),
-                config::Source::Fed(_) => Told::Elsewhere(watched.next()?),
-            };
-            Some((format!("server {}", i + 1), told))
-        });
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.sources = sources.collect();
-        shown.protocols = listeners(plans)
-            .map(|(_, listener)| ids(listener))
-            .collect();
-        shown.relays = listeners(plans)
-            .filter(|(plan, _)| plan.relay.is_some())
-            .count();
+        shown.sources = generation.sources.watched();
+        shown.protocols = addresses(servers).map(|(_, listen)| ids(listen)).collect();
+        let relays = addresses(servers).filter(|(server, _)| server.relay.is_some());
+        shown.relays = relays.count();
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -80,19 +62,6 @@ impl View {
             .started
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        let source = |(name, told): &(String, Told)| match told {
-            Told::Here(kind) => {
-                let (kind, state) = ((*kind).into(), snapshot::State::Fresh);
-                snapshot::Source {
-                    name: name.clone(),
-                    kind,
-                    age_s: Some(0.0),
-                    state,
-                    last_error: None,
-                }
-            }
-            Told::Elsewhere(watched) => watched.source(name.clone()),
-        };
         Snapshot {
             started: since.as_secs(),
             uptime_s: self.clock.elapsed().as_secs_f64(),
@@ -107,7 +76,7 @@ impl View {
                 sessions: done.iter().map(|done| done.counts.sessions).sum(),
                 places: (shown.relays * engine.workers() * engine.config().relay_sessions) as u64,
             },
-            sources: shown.sources.iter().map(source).collect(),
+            sources: shown.sources.iter().map(Watched::source).collect(),
             top: engine
                 .top_talkers()
                 .iter()

@@ -1,31 +1,32 @@
-//! Each player behind a relay is an open file, and so is all else: whoever can use up the one could stop the other.
+//! The limit of open files. Each player behind a relay is one, and clients must not use up those of the rest.
 
-use super::serve::listeners;
-use crate::config::Plan;
+use super::addresses;
+use crate::config::ServerConfig;
 use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is open beside: listeners, sources, those who look, and what libraries need.
-const OTHERS: u64 = 256;
+/// Open files besides relays: listeners, sources, control connections and libraries.
+const OTHER_FILES: u64 = 256;
 
-/// Makes room for as many sessions as there may be. Returns what is missing, in words.
-pub(super) fn make_room(plans: &[Plan], settings: &PoolConfig) -> Option<String> {
-    let relays = listeners(plans)
-        .filter(|(plan, _)| plan.relay.is_some())
+/// Raises the limit to what all relay sessions need. Returns a note if the system does not allow that.
+pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Option<String> {
+    let relays = addresses(servers)
+        .filter(|(server, _)| server.relay.is_some())
         .count();
     if relays == 0 {
         return None;
     }
     let (threads, sessions) = (settings.threads(), settings.relay_sessions);
-    let needed =
-        (relays * threads * sessions) as u64 + (listeners(plans).count() * threads) as u64 + OTHERS;
+    let needed = (relays * threads * sessions) as u64
+        + (addresses(servers).count() * threads) as u64
+        + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     let may = |most: Option<u64>| most.unwrap_or(u64::MAX);
     if may(limit.current) >= needed {
         return None;
     }
     let current = needed.min(may(limit.maximum));
-    // What cannot be raised is told below.
+    // The note below reports a failure.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {

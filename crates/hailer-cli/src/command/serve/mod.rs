@@ -1,0 +1,586 @@
+//! `hailer serve`: answers queries.
+//!
+//! ```text
+//!   ServeConfig ─► Generation: a board for each address, tasks that publish on the boards
+//!                      │ SIGHUP: a new Generation takes over keys, last statuses and networks
+//!                      ▼
+//!   ResponderPool ◄─ boards        View ─► control socket, metrics
+//! ```
+
+mod open_files;
+mod sources;
+mod view;
+
+use self::sources::{Published, Server, Sources};
+use self::view::View;
+use super::block_on;
+use super::service::{reason_text, stopped};
+use crate::args::Serve;
+use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource};
+use crate::exit::Exit;
+use crate::print::count;
+use crate::{activation, observe};
+use hailer::Status;
+use hailer::proto::Keys;
+use hailer::respond::{
+    Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
+    random_secret,
+};
+use std::io::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::{self, unix::SignalKind};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+/// Time between changes of a simulated server.
+const DEMO_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between renewals of the secret of challenge tokens, unless several nodes share it.
+const SECRET_INTERVAL: Duration = Duration::from_secs(3600);
+/// Time between summaries in the log. A summary without news is left out.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
+    if args.example {
+        write!(std::io::stdout(), "{}", config::EXAMPLE)?;
+        return Ok(Exit::Success);
+    }
+    let (config, warnings) = match &args.config {
+        Some(path) => config::read(path)?,
+        None => {
+            let servers = vec![config::from_flags(args)?];
+            let config = ServeConfig {
+                servers,
+                ..ServeConfig::default()
+            };
+            (config, no_status(args).into_iter().collect())
+        }
+    };
+    args.log.start();
+    if args.check_config {
+        for warning in &warnings {
+            warn!("{warning}");
+        }
+        writeln!(std::io::stdout(), "valid: {}", summary_of(&config.servers))?;
+        return Ok(Exit::Success);
+    }
+    // First of all: inherited sockets are known by their numbers.
+    let inherited = by_address(activation::activated_sockets()?);
+    block_on(serve(&config, &warnings, args, &inherited))
+}
+
+/// A warning if no flag says anything about the server.
+fn no_status(args: &Serve) -> Option<String> {
+    let texts = [
+        &args.name,
+        &args.motd,
+        &args.game,
+        &args.mode,
+        &args.map,
+        &args.game_version,
+    ];
+    let has_status = texts.iter().any(|text| text.is_some())
+        || args.max_players.is_some()
+        || !args.player.is_empty()
+        || !args.rule.is_empty();
+    (!has_status && !args.demo).then(|| {
+        "no status, so clients see an empty server; add --name, --motd or --max-players, --demo for a simulated server, or --config FILE (hailer serve --example prints one)".to_owned()
+    })
+}
+
+/// Sockets that a service manager opened, grouped by address.
+type Inherited = [(SocketAddr, Arc<[UdpSocket]>)];
+
+fn by_address(sockets: Vec<(SocketAddr, UdpSocket)>) -> Vec<(SocketAddr, Arc<[UdpSocket]>)> {
+    let mut grouped: Vec<(SocketAddr, Vec<UdpSocket>)> = Vec::new();
+    for (address, socket) in sockets {
+        match grouped.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, sockets)) => sockets.push(socket),
+            None => grouped.push((address, vec![socket])),
+        }
+    }
+    grouped
+        .into_iter()
+        .map(|(address, sockets)| (address, sockets.into()))
+        .collect()
+}
+
+async fn serve(
+    config: &ServeConfig,
+    warnings: &[String],
+    args: &Serve,
+    inherited: &Inherited,
+) -> anyhow::Result<Exit> {
+    // First of all: a hangup ends a process that does not listen for it.
+    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
+    let servers = &config.servers;
+    let pool_config = pool_config(&config.engine);
+    let few_files = open_files::raise_limit(servers, &pool_config);
+    let mut generation = Generation::new(servers, None, inherited)?;
+    let pool = ResponderPool::start(generation.listeners.clone(), &pool_config);
+    let pool = Arc::new(pool.map_err(with_hint)?);
+    let problems = generation
+        .open(servers, &pool, &mut Sources::default())
+        .await?;
+    if let Some(problem) = problems.into_iter().next() {
+        return Err(problem);
+    }
+    let view = Arc::new(View::new(&pool));
+    view.show(&mut generation, servers);
+    let seen = view.clone();
+    let observer = observe::start(&observe_config(args, &config.observe), move || {
+        seen.snapshot()
+    })?;
+    let mut out = anstream::stdout();
+    for (listener, protocols) in generation.listeners.iter().zip(protocols(servers)) {
+        writeln!(out, "listening on {} for {protocols}", listener.address)?;
+    }
+    if let Some(address) = observer.metrics() {
+        writeln!(out, "metrics at http://{address}/metrics")?;
+    }
+    out.flush()?;
+    if let Some(addresses) = public_addresses(&pool.addresses()) {
+        info!("other machines can query {addresses}");
+    }
+    for note in notes_on_inherited(inherited, &generation.listeners, pool.workers()) {
+        warn!("{note}");
+    }
+    for note in warnings.iter().chain(&few_files) {
+        warn!("{note}");
+    }
+    if let Some(note) = observer.note() {
+        info!("{note}");
+    }
+    activation::ready("answering");
+    if let Some(path) = observer.control() {
+        info!(
+            "`hailer top` and `hailer serve status` connect to {}",
+            path.display()
+        );
+    }
+    info!("Ctrl-C stops");
+    let mut summaries = tokio::time::interval(SUMMARY_INTERVAL);
+    let mut stopped = pin!(stopped(args.r#for));
+    let mut reported = 0;
+    loop {
+        tokio::select! {
+            () = &mut stopped => break,
+            _ = summaries.tick() => {
+                let counts = total(&pool.counts());
+                if counts.received != reported {
+                    info!("{}", summary(&counts));
+                    reported = counts.received;
+                }
+                generation.sources.report_suppressed();
+            }
+            Some(()) = hangup.recv() => {
+                match reload(args, (config, inherited), &mut generation, &pool, &view).await {
+                    Ok(Some(what)) => info!("configuration reloaded: {what}"),
+                    Ok(None) => warn!("there is no configuration file to reload"),
+                    Err(error) => {
+                        for line in format!("{error:#}").lines() {
+                            warn!("{line}; keeping the old configuration");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    activation::stopping();
+    generation.sources.stop().await;
+    generation.sources.leave_networks().await;
+    generation.sources.report_suppressed();
+    drop((generation, observer, view));
+    let counts = match Arc::try_unwrap(pool) {
+        Ok(pool) => total(&pool.stop()),
+        Err(pool) => total(&pool.counts()),
+    };
+    info!("{}", summary(&counts));
+    Ok(Exit::Success)
+}
+
+/// Reads the configuration again and applies it. Returns a summary, or `None` without a file.
+async fn reload(
+    args: &Serve,
+    (running, inherited): (&ServeConfig, &Inherited),
+    generation: &mut Generation,
+    pool: &ResponderPool,
+    view: &View,
+) -> anyhow::Result<Option<String>> {
+    let Some(path) = &args.config else {
+        return Ok(None);
+    };
+    let (wanted, warnings) = config::read(path)?;
+    let servers = &wanted.servers;
+    let new = Generation::new(servers, Some(generation), inherited)?;
+    let pool_config = pool_config(&wanted.engine);
+    let few_files = open_files::raise_limit(servers, &pool_config);
+    pool.reload(new.requested_listeners()).map_err(with_hint)?;
+    pool.configure(&pool_config);
+    // The old sources stop first: a new one may listen at the address of an old one. Networks go on.
+    generation.sources.stop().await;
+    let mut old = std::mem::replace(generation, new);
+    for problem in generation.open(servers, pool, &mut old.sources).await? {
+        warn!("{problem:#}; the others go on");
+    }
+    view.show(generation, servers);
+    let later = needs_restart(running, &wanted, pool.workers());
+    for note in warnings.into_iter().chain(few_files).chain(later) {
+        warn!("{note}");
+    }
+    Ok(Some(summary_of(servers)))
+}
+
+/// A note about settings that only a restart applies.
+fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) -> Option<String> {
+    let threads = pool_config(&wanted.engine).threads();
+    let mut settings = Vec::new();
+    if threads != workers {
+        settings.push(format!("workers = {threads} ({workers} now)"));
+    }
+    if wanted.observe != running.observe {
+        settings.push("[observe]".into());
+    }
+    let settings = settings.join(" and ");
+    (!settings.is_empty())
+        .then(|| format!("restart hailer to apply {settings}; all else is applied"))
+}
+
+/// Flags override the file.
+fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::Settings {
+    let mut settings = args.observe.settings();
+    settings.metrics = settings.metrics.or(file.metrics);
+    if let (observe::Control::Default, Some(path)) = (&settings.control, &file.control) {
+        settings.control = observe::Control::At(path.clone());
+    }
+    settings
+}
+
+fn pool_config(file: &config::EngineConfig) -> PoolConfig {
+    let mut config = PoolConfig::default();
+    config.workers = file.workers.unwrap_or_default();
+    config.relay_sessions = file.relay_sessions.unwrap_or(config.relay_sessions);
+    config.relay_idle = file.relay_idle.unwrap_or(config.relay_idle);
+    let budget = &mut config.budget;
+    let unverified = file.unverified_per_source;
+    budget.unverified_per_source = unverified.bytes.unwrap_or(budget.unverified_per_source);
+    budget.unverified_packets = unverified.packets.unwrap_or(budget.unverified_packets);
+    let total = file.unverified_total;
+    budget.unverified_total = total.bytes.unwrap_or(budget.unverified_total);
+    budget.unverified_total_packets = total.packets.unwrap_or(budget.unverified_total_packets);
+    let verified = file.verified_per_source;
+    budget.verified_per_source = verified.bytes.unwrap_or(budget.verified_per_source);
+    budget.verified_packets = verified.packets.unwrap_or(budget.verified_packets);
+    config
+}
+
+/// The boards of one configuration, and the tasks that publish on them. Dropping it ends the tasks.
+struct Generation {
+    /// In the order of the configuration, with the ports that the system chose once they are open.
+    listeners: Vec<ListenerConfig>,
+    /// The configuration of each listener.
+    requested: Vec<ListenConfig>,
+    tasks: JoinSet<()>,
+    sources: Sources,
+}
+
+impl Generation {
+    /// Makes the boards. Those of the same address as an old one take over its keys, so that tokens stay valid, and start with
+    /// the last status of their source.
+    fn new(
+        servers: &[ServerConfig],
+        old: Option<&Self>,
+        inherited: &Inherited,
+    ) -> anyhow::Result<Self> {
+        // Several may have the same address, as with port 0: each is taken over once.
+        let mut left: Vec<_> = match old {
+            Some(old) => old.requested.iter().zip(&old.listeners).collect(),
+            None => Vec::new(),
+        };
+        let mut listeners = Vec::new();
+        let mut requested = Vec::new();
+        for (server, listen) in addresses(servers) {
+            let same = left
+                .iter()
+                .position(|(old, _)| old.address == listen.address);
+            let same = same.map(|at| left.remove(at));
+            let keys = same.map(|(old, listener)| (old.secret, listener.board.keys()));
+            let keys = match (keys, listen.secret) {
+                (Some((_, keys)), Some(secret)) => keys.renew(secret),
+                (Some((None, keys)), None) => keys,
+                (Some((Some(_), keys)), None) => keys.rotate(random_secret()),
+                (None, secret) => Keys::new(secret.unwrap_or_else(random_secret)),
+            };
+            let address = same.map_or(listen.address, |(_, listener)| listener.address);
+            let status = first_status(server, listen, address.port(), old.map(|old| &old.sources));
+            let board = Board::with_options(
+                listen.protocols.clone(),
+                keys,
+                status.as_ref().unwrap_or(&Status::default()),
+            )?;
+            if status.is_none() {
+                board.silence();
+            }
+            let sockets = inherited
+                .iter()
+                .find(|(address, _)| *address == listen.address);
+            listeners.push(ListenerConfig {
+                address,
+                board,
+                relay: server.relay,
+                inherited: sockets.map(|(_, sockets)| sockets.clone()),
+            });
+            requested.push(listen.clone());
+        }
+        let (tasks, sources) = (JoinSet::new(), Sources::default());
+        Ok(Self {
+            listeners,
+            requested,
+            tasks,
+            sources,
+        })
+    }
+
+    /// The listeners with the addresses of the configuration.
+    fn requested_listeners(&self) -> Vec<ListenerConfig> {
+        let with = |(listener, requested): (&ListenerConfig, &ListenConfig)| ListenerConfig {
+            address: requested.address,
+            ..listener.clone()
+        };
+        self.listeners
+            .iter()
+            .zip(&self.requested)
+            .map(with)
+            .collect()
+    }
+
+    /// Once the ports are known: publishes them and starts the tasks. Returns the sources that cannot start, and why.
+    async fn open(
+        &mut self,
+        servers: &[ServerConfig],
+        pool: &ResponderPool,
+        old: &mut Sources,
+    ) -> anyhow::Result<Vec<anyhow::Error>> {
+        let opened = self.listeners.iter_mut().zip(pool.addresses());
+        for ((listener, address), (server, listen)) in opened.zip(addresses(servers)) {
+            let status = first_status(server, listen, address.port(), Some(old));
+            if let Some(status) = status.filter(|_| listener.address.port() == 0) {
+                listener.board.publish(&status)?;
+            }
+            listener.address = address;
+            if listen.secret.is_none() {
+                self.tasks.spawn(rotate(listener.board.clone()));
+            }
+            if let StatusSource::Demo(_) = server.source {
+                let (server, listen) = (server.clone(), listen.clone());
+                self.tasks.spawn(simulate(
+                    server,
+                    listen,
+                    address.port(),
+                    listener.board.clone(),
+                ));
+            }
+        }
+        let mut listeners = self.listeners.iter();
+        let mut started = Vec::new();
+        for (i, server) in servers.iter().enumerate() {
+            let own: Vec<_> = listeners.by_ref().take(server.listeners.len()).collect();
+            let published_at = own
+                .iter()
+                .map(|listener| (listener.address, listener.board.clone()));
+            let published = Published::new(published_at.collect());
+            started.push(Server::new(i + 1, server, published));
+        }
+        let (sources, problems) = sources::start(started, old).await;
+        self.sources = sources;
+        Ok(problems)
+    }
+}
+
+/// The status that a board starts with.
+fn first_status(
+    server: &ServerConfig,
+    listen: &ListenConfig,
+    port: u16,
+    old: Option<&Sources>,
+) -> Option<Status> {
+    let last = server
+        .source
+        .external()
+        .and_then(|source| old?.last(&source.origin));
+    let own = server.source.status(listen, port, 0, last.as_ref())?;
+    // The view of a network that goes on is better than this server alone.
+    let network = server
+        .network
+        .as_ref()
+        .and_then(|network| old?.network_status(network));
+    Some(network.map_or(own, |status| config::at_port(status, port)))
+}
+
+/// The protocols of each listener.
+fn protocols(servers: &[ServerConfig]) -> impl Iterator<Item = String> {
+    addresses(servers).map(|(_, listen)| {
+        let ids = listen
+            .protocols
+            .iter()
+            .map(|(protocol, _)| protocol.info().id);
+        ids.collect::<Vec<_>>().join(", ")
+    })
+}
+
+/// Each address with its server.
+fn addresses(servers: &[ServerConfig]) -> impl Iterator<Item = (&ServerConfig, &ListenConfig)> {
+    servers
+        .iter()
+        .flat_map(|server| server.listeners.iter().map(move |listen| (server, listen)))
+}
+
+fn with_hint(error: ListenError) -> anyhow::Error {
+    let hint =
+        "choose another address with --listen, or `listen` in the file; port 0 takes a free one";
+    anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
+}
+
+fn total(listeners: &[ListenerCounts]) -> Counts {
+    let mut total = Counts::default();
+    for listener in listeners {
+        total.add(&listener.counts);
+    }
+    total
+}
+
+/// `2 servers on 3 addresses`
+fn summary_of(servers: &[ServerConfig]) -> String {
+    let listeners = count(addresses(servers).count(), "address");
+    format!("{} on {listeners}", count(servers.len(), "server"))
+}
+
+/// The addresses that other machines can reach.
+fn public_addresses(addresses: &[SocketAddr]) -> Option<String> {
+    let public = addresses
+        .iter()
+        .filter(|address| !address.ip().is_loopback());
+    let public: Vec<_> = public.map(SocketAddr::to_string).collect();
+    (!public.is_empty()).then(|| public.join(", "))
+}
+
+/// Notes about inherited sockets that are not used, or not by all workers.
+fn notes_on_inherited(
+    inherited: &Inherited,
+    listeners: &[ListenerConfig],
+    workers: usize,
+) -> Vec<String> {
+    let note = |(address, sockets): &(SocketAddr, Arc<[UdpSocket]>)| {
+        let count = sockets.len();
+        if listeners
+            .iter()
+            .all(|listener| listener.address != *address)
+        {
+            Some(format!(
+                "the inherited socket for {address} is not used: no server listens there"
+            ))
+        } else if count != workers {
+            let fix = format!("pass {workers} with ReusePort=yes, or write workers = {count}");
+            Some(format!(
+                "inherited sockets for {address}: {count}, for {workers} workers; {fix}"
+            ))
+        } else {
+            None
+        }
+    };
+    inherited.iter().filter_map(note).collect()
+}
+
+/// Publishes a simulated server as it changes.
+async fn simulate(server: ServerConfig, listen: ListenConfig, port: u16, board: Board) {
+    let started = Instant::now();
+    loop {
+        tokio::time::sleep(DEMO_INTERVAL).await;
+        let seconds = started.elapsed().as_secs();
+        if let Some(status) = server.source.status(&listen, port, seconds, None) {
+            // The options were accepted at the start.
+            let _ = board.publish(&status);
+        }
+    }
+}
+
+async fn rotate(board: Board) {
+    loop {
+        tokio::time::sleep(SECRET_INTERVAL).await;
+        let _ = board.rotate(random_secret());
+    }
+}
+
+fn summary(counts: &Counts) -> String {
+    let mut dropped = Vec::new();
+    for (reason, number) in &counts.dropped {
+        dropped.push(format!("{number} {}", reason_text(reason)));
+    }
+    let unanswered: u64 = counts.dropped.values().sum();
+    let braces = |text: String| match text.is_empty() {
+        true => text,
+        false => format!(" ({text})"),
+    };
+    let unverified = match counts.unverified {
+        0 => String::new(),
+        unverified => format!("{unverified} to unverified addresses"),
+    };
+    format!(
+        "{} received: {} answered{}, {unanswered} not answered{}",
+        count(counts.received, "datagram"),
+        counts.answered + counts.unverified,
+        braces(unverified),
+        braces(dropped.join(", "))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_counts_answers_and_drops() {
+        let mut counts = Counts::default();
+        assert_eq!(
+            summary(&counts),
+            "0 datagrams received: 0 answered, 0 not answered"
+        );
+        counts.received = 1;
+        counts.answered = 1;
+        assert_eq!(
+            summary(&counts),
+            "1 datagram received: 1 answered, 0 not answered"
+        );
+        counts.received = 9;
+        counts.unverified = 2;
+        for (reason, number) in [("budget", 1), ("malformed", 3), ("no query", 2)] {
+            counts.dropped.insert(reason, number);
+        }
+        let budget = reason_text("budget");
+        let no_query = reason_text("no query");
+        assert_eq!(
+            summary(&counts),
+            format!(
+                "9 datagrams received: 3 answered (2 to unverified addresses), 6 not answered \
+                 (1 {budget}, 3 malformed, 2 {no_query})"
+            )
+        );
+    }
+
+    #[test]
+    fn only_public_addresses_are_reported() {
+        let reported = |addresses: &[&str]| {
+            let parse = |address: &&str| address.parse().unwrap();
+            let addresses: Vec<SocketAddr> = addresses.iter().map(parse).collect();
+            public_addresses(&addresses)
+        };
+        assert_eq!(reported(&["127.0.0.1:1", "[::1]:1"]), None);
+        assert_eq!(
+            reported(&["127.0.0.1:1", "192.0.2.7:1", "[2001:db8::7]:2"]).unwrap(),
+            "192.0.2.7:1, [2001:db8::7]:2"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Checks what types cannot express: keys that exclude or need each other, and files that a configuration names.
+
+use super::reader::{Lines, Problem};
+use hailer::proto::Secret;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Collects mistakes and warnings about one file.
+pub(crate) struct Checker<'a> {
+    /// Relative paths start here.
+    pub(crate) folder: &'a Path,
+    lines: &'a Lines,
+    pub(crate) problems: Vec<Problem>,
+    /// Suspicious settings that are accepted.
+    pub(crate) warnings: Vec<Problem>,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn new(folder: &'a Path, lines: &'a Lines) -> Self {
+        let (problems, warnings) = (Vec::new(), Vec::new());
+        Self {
+            folder,
+            lines,
+            problems,
+            warnings,
+        }
+    }
+
+    /// The line of a value.
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
+        self.lines.at(span.start)
+    }
+
+    /// Records a mistake. Returns `None`, for `?` and `return`.
+    pub(crate) fn wrong<T>(&mut self, span: &Range<usize>, text: impl Into<String>) -> Option<T> {
+        let (line, text) = (self.line(span), text.into());
+        self.problems.push(Problem { line, text });
+        None
+    }
+
+    pub(crate) fn warn(&mut self, span: &Range<usize>, text: impl Into<String>) {
+        let (line, text) = (self.line(span), text.into());
+        self.warnings.push(Problem { line, text });
+    }
+
+    /// Reads the token in the first line of a file. No error repeats the content.
+    pub(crate) fn token(
+        &mut self,
+        key: &str,
+        file: &Spanned<PathBuf>,
+        min_bytes: usize,
+    ) -> Option<Secret> {
+        let path = self.folder.join(file.get_ref());
+        let shown = path.display();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                let fix = "expected the path of a file whose first line is the token";
+                return self.wrong(&file.span(), format!("{key}: {shown}: {error}; {fix}"));
+            }
+        };
+        if let Some(warning) = readable_by_all(&path) {
+            self.warn(&file.span(), format!("{key}: {warning}"));
+        }
+        let token = text.lines().next().unwrap_or_default().trim();
+        match token.len() {
+            0 => self.wrong(
+                &file.span(),
+                format!("{key}: {shown}: the first line is empty; write the token there"),
+            ),
+            bytes if bytes < min_bytes => {
+                let fix = "make a longer one, for example with `openssl rand -hex 16`";
+                self.wrong(
+                    &file.span(),
+                    format!(
+                        "{key}: {shown}: the token has {bytes} bytes, fewer than {min_bytes}; {fix}"
+                    ),
+                )
+            }
+            _ => Some(token.into()),
+        }
+    }
+
+    /// Reads a file for TLS. No error repeats the content.
+    pub(crate) fn pem(&mut self, key: &str, file: &Spanned<PathBuf>) -> Option<Vec<u8>> {
+        let path = self.folder.join(file.get_ref());
+        let shown = path.display();
+        let problem = match std::fs::read(&path) {
+            Ok(bytes) if bytes.windows(11).any(|window| window == b"-----BEGIN ") => {
+                return Some(bytes);
+            }
+            Ok(_) => "no line begins with -----BEGIN".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let fix = "expected the path of a PEM file";
+        self.wrong(&file.span(), format!("{key}: {shown}: {problem}; {fix}"))
+    }
+}
+
+/// A warning if every user of the machine can read a file with a secret.
+pub(crate) fn readable_by_all(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let mode = std::fs::metadata(path).ok()?.mode();
+        (mode & 0o004 != 0).then(|| {
+            let path = path.display();
+            format!("every user of this machine can read {path}; run `chmod 600 {path}`")
+        })
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+/// The keys of a Redis connection that `[cluster]` and `network` share.
+pub(crate) struct RedisKeys<'a> {
+    pub(crate) user: &'a Option<Spanned<String>>,
+    pub(crate) password_file: &'a Option<Spanned<PathBuf>>,
+    pub(crate) ca_file: &'a Option<Spanned<PathBuf>>,
+    pub(crate) certificate_file: &'a Option<Spanned<PathBuf>>,
+    pub(crate) key_file: &'a Option<Spanned<PathBuf>>,
+}
+
+impl RedisKeys<'_> {
+    /// Applies user, password and certificates.
+    pub(crate) fn apply(
+        &self,
+        table: &str,
+        redis: &mut hailer::link::RedisConfig,
+        checker: &mut Checker<'_>,
+    ) -> Option<()> {
+        match (self.user, self.password_file) {
+            (user, Some(file)) => {
+                let password = checker.token(&format!("{table}.password-file"), file, 1)?;
+                let user = user.as_ref().map(|user| user.get_ref().as_str());
+                redis.log_in(user, password.reveal());
+            }
+            (Some(user), None) => {
+                let text = format!("{table}.user: needs password-file as well");
+                return checker.wrong(&user.span(), text);
+            }
+            (None, None) => {}
+        }
+        if let Some(file) = self.ca_file {
+            redis.authorities = Some(checker.pem(&format!("{table}.ca-file"), file)?);
+        }
+        match (self.certificate_file, self.key_file) {
+            (Some(certificate), Some(key)) => {
+                let certificate = checker.pem(&format!("{table}.certificate-file"), certificate)?;
+                let key = checker.pem(&format!("{table}.key-file"), key)?;
+                redis.identity = Some((certificate, key));
+            }
+            (Some(one), None) | (None, Some(one)) => {
+                let text = format!("{table}: certificate-file and key-file need each other");
+                return checker.wrong(&one.span(), text);
+            }
+            (None, None) => {}
+        }
+        Some(())
+    }
+}
+
+/// Joins problems of a file to lines such as `FILE:3: server.listen: …`, in the order of the file, each once.
+pub(crate) fn lines_of(name: &str, problems: Vec<Problem>) -> String {
+    let unique: BTreeSet<Problem> = problems.into_iter().collect();
+    let line = |problem: &Problem| format!("{name}:{}: {}", problem.line, problem.text);
+    unique.iter().map(line).collect::<Vec<_>>().join("\n")
+}

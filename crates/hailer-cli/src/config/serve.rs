@@ -1,0 +1,901 @@
+//! The file of `hailer serve`: its keys, and what follows from them.
+
+use super::check::{Checker, RedisKeys};
+use super::reader::{
+    self, Blocks, FromShort, FromText, OneOrMany, Ordered, Parsed, Problem, TextOr, Time, Whole,
+    close,
+};
+use super::status::StatusConfig;
+use super::{
+    Allowance, EngineConfig, ExternalSource, ListenConfig, MIN_TOKEN_BYTES, ObserveConfig,
+    PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
+};
+use crate::population::Population;
+use hailer::network::{self, NetworkConfig};
+use hailer::proto::model::Value;
+use hailer::proto::{Keys, Options, Protocol, Transport};
+use hailer::source::poll::{MIN_EVERY, Poll};
+use hailer::source::push::Place;
+use hailer::source::{Policy, Stale, Wording};
+use hailer::{ClientConfig, Status, Target, registry};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct FileInput {
+    server: Blocks<ServerInput>,
+    engine: EngineInput,
+    observe: ObserveInput,
+}
+
+/// A `[[server]]` block.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ServerInput {
+    pub(super) listen: OneOrMany<Spanned<String>>,
+    pub(super) protocols: Vec<Spanned<String>>,
+    pub(super) status: Option<StatusConfig>,
+    pub(super) demo: Option<Spanned<Whole<0, { i64::MAX }>>>,
+    source: Option<Spanned<SourceInput>>,
+    network: Option<Spanned<NetworkInput>>,
+    stale_after: Option<Spanned<Parsed<Time<1_000>>>>,
+    stale: Option<Spanned<StaleInput>>,
+    stale_text: Option<Spanned<Parsed<Wording>>>,
+    pub(super) options: Ordered<ProtocolOptions>,
+    secret: Option<Parsed<SharedSecret>>,
+    relay: Option<Spanned<Parsed<SocketAddr>>>,
+}
+
+/// Options of a protocol by key.
+pub(super) type ProtocolOptions = BTreeMap<String, Spanned<toml::Value>>;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct SourceInput {
+    file: Option<Spanned<PathBuf>>,
+    poll: Option<Spanned<TextOr<PollInput>>>,
+    push: Option<Spanned<PushInput>>,
+    redis: Option<Spanned<IgnoredAny>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PollInput {
+    target: Parsed<PollTarget>,
+    every: Option<Parsed<Time<{ MIN_EVERY.as_millis() as u64 }>>>,
+    #[serde(default)]
+    keep_address: bool,
+    auth_token_file: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PushInput {
+    listen: Spanned<Parsed<PushPlace>>,
+    token_file: Spanned<PathBuf>,
+    name: Option<Parsed<PushName>>,
+    #[serde(default)]
+    insecure: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct NetworkInput {
+    url: Spanned<String>,
+    server_id: Spanned<String>,
+    network_id: Option<Spanned<String>>,
+    prefix: Option<Spanned<String>>,
+    host: Option<String>,
+    port: Option<Whole<1, 65_535>>,
+    mode: Option<Parsed<network::Mode>>,
+    #[serde(default)]
+    cluster: bool,
+    heartbeat: Option<Spanned<Parsed<Time<1_000>>>>,
+    refresh: Option<Spanned<Parsed<Time<1_000>>>>,
+    user: Option<Spanned<String>>,
+    password_file: Option<Spanned<PathBuf>>,
+    ca_file: Option<Spanned<PathBuf>>,
+    certificate_file: Option<Spanned<PathBuf>>,
+    key_file: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StaleInput {
+    Serve,
+    Say,
+    Silent,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct EngineInput {
+    workers: Whole<0, 1_024>,
+    budget: BudgetInput,
+    relay: RelayInput,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct BudgetInput {
+    unverified_per_source: Option<TextOr<AllowanceInput>>,
+    unverified_total: Option<TextOr<AllowanceInput>>,
+    verified_per_source: Option<TextOr<AllowanceInput>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct AllowanceInput {
+    bytes: Option<Parsed<BytesPerSecond>>,
+    packets: Option<Whole<1, { u32::MAX as i64 }>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct RelayInput {
+    sessions: Option<Whole<1, 65_536>>,
+    idle: Option<Parsed<Time<1_000>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ObserveInput {
+    metrics: Option<Parsed<LoopbackAddress>>,
+    control: Option<Spanned<PathBuf>>,
+}
+
+impl FromText for SocketAddr {
+    const EXPECTED: &'static str = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
+    }
+}
+
+#[derive(Debug)]
+struct LoopbackAddress(SocketAddr);
+
+impl FromText for LoopbackAddress {
+    const EXPECTED: &'static str = "a loopback address and a port, such as \"127.0.0.1:9100\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
+            Ok(_) => Err(format!(
+                "{text:?}: other machines could read them; write {}",
+                Self::EXPECTED
+            )),
+            Err(_) => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct PollTarget(Target);
+
+impl FromText for PollTarget {
+    const EXPECTED: &'static str = "a server such as \"minecraft-query://127.0.0.1:25566\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map(Self)
+            .map_err(|error| format!("{error}; expected {}", Self::EXPECTED))
+    }
+}
+
+impl FromShort for PollInput {
+    const EXPECTED: &'static str = PollTarget::EXPECTED;
+
+    fn from_short(text: &str) -> Result<Self, String> {
+        Ok(Self {
+            target: Parsed(PollTarget::from_text(text)?),
+            every: None,
+            keep_address: false,
+            auth_token_file: None,
+        })
+    }
+}
+
+#[derive(Debug)]
+enum PushPlace {
+    Address(SocketAddr),
+    /// Relative to the folder of the file.
+    Path(PathBuf),
+}
+
+impl FromText for PushPlace {
+    const EXPECTED: &'static str = "\"ADDRESS:PORT\" or \"unix:PATH\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            Some(path) => Ok(Self::Path(path.into())),
+            None => match text.parse() {
+                Ok(address) => Ok(Self::Address(address)),
+                Err(_) => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
+            },
+        }
+    }
+}
+
+#[derive(Debug)]
+struct PushName(String);
+
+impl FromText for PushName {
+    const EXPECTED: &'static str = "a name of letters, digits, dots, hyphens and underscores";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        match !text.is_empty() && text.bytes().all(is_good) {
+            true => Ok(Self(text.into())),
+            false => Err(format!("expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+impl FromText for network::Mode {
+    const EXPECTED: &'static str = "\"publish\", \"sync\" or \"aggregate\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
+    }
+}
+
+impl FromText for Wording {
+    const EXPECTED: &'static str = "a text in quotes, in which {text} and {age} are replaced";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let wording: Result<Self, _> = super::coloured(text).parse();
+        wording.map_err(|error| error.to_string())
+    }
+}
+
+/// Errors never repeat it.
+struct SharedSecret([u8; 16]);
+
+impl std::fmt::Debug for SharedSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedSecret")
+    }
+}
+
+impl FromText for SharedSecret {
+    const EXPECTED: &'static str =
+        "32 hexadecimal digits, the same on every node that shares the secret";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match u128::from_str_radix(text, 16) {
+            Ok(number) if is_hex => Ok(Self(number.to_be_bytes())),
+            _ => Err(format!("expected {}", Self::EXPECTED)),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct BytesPerSecond(u32);
+
+impl FromText for BytesPerSecond {
+    const EXPECTED: &'static str = "bytes per second such as \"8KiB\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+        let unit: Option<u64> = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
+            "b" | "" => Some(1),
+            "kb" => Some(1_000),
+            "mb" => Some(1_000_000),
+            "kib" => Some(1 << 10),
+            "mib" => Some(1 << 20),
+            _ => None,
+        };
+        let number: Option<u64> = digits.parse::<u32>().ok().map(Into::into);
+        let bytes = unit
+            .zip(number)
+            .and_then(|(unit, number)| unit.checked_mul(number));
+        match bytes.and_then(|bytes| u32::try_from(bytes).ok()) {
+            Some(bytes) if bytes > 0 => Ok(Self(bytes)),
+            _ => Err(format!(
+                "{text:?}: expected {}; units are B, kB, MB, KiB and MiB, up to 4 GiB",
+                Self::EXPECTED
+            )),
+        }
+    }
+}
+
+impl FromShort for AllowanceInput {
+    const EXPECTED: &'static str =
+        "bytes per second such as \"8KiB\", or { bytes = \"8KiB\", packets = 40 }";
+
+    fn from_short(text: &str) -> Result<Self, String> {
+        let bytes = Some(Parsed(BytesPerSecond::from_text(text)?));
+        Ok(Self {
+            bytes,
+            packets: None,
+        })
+    }
+}
+
+/// Reads the text of a file. Returns the configuration and its warnings, or all its mistakes.
+pub(super) fn parse(
+    text: &str,
+    folder: &Path,
+) -> Result<(ServeConfig, Vec<Problem>), Vec<Problem>> {
+    let document = reader::read::<FileInput>(text);
+    let mut checker = Checker::new(folder, &document.lines);
+    checker.problems.clone_from(&document.problems);
+    let file = document.value.unwrap_or_default();
+    let mut servers = Vec::new();
+    for block in &file.server.0 {
+        // After a mistake in a block, errors about what is missing there would mislead.
+        if !document.broken.contains(&block.span().start)
+            && let Some(server) = block.get_ref().server(&block.span(), &mut checker)
+        {
+            servers.push((block.span(), server));
+        }
+    }
+    check_addresses(&servers, &mut checker);
+    check_push(&file.server.0, &mut checker);
+    let observe = file.observe.config(&mut checker);
+    if checker.problems.is_empty() && servers.is_empty() {
+        checker.wrong::<()>(&(0..0), "no server; write at least one [[server]] block");
+    }
+    if !checker.problems.is_empty() {
+        return Err(checker.problems);
+    }
+    let config = ServeConfig {
+        servers: servers.into_iter().map(|(_, server)| server).collect(),
+        engine: file.engine.config(),
+        observe,
+    };
+    Ok((config, checker.warnings))
+}
+
+/// Two servers cannot listen at one address.
+fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Checker<'_>) {
+    let mut taken = BTreeMap::new();
+    for (span, server) in servers {
+        for address in server.listeners.iter().map(|listener| listener.address) {
+            if address.port() == 0 {
+                continue;
+            }
+            if let Some(first) = taken.insert(address, checker.line(span)) {
+                let fix = "write another address or port in listen";
+                let text =
+                    format!("server: {address} is taken by the server of line {first}; {fix}");
+                checker.wrong::<()>(span, text);
+            }
+        }
+    }
+}
+
+/// A push must name one server.
+fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
+    let mut taken = BTreeMap::new();
+    for server in servers {
+        let source = server.get_ref().source.as_ref().map(Spanned::get_ref);
+        let Some(push) = source.and_then(|source| source.push.as_ref()) else {
+            continue;
+        };
+        let name = push
+            .get_ref()
+            .name
+            .as_ref()
+            .map(|Parsed(PushName(name))| name.clone());
+        let place = format!("{:?}", push.get_ref().listen.get_ref());
+        if let Some(first) = taken.insert((place, name), checker.line(&push.span())) {
+            let fix = "give each its own name, as in source.push = { name = \"lobby\", … }";
+            let text = format!("server.source.push: the same as in line {first}; {fix}");
+            checker.wrong::<()>(&push.span(), text);
+        }
+    }
+}
+
+impl ServerInput {
+    /// What is configured, or `None` after a mistake.
+    pub(super) fn server(
+        &self,
+        block: &Range<usize>,
+        checker: &mut Checker<'_>,
+    ) -> Option<ServerConfig> {
+        let mistakes = checker.problems.len();
+        let protocols = self.protocols(checker);
+        let listeners = self.listeners(&protocols, checker);
+        self.check_options(&protocols, checker);
+        let relay = self.relay(&listeners, checker);
+        self.check_exclusions(checker);
+        let stale = self.stale(checker);
+        let status = self.status.as_ref().map(|status| status.status(checker));
+        let network = match &self.network {
+            Some(network) => self
+                .network(network, status.as_ref(), checker)
+                .map(Box::new),
+            None => None,
+        };
+        let source = match (&self.demo, &self.source) {
+            (Some(seed), _) => {
+                let seed = seed.get_ref().0.unsigned_abs();
+                StatusSource::Demo(Population { seed })
+            }
+            (None, Some(source)) => StatusSource::External(Box::new(ExternalSource {
+                origin: source.get_ref().origin(&source.span(), checker)?,
+                policy: Policy {
+                    before: status.map(Arc::new),
+                    stale_after: self.stale_after.as_ref().map(|time| time.get_ref().0.0),
+                    stale,
+                },
+            })),
+            (None, None) => {
+                if self.status.is_none() {
+                    let text = "server: no status, so clients see an empty server; add status = { name = …, max-players = … } or a source";
+                    checker.warn(block, text);
+                }
+                let status = status.unwrap_or_else(|| StatusConfig::default().status(checker));
+                StatusSource::Fixed(Box::new(status))
+            }
+        };
+        (checker.problems.len() == mistakes).then_some(ServerConfig {
+            source,
+            network,
+            listeners,
+            relay,
+        })
+    }
+
+    fn check_exclusions(&self, checker: &mut Checker<'_>) {
+        if let Some(demo) = &self.demo {
+            let others = [
+                (self.status.is_some(), "status"),
+                (self.source.is_some(), "source"),
+                (self.network.is_some(), "network"),
+            ];
+            if let Some((_, other)) = others.iter().find(|(is_set, _)| *is_set) {
+                let text = format!("server: demo and {other} exclude each other; keep one");
+                checker.wrong::<()>(&demo.span(), text);
+            }
+        }
+        let stale = self.stale.as_ref().map(Spanned::span);
+        let text = self.stale_text.as_ref().map(Spanned::span);
+        let after = self.stale_after.as_ref().map(Spanned::span);
+        if let (None, Some(span)) = (
+            &self.source,
+            after.clone().or(stale.clone()).or(text.clone()),
+        ) {
+            let text = "server.stale: needs a source; add source.file, source.poll or source.push";
+            checker.wrong::<()>(&span, text);
+        } else if let (None, Some(span)) = (after, stale.or(text)) {
+            let text = "server.stale: needs stale-after as well, such as stale-after = \"1min\"";
+            checker.wrong::<()>(&span, text);
+        }
+    }
+
+    /// `"say"` unless configured otherwise.
+    fn stale(&self, checker: &mut Checker<'_>) -> Stale {
+        let mode = self.stale.as_ref().map(|mode| *mode.get_ref());
+        if let (Some(StaleInput::Serve | StaleInput::Silent), Some(text)) = (mode, &self.stale_text)
+        {
+            let problem = "server.stale-text: only works with stale = \"say\"";
+            checker.wrong::<()>(&text.span(), problem);
+        }
+        match mode {
+            _ if self.stale_after.is_none() => Stale::default(),
+            Some(StaleInput::Serve) => Stale::Serve,
+            Some(StaleInput::Silent) => Stale::Silent,
+            Some(StaleInput::Say) | None => {
+                let text = self
+                    .stale_text
+                    .as_ref()
+                    .map(|text| text.get_ref().0.clone());
+                Stale::Say(text.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Every protocol over UDP unless configured otherwise, with its options.
+    fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
+        let mut chosen = Vec::new();
+        for id in &self.protocols {
+            let key = "server.protocols";
+            match find(key, id.get_ref()) {
+                Ok(protocol) if protocol.info().transport == Transport::Datagram => {
+                    chosen.push(protocol);
+                }
+                Ok(_) => {
+                    let id_ = id.get_ref();
+                    let text =
+                        format!("{key}: {id_} is the game itself; run `hailer world` for it");
+                    checker.wrong::<()>(&id.span(), text);
+                }
+                Err(text) => drop(checker.wrong::<()>(&id.span(), text)),
+            }
+        }
+        if self.protocols.is_empty() {
+            chosen.extend(registry::datagram());
+        }
+        let options = |id: &str| {
+            let mut entries = self.options.0.iter();
+            let found = entries.find(|(name, _)| name.get_ref() == id);
+            let values = found.into_iter().flat_map(|(_, values)| values.get_ref());
+            let option = |(key, value): (&String, &Spanned<toml::Value>)| {
+                (key.clone(), option_value(value.get_ref()))
+            };
+            Options(values.map(option).collect())
+        };
+        chosen
+            .into_iter()
+            .map(|protocol| (protocol, options(protocol.info().id)))
+            .collect()
+    }
+
+    fn check_options(
+        &self,
+        protocols: &[(&'static dyn Protocol, Options)],
+        checker: &mut Checker<'_>,
+    ) {
+        for (id, values) in &self.options.0 {
+            if let Err(text) = find("server.options", id.get_ref()) {
+                checker.wrong::<()>(&id.span(), text);
+            }
+            let mut chosen = protocols.iter();
+            let Some((protocol, options)) =
+                chosen.find(|(protocol, _)| protocol.info().id == id.get_ref())
+            else {
+                continue;
+            };
+            let keys = Keys::new([0; 16]);
+            if let Err(error) = protocol.responder(&Status::default(), &keys, options) {
+                let span = values
+                    .get_ref()
+                    .get(&error.key)
+                    .map_or(id.span(), Spanned::span);
+                let text = format!("server.options.{}.{error}", id.get_ref());
+                checker.wrong::<()>(&span, text);
+            }
+        }
+    }
+
+    /// Loopback addresses unless configured otherwise.
+    fn listeners(
+        &self,
+        protocols: &[(&'static dyn Protocol, Options)],
+        checker: &mut Checker<'_>,
+    ) -> Vec<ListenConfig> {
+        let secret = self
+            .secret
+            .as_ref()
+            .map(|Parsed(SharedSecret(secret))| *secret);
+        let each_on_its_own_port = |ip: IpAddr| {
+            protocols
+                .iter()
+                .map(move |(protocol, options)| ListenConfig {
+                    address: (ip, protocol.info().port).into(),
+                    protocols: vec![(*protocol, options.clone())],
+                    secret,
+                })
+        };
+        if self.listen.0.is_empty() {
+            return each_on_its_own_port(Ipv4Addr::LOCALHOST.into()).collect();
+        }
+        let mut listeners = Vec::new();
+        for listen in &self.listen.0 {
+            let text = listen.get_ref();
+            let fix = "expected ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT";
+            let wrong = format!("listen {text:?}: {fix}");
+            if let Some((id, address)) = text.split_once('=') {
+                let mut chosen = protocols.iter();
+                let chosen = chosen.find(|(protocol, _)| protocol.info().id == id);
+                match (chosen, address.parse()) {
+                    (Some(chosen), Ok(address)) => listeners.push(ListenConfig {
+                        address,
+                        protocols: vec![chosen.clone()],
+                        secret,
+                    }),
+                    (None, _) => {
+                        let text = format!("listen {text:?}: {id:?} is not among the protocols");
+                        checker.wrong::<()>(&listen.span(), text);
+                    }
+                    (_, Err(_)) => drop(checker.wrong::<()>(&listen.span(), wrong)),
+                }
+            } else if let Ok(address) = text.parse() {
+                let protocols = protocols.to_vec();
+                listeners.push(ListenConfig {
+                    address,
+                    protocols,
+                    secret,
+                });
+            } else {
+                match text.trim_start_matches('[').trim_end_matches(']').parse() {
+                    Ok(ip) => listeners.extend(each_on_its_own_port(ip)),
+                    Err(_) => drop(checker.wrong::<()>(&listen.span(), wrong)),
+                }
+            }
+        }
+        listeners
+    }
+
+    fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<SocketAddr> {
+        let relay = self.relay.as_ref()?;
+        let Parsed(to) = *relay.get_ref();
+        if to.port() == 0 || to.ip().is_unspecified() {
+            let text = format!("server.relay: {to} is not the address of a game server");
+            return checker.wrong(&relay.span(), text);
+        }
+        let is_here = |at: SocketAddr| {
+            let is_any =
+                at.ip().is_unspecified() && to.ip().is_loopback() && at.is_ipv4() == to.is_ipv4();
+            at.port() == to.port() && (at.ip() == to.ip() || is_any)
+        };
+        if listeners.iter().any(|listener| is_here(listener.address)) {
+            let text = format!(
+                "server.relay: this server listens on {to} itself; write the address of the game"
+            );
+            return checker.wrong(&relay.span(), text);
+        }
+        Some(to)
+    }
+
+    fn network(
+        &self,
+        input: &Spanned<NetworkInput>,
+        status: Option<&Status>,
+        checker: &mut Checker<'_>,
+    ) -> Option<NetworkConfig> {
+        let NetworkInput {
+            url,
+            server_id,
+            network_id,
+            prefix,
+            heartbeat,
+            refresh,
+            ..
+        } = input.get_ref();
+        let mut config = match NetworkConfig::new(url.get_ref()) {
+            Ok(config) => config,
+            Err(error) => return checker.wrong(&url.span(), format!("server.network.{error}")),
+        };
+        config.server_id.clone_from(server_id.get_ref());
+        if let Some(id) = network_id {
+            config.network_id.clone_from(id.get_ref());
+        }
+        if let Some(prefix) = prefix {
+            config.prefix.clone_from(prefix.get_ref());
+        }
+        // 0: the port that the responder listens on, once it is known.
+        config.host.clone_from(&input.get_ref().host);
+        config.port = input
+            .get_ref()
+            .port
+            .and_then(|Whole(port)| port.try_into().ok())
+            .unwrap_or(0);
+        config.mode = input
+            .get_ref()
+            .mode
+            .as_ref()
+            .map_or(config.mode, |Parsed(mode)| *mode);
+        config.redis.cluster = input.get_ref().cluster;
+        config.heartbeat = heartbeat
+            .as_ref()
+            .map_or(config.heartbeat, |time| time.get_ref().0.0);
+        config.refresh = refresh
+            .as_ref()
+            .map_or(config.refresh, |time| time.get_ref().0.0);
+        let keys = RedisKeys {
+            user: &input.get_ref().user,
+            password_file: &input.get_ref().password_file,
+            ca_file: &input.get_ref().ca_file,
+            certificate_file: &input.get_ref().certificate_file,
+            key_file: &input.get_ref().key_file,
+        };
+        keys.apply("server.network", &mut config.redis, checker)?;
+        if let Err(error) = config.check() {
+            let span = match error.key {
+                "server-id" => server_id.span(),
+                "network-id" => network_id.as_ref().map_or(input.span(), Spanned::span),
+                "prefix" => prefix.as_ref().map_or(input.span(), Spanned::span),
+                "heartbeat" => heartbeat.as_ref().map_or(input.span(), Spanned::span),
+                "refresh" => refresh.as_ref().map_or(input.span(), Spanned::span),
+                _ => input.span(),
+            };
+            return checker.wrong(&span, format!("server.network.{error}"));
+        }
+        let players = status.map_or(&[][..], |status| &status.players.list);
+        let without = players
+            .iter()
+            .filter(|player| player.uuid.is_none())
+            .count();
+        if without > 0 {
+            let text = format!(
+                "server.status.players: {without} without a uuid, which other servers of the network do not see; write {{ name = …, uuid = … }}"
+            );
+            checker.warn(&input.span(), text);
+        }
+        Some(config)
+    }
+}
+
+impl SourceInput {
+    fn origin(&self, span: &Range<usize>, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
+        const KEYS: &str =
+            "source.file = \"PATH\", source.poll = { target = … } or source.push = { listen = … }";
+        if let Some(redis) = &self.redis {
+            let fix = "write network = { url = …, server-id = … }, which works with every source";
+            return checker.wrong(
+                &redis.span(),
+                format!("server.source.redis: replaced by network; {fix}"),
+            );
+        }
+        match (&self.file, &self.poll, &self.push) {
+            (Some(file), None, None) => file_origin(file, checker),
+            (None, Some(poll), None) => poll.get_ref().0.origin(checker),
+            (None, None, Some(push)) => push.get_ref().origin(checker),
+            (file, poll, push) => {
+                let spans = [
+                    file.as_ref().map(Spanned::span),
+                    poll.as_ref().map(Spanned::span),
+                    push.as_ref().map(Spanned::span),
+                ];
+                let last = spans.into_iter().flatten().max_by_key(|span| span.start);
+                let text = format!("server.source: exactly one is needed: {KEYS}");
+                checker.wrong(&last.unwrap_or(span.clone()), text)
+            }
+        }
+    }
+}
+
+fn file_origin(file: &Spanned<PathBuf>, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
+    let path = checker.folder.join(file.get_ref());
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    // The file may appear later. A missing folder is more likely a typing error.
+    let problem = if file.get_ref().as_os_str().is_empty() || path.is_dir() {
+        "is a folder"
+    } else if !parent.unwrap_or(Path::new(".")).is_dir() {
+        "is in a folder that does not exist"
+    } else {
+        return Some(SourceOrigin::File(path));
+    };
+    let text = format!(
+        "server.source.file: {} {problem}; expected the path of a JSON file",
+        path.display()
+    );
+    checker.wrong(&file.span(), text)
+}
+
+impl PollInput {
+    fn origin(&self, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
+        let mut poll = Poll::new(self.target.0.0.clone());
+        poll.every = self
+            .every
+            .as_ref()
+            .map_or(poll.every, |Parsed(Time(every))| *every);
+        poll.keep_address = self.keep_address;
+        poll.settings = ClientConfig::default();
+        if let Some(file) = &self.auth_token_file {
+            let token = checker.token("server.source.poll.auth-token-file", file, 1)?;
+            poll.settings.ask.auth_token = Some(token);
+        }
+        Some(SourceOrigin::Poll(Box::new(poll)))
+    }
+}
+
+impl PushInput {
+    fn origin(&self, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
+        let place = match &self.listen.get_ref().0 {
+            PushPlace::Path(path) => Place::Path(checker.folder.join(path)),
+            PushPlace::Address(address) if !self.insecure && !address.ip().is_loopback() => {
+                let fix = "listen on 127.0.0.1, or write insecure = true as well";
+                let text = format!(
+                    "server.source.push.listen: {address} would receive tokens in clear text; {fix}"
+                );
+                return checker.wrong(&self.listen.span(), text);
+            }
+            PushPlace::Address(address) => Place::Address(*address),
+        };
+        Some(SourceOrigin::Push(PushConfig {
+            place,
+            name: self
+                .name
+                .as_ref()
+                .map(|Parsed(PushName(name))| name.clone()),
+            token: checker.token(
+                "server.source.push.token-file",
+                &self.token_file,
+                MIN_TOKEN_BYTES,
+            )?,
+            insecure: self.insecure,
+        }))
+    }
+}
+
+impl EngineInput {
+    fn config(&self) -> EngineConfig {
+        let workers = usize::try_from(self.workers.0)
+            .ok()
+            .filter(|workers| *workers > 0);
+        let sessions = self
+            .relay
+            .sessions
+            .and_then(|Whole(sessions)| sessions.try_into().ok());
+        EngineConfig {
+            workers,
+            relay_sessions: sessions,
+            relay_idle: self.relay.idle.as_ref().map(|Parsed(Time(idle))| *idle),
+            unverified_per_source: allowance(self.budget.unverified_per_source.as_ref()),
+            unverified_total: allowance(self.budget.unverified_total.as_ref()),
+            verified_per_source: allowance(self.budget.verified_per_source.as_ref()),
+        }
+    }
+}
+
+fn allowance(input: Option<&TextOr<AllowanceInput>>) -> Allowance {
+    let Some(TextOr(input)) = input else {
+        return Allowance::default();
+    };
+    Allowance {
+        bytes: input
+            .bytes
+            .as_ref()
+            .map(|Parsed(BytesPerSecond(bytes))| *bytes),
+        packets: input
+            .packets
+            .and_then(|Whole(packets)| packets.try_into().ok()),
+    }
+}
+
+impl ObserveInput {
+    fn config(&self, checker: &mut Checker<'_>) -> ObserveConfig {
+        let control = self.control.as_ref().and_then(|control| {
+            let path = checker.folder.join(control.get_ref());
+            if control.get_ref().as_os_str().is_empty() || path.is_dir() {
+                return checker.wrong(
+                    &control.span(),
+                    "observe.control: expected the path of a Unix socket",
+                );
+            }
+            Some(path)
+        });
+        let metrics = self
+            .metrics
+            .as_ref()
+            .map(|Parsed(LoopbackAddress(address))| *address);
+        ObserveConfig { metrics, control }
+    }
+}
+
+/// A protocol by its id, or an error that begins with the key.
+pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String> {
+    registry::find(id).ok_or_else(|| {
+        let known = registry::PROTOCOLS
+            .iter()
+            .map(|protocol| protocol.info().id);
+        let fix = match close(id, known) {
+            Some(id) => format!("did you mean `{id}`?"),
+            None => format!("known are {}", registry::known()),
+        };
+        format!("{key}: unknown protocol {id:?}; {fix}")
+    })
+}
+
+/// A TOML value as the value of an option.
+pub(super) fn option_value(value: &toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => text.as_str().into(),
+        toml::Value::Integer(number) => Value::Int(*number),
+        toml::Value::Float(number) => Value::Float(*number),
+        toml::Value::Boolean(flag) => Value::Bool(*flag),
+        toml::Value::Datetime(time) => time.to_string().into(),
+        toml::Value::Array(items) => Value::List(items.iter().map(option_value).collect()),
+        toml::Value::Table(table) => {
+            let entry =
+                |(key, value): (&String, &toml::Value)| (key.clone().into(), option_value(value));
+            Value::Table(table.iter().map(entry).collect())
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The status of a server as people write it, in a file or with flags.
+
+use super::check::Checker;
+use super::reader::{FromShort, FromText, Ordered, Parsed, TextOr, Whole, Words};
+use hailer::proto::minecraft_query;
+use hailer::proto::model::{Address, Extra, Rule, uuid_from_text};
+use hailer::{Player, Status, Text};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use toml::Spanned;
+
+/// `status = { … }`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct StatusConfig {
+    pub(crate) name: Option<String>,
+    pub(crate) motd: Option<String>,
+    pub(crate) game: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) map: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) software: Option<String>,
+    pub(crate) plugins: Vec<TextOr<Plugin>>,
+    pub(crate) online: Option<PlayerCount>,
+    pub(crate) max_players: Option<PlayerCount>,
+    pub(crate) players: Vec<Spanned<TextOr<Member>>>,
+    pub(crate) rules: Ordered<Words>,
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<Whole<0, 65_535>>,
+}
+
+/// A number of players.
+pub(crate) type PlayerCount = Whole<0, { i32::MAX as i64 }>;
+
+/// A plugin: `"WorldEdit 7.3"`, whose last word is the version if it begins with a digit, or a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plugin {
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+impl FromShort for Plugin {
+    const EXPECTED: &'static str =
+        "a plugin such as \"WorldEdit 7.3\" or { name = \"WorldEdit\", version = \"7.3\" }";
+
+    fn from_short(text: &str) -> Result<Self, String> {
+        let is_version = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+        let (name, version) = match text.rsplit_once(' ') {
+            Some((name, version)) if is_version(version) => (name, version),
+            _ => (text, ""),
+        };
+        let (name, version) = (name.to_owned(), version.to_owned());
+        Ok(Self { name, version })
+    }
+}
+
+/// A player who is on the server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    name: Parsed<PlayerName>,
+    uuid: Option<Parsed<Uuid>>,
+}
+
+impl FromShort for Member {
+    const EXPECTED: &'static str = "a player such as \"Alice\" or { name = \"Bob\", uuid = \"…\" }";
+
+    fn from_short(text: &str) -> Result<Self, String> {
+        let name = Parsed(PlayerName::from_text(text)?);
+        Ok(Self { name, uuid: None })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct PlayerName(String);
+
+impl FromText for PlayerName {
+    const EXPECTED: &'static str = "a name in quotes";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.trim_matches('\0') {
+            "" => Err("the name of a player is empty; write one".into()),
+            _ => Ok(Self(text.into())),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Uuid([u8; 16]);
+
+impl FromText for Uuid {
+    const EXPECTED: &'static str = "a UUID in quotes, which has 32 hexadecimal digits";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let uuid = uuid_from_text(text).map(Self);
+        uuid.ok_or_else(|| format!("{text:?} is not a UUID, which has 32 hexadecimal digits"))
+    }
+}
+
+impl StatusConfig {
+    /// Adds a player by name, from a flag.
+    pub(crate) fn add_player(&mut self, name: &str) -> Result<(), String> {
+        let member = TextOr(Member::from_short(name)?);
+        self.players.push(Spanned::new(0..0, member));
+        Ok(())
+    }
+
+    /// The status. Players with the UUID of an earlier one are left out, with a warning.
+    pub(crate) fn status(&self, checker: &mut Checker<'_>) -> Status {
+        let mut status = Status {
+            name: self.name.clone().map(Text::legacy),
+            motd: self
+                .motd
+                .as_deref()
+                .map(|motd| Text::legacy(coloured(motd))),
+            game: self.game.as_deref().map(Into::into),
+            mode: self.mode.as_deref().map(Into::into),
+            map: self.map.as_deref().map(Into::into),
+            version: self.version.as_deref().map(Into::into),
+            ..Status::default()
+        };
+        let software = self.software.clone();
+        status
+            .extra
+            .extend(software.map(|software| Extra::new("software", software)));
+        let plugins = self.plugins.iter().map(|TextOr(plugin)| plugin);
+        let plugins = plugins.map(|plugin| (plugin.name.as_str(), plugin.version.as_str()));
+        status.extra.extend(minecraft_query::plugins(plugins));
+        if self.host.is_some() || self.port.is_some() {
+            status.address = Some(Address {
+                host: self.host.as_deref().map(Into::into),
+                port: self.port.and_then(|Whole(port)| u16::try_from(port).ok()),
+            });
+        }
+        let rule = |(key, value): &(Spanned<String>, Spanned<Words>)| Rule {
+            key: key.get_ref().as_str().into(),
+            value: value.get_ref().0.as_str().into(),
+        };
+        status.rules = self.rules.0.iter().map(rule).collect();
+        let mut uuids = BTreeSet::new();
+        let mut players = Vec::new();
+        for member in &self.players {
+            let TextOr(Member { name, uuid }) = member.get_ref();
+            let uuid = uuid.as_ref().map(|Parsed(Uuid(uuid))| *uuid);
+            if uuid.is_some_and(|uuid| !uuids.insert(uuid)) {
+                let text = format!(
+                    "status.players: {:?} has the UUID of an earlier player and is left out",
+                    name.0.0
+                );
+                checker.warn(&member.span(), text);
+                continue;
+            }
+            let name = Text::legacy(name.0.0.as_str());
+            players.push(Player {
+                uuid,
+                ..Player::named(name)
+            });
+        }
+        let listed = i64::try_from(players.len()).unwrap_or(i64::MAX);
+        status.players.online = Some(self.online.map_or(listed, |Whole(online)| online));
+        status.players.max = Some(self.max_players.map_or(20, |Whole(max)| max));
+        status.players.set_list(players);
+        status
+    }
+}
+
+/// Replaces `&a` and similar colour codes by the section sign that the protocol uses, and `&&` by `&`.
+pub(crate) fn coloured(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let code = |c: &char| "0123456789abcdefklmnorx".contains(*c);
+        if c == '&' && chars.next_if_eq(&'&').is_none() && chars.peek().is_some_and(code) {
+            out.push('\u{A7}');
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_typed_with_an_ampersand() {
+        assert_eq!(
+            coloured("&aGreen &&c R&D & &r"),
+            "\u{A7}aGreen &c R&D & \u{A7}r"
+        );
+    }
+
+    #[test]
+    fn the_short_form_of_a_plugin_ends_with_its_version() {
+        let read = |text: &str| {
+            let Plugin { name, version } = Plugin::from_short(text).unwrap();
+            (name, version)
+        };
+        assert_eq!(read("World Edit 7.3"), ("World Edit".into(), "7.3".into()));
+        assert_eq!(read("World Edit"), ("World Edit".into(), String::new()));
+    }
+}

@@ -1,0 +1,565 @@
+use super::*;
+use hailer::source::{Stale, Wording};
+use serde_json::Value as Json;
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder with the files that examples name.
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("hailer-config-{}-{next}", std::process::id()));
+    fs::create_dir(&folder).unwrap();
+    for token in ["token", "auth-token", "push-token", "redis-password"] {
+        fs::write(folder.join(token), " 0123456789abcdef \nmore").unwrap();
+        set_mode(&folder.join(token), 0o600);
+    }
+    for pem in ["ca.pem", "certificate.pem", "key.pem"] {
+        fs::write(folder.join(pem), "-----BEGIN PEM-----\n").unwrap();
+    }
+    folder
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// What is read of a text, with the name of the file replaced.
+fn read_text(text: &str) -> Result<(ServeConfig, Vec<String>), String> {
+    let folder = folder();
+    let path = folder.join("FILE");
+    fs::write(&path, text).unwrap();
+    let result = read(&path);
+    fs::remove_dir_all(&folder).unwrap();
+    let anonymous = |text: String| text.replace(&path.display().to_string(), "FILE");
+    match result {
+        Ok((config, warnings)) => Ok((config, warnings.into_iter().map(anonymous).collect())),
+        Err(error) => Err(anonymous(error.to_string())),
+    }
+}
+
+fn problem(text: &str) -> String {
+    read_text(text).err().unwrap_or_default()
+}
+
+/// The example with its optional settings.
+fn full_example() -> String {
+    let line = |line: &str| match line.strip_prefix('#') {
+        Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => format!("{setting}\n"),
+        _ => format!("{line}\n"),
+    };
+    EXAMPLE.lines().map(line).collect()
+}
+
+#[test]
+fn the_example_is_sound_with_and_without_its_optional_settings() {
+    let (config, warnings) = read_text(EXAMPLE).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!((config.servers.len(), warnings), (3, Vec::<String>::new()));
+    let (config, warnings) =
+        read_text(&full_example()).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!((config.servers.len(), warnings), (5, Vec::<String>::new()));
+    let budget = hailer::respond::Budget::default();
+    let allow = |bytes, packets| Allowance {
+        bytes: Some(bytes),
+        packets: Some(packets),
+    };
+    let engine = EngineConfig {
+        workers: None,
+        relay_sessions: Some(1024),
+        relay_idle: Some(Duration::from_secs(60)),
+        unverified_per_source: allow(budget.unverified_per_source, budget.unverified_packets),
+        unverified_total: allow(budget.unverified_total, budget.unverified_total_packets),
+        verified_per_source: allow(budget.verified_per_source, budget.verified_packets),
+    };
+    assert_eq!(config.engine, engine, "the example shows the defaults");
+}
+
+#[test]
+fn the_examples_of_the_readme_are_sound() {
+    let readme = include_str!("../../../../README.md");
+    for example in readme.split("```toml\n").skip(1) {
+        let (example, _) = example.split_once("```").unwrap();
+        // The monitor's has a test of its own.
+        if !example.starts_with("[monitor]") {
+            assert_eq!(problem(example), "", "{example}");
+        }
+    }
+}
+
+fn schema() -> Json {
+    serde_json::from_str(include_str!("../../../../schema/serve-config-v1.json")).unwrap()
+}
+
+#[test]
+fn the_schema_accepts_the_example_and_lists_every_key() {
+    let schema = schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for text in [EXAMPLE.to_owned(), full_example()] {
+        let value: Json = toml::from_str(&text).unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&value)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert_eq!(errors, [""; 0]);
+    }
+    assert!(!validator.is_valid(&serde_json::json!({ "server": [{ "lisen": "127.0.0.1" }] })));
+    // The reader lists the keys of a table when it meets an unknown one.
+    let tables = [
+        ("zzz = 1\n", ""),
+        ("[[server]]\nzzz = 1\n", "/properties/server/items"),
+        ("[[server]]\nstatus.zzz = 1\n", "/$defs/status"),
+        ("[[server]]\nsource.zzz = 1\n", "/$defs/source"),
+        ("[[server]]\nnetwork.zzz = 1\n", "/$defs/network"),
+        ("[[server]]\nsource.poll.zzz = 1\n", "/$defs/poll"),
+        ("[[server]]\nsource.push.zzz = 1\n", "/$defs/push"),
+        ("[engine]\nzzz = 1\n", "/properties/engine"),
+        (
+            "[engine]\nbudget.zzz = 1\n",
+            "/properties/engine/properties/budget",
+        ),
+        (
+            "[engine]\nrelay.zzz = 1\n",
+            "/properties/engine/properties/relay",
+        ),
+        (
+            "[engine]\nbudget.unverified-total.zzz = 1\n",
+            "/$defs/allowance",
+        ),
+        ("[observe]\nzzz = 1\n", "/properties/observe"),
+    ];
+    for (text, place) in tables {
+        let problem = problem(text);
+        let (_, known) = problem
+            .split_once("unknown key `zzz`; known are ")
+            .unwrap_or_else(|| panic!("{problem}"));
+        let mut known: Vec<&str> = known
+            .lines()
+            .next()
+            .unwrap()
+            .split(", ")
+            .filter(|key| *key != "redis")
+            .collect();
+        known.sort_unstable();
+        let properties = schema
+            .pointer(&format!("{place}/properties"))
+            .unwrap_or_else(|| panic!("{place}"));
+        let listed: Vec<&String> = properties.as_object().unwrap().keys().collect();
+        assert_eq!(known, listed, "{place}");
+        for key in known {
+            assert!(full_example().contains(key), "the example lacks {key}");
+        }
+    }
+}
+
+#[test]
+fn keys_mean_what_they_say() {
+    let folder = folder();
+    let text = r#"
+        [[server]]
+        source.file = "s.json"
+        status.rules = { z = 1, a = true }
+        status.plugins = ["World Edit 7.3", { name = "Shy" }]
+        stale-after = "90s"
+        relay = "127.0.0.1:25570"
+        network = { url = "redis://127.0.0.1", server-id = "lobby" }
+        [[server]]
+        listen = "127.0.0.2"
+        [server.source.push]
+        listen = "unix:push.sock"
+        token-file = "token"
+        name = "lobby"
+        [[server]]
+        listen = "127.0.0.3"
+        source.poll = "ugp://127.0.0.1:1"
+        stale-after = "1min"
+        stale = "silent"
+        [engine]
+        workers = 3
+        relay = { sessions = 9, idle = "5s" }
+        [engine.budget]
+        unverified-per-source = "8KiB"
+        unverified-total = { packets = 40 }
+        verified-per-source = { bytes = "2 MB", packets = 1 }
+        [observe]
+        metrics = "[::1]:9100"
+        control = "control.sock"
+    "#;
+    fs::write(folder.join("config.toml"), text).unwrap();
+    let config = read(&folder.join("config.toml"));
+    fs::remove_dir_all(&folder).unwrap();
+    let (config, _) = config.unwrap();
+    let allow = |bytes, packets| Allowance { bytes, packets };
+    let engine = EngineConfig {
+        workers: Some(3),
+        relay_sessions: Some(9),
+        relay_idle: Some(Duration::from_secs(5)),
+        unverified_per_source: allow(Some(8192), None),
+        unverified_total: allow(None, Some(40)),
+        verified_per_source: allow(Some(2_000_000), Some(1)),
+    };
+    assert_eq!(config.engine, engine);
+    let control = Some(folder.join("control.sock"));
+    let metrics = Some("[::1]:9100".parse().unwrap());
+    assert_eq!(config.observe, ObserveConfig { metrics, control });
+    let sources: Vec<&ExternalSource> = config
+        .servers
+        .iter()
+        .filter_map(|server| server.source.external())
+        .collect();
+    assert!(
+        matches!(&sources[0].origin, SourceOrigin::File(path) if *path == folder.join("s.json"))
+    );
+    assert_eq!(sources[0].policy.stale, Stale::Say(Wording::default()));
+    assert_eq!(sources[0].policy.stale_after, Some(Duration::from_secs(90)));
+    let before = sources[0].policy.before.as_ref().unwrap();
+    let rules: Vec<_> = before
+        .rules
+        .iter()
+        .map(|rule| format!("{}={}", rule.key, rule.value))
+        .collect();
+    assert_eq!(rules, ["z=1", "a=true"]);
+    let plugins = before.extra("plugins").unwrap().to_string();
+    assert!(
+        plugins.contains("World Edit") && plugins.contains("7.3") && plugins.contains("Shy"),
+        "{plugins}"
+    );
+    assert_eq!(
+        config.servers[0].relay,
+        Some("127.0.0.1:25570".parse().unwrap())
+    );
+    let network = config.servers[0].network.as_ref().unwrap();
+    assert_eq!(
+        (network.server_id.as_str(), network.port, &network.host),
+        ("lobby", 0, &None)
+    );
+    let SourceOrigin::Push(push) = &sources[1].origin else {
+        panic!()
+    };
+    assert_eq!(push.place, Place::Path(folder.join("push.sock")));
+    assert_eq!(
+        (push.name.as_deref(), push.token.reveal()),
+        (Some("lobby"), "0123456789abcdef")
+    );
+    assert_eq!(sources[1].policy.before, None);
+    assert!(
+        matches!(&sources[2].origin, SourceOrigin::Poll(poll) if poll.every == Duration::from_secs(5) && !poll.keep_address)
+    );
+    assert_eq!(sources[2].policy.stale, Stale::Silent);
+}
+
+#[test]
+fn every_mistake_is_reported_in_the_order_of_the_file() {
+    let text = "[[server]]\nlisten = \"nowhere\"\nrelay = \"mars\"\n[[server]]\nporp = 1\n\
+        [[server]]\nlisten = \"127.0.0.1:7\"\n[[server]]\nlisten = \"127.0.0.1:7\"\nstale = \"say\"\n\
+        [engine]\nworkers = -1\n";
+    let problems = problem(text);
+    let lines: Vec<_> = problems.lines().collect();
+    let expected = [
+        "FILE:2: listen \"nowhere\": expected ADDRESS, ADDRESS:PORT",
+        "FILE:3: server.relay: \"mars\": expected an \"ADDRESS:PORT\"",
+        "FILE:5: server: unknown key `porp`; known are listen, protocols",
+        "FILE:10: server.stale: needs a source",
+        "FILE:12: engine.workers: expected a whole number from 0 to 1024",
+    ];
+    // The first block has a mistake of type, so that its other keys are checked in the next run.
+    assert_eq!(lines.len(), expected.len() - 1, "{problems}");
+    for (line, expected) in lines.iter().zip(&expected[1..]) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+}
+
+#[test]
+fn suspicious_settings_are_warned_about() {
+    let warnings = |text: &str| read_text(text).unwrap().1.join("\n");
+    let one = "uuid = \"00000000-0000-4000-8000-000000000001\"";
+    let text = format!(
+        "[[server]]\nstatus.players = [{{ name = \"A\", {one} }}, {{ name = \"B\", {one} }}]\n"
+    );
+    let found = warnings(&text);
+    assert!(
+        found.starts_with("FILE:2: status.players: \"B\" has the UUID of an earlier player"),
+        "{found}"
+    );
+    let (config, _) = read_text(&text).unwrap();
+    let players = &config.servers[0].source.fixed().players;
+    assert_eq!((players.online, players.list.len()), (Some(1), 1));
+    let found = warnings(
+        "[[server]]\nstatus.players = [\"A\"]\nnetwork = { url = \"redis://h\", server-id = \"a\" }\n",
+    );
+    assert!(
+        found.starts_with("FILE:3: server.status.players: 1 without a uuid"),
+        "{found}"
+    );
+    let found = warnings("[[server]]\n");
+    assert!(found.starts_with("FILE:1: server: no status"), "{found}");
+}
+
+#[test]
+fn a_token_that_all_users_can_read_is_warned_about() {
+    let folder = folder();
+    let path = folder.join("FILE");
+    let push = "source.push = { listen = \"127.0.0.1:1\", token-file = \"token\" }";
+    fs::write(&path, format!("[[server]]\n{push}\n")).unwrap();
+    assert_eq!(read(&path).unwrap().1, [""; 0]);
+    set_mode(&folder.join("token"), 0o644);
+    let warnings = read(&path).unwrap().1;
+    fs::remove_dir_all(&folder).unwrap();
+    let [warning] = &warnings[..] else {
+        panic!("{warnings:?}")
+    };
+    assert!(
+        warning.contains("FILE:2: server.source.push.token-file: every user"),
+        "{warning}"
+    );
+    assert!(warning.contains("chmod 600"), "{warning}");
+}
+
+impl StatusSource {
+    fn fixed(&self) -> &Status {
+        match self {
+            Self::Fixed(status) => status,
+            _ => panic!(),
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_one_line_with_the_fix() {
+    let cases = [
+        ("", "FILE:1: no server; write at least one [[server]]"),
+        (
+            "[server]",
+            "FILE:1: server: expected blocks whose header is in two brackets, such as [[server]]",
+        ),
+        (
+            "[[server]]\nlisten = [1]",
+            "FILE:2: server.listen: expected a text in quotes, not an integer",
+        ),
+        (
+            "[[server]]\nlisten = 7",
+            "FILE:2: server.listen: expected a text in quotes, or a list of such texts",
+        ),
+        (
+            "[[server]]\nstatus = { max-players = -1 }",
+            "FILE:2: server.status.max-players: expected a whole number from 0 to 2147483647",
+        ),
+        (
+            "[[server]]\nstatus = { rules = 1 }",
+            "FILE:2: server.status.rules: expected a table",
+        ),
+        (
+            "[[server]]\nstatus = { port = 65536 }",
+            "FILE:2: server.status.port: expected a whole number from 0 to 65535",
+        ),
+        (
+            "[[server]]\nlisten = \"gopher=127.0.0.1:1\"",
+            "FILE:2: listen \"gopher=127.0.0.1:1\": \"gopher\" is not among",
+        ),
+        (
+            "[[server]]\nprotocols = [\n\"ugp\",\n\"minecraft-12w\"]",
+            "FILE:4: server.protocols: minecraft-12w is the game itself; run `hailer world`",
+        ),
+        (
+            "[[server]]\noptions.gopher = {}",
+            "FILE:2: server.options: unknown protocol",
+        ),
+        (
+            "[[server]]\noptions.minecraft-query = 1",
+            "FILE:2: server.options.minecraft-query: expected a table",
+        ),
+        (
+            "[[server]]\n[server.options.minecraft-query]\nencoding = 1",
+            "FILE:3: server.options.minecraft-query.encoding: must be one of",
+        ),
+        (
+            "[[server]]\noptions.minecraft-query = { enc = 1 }",
+            "FILE:2: server.options.minecraft-query.enc: unknown; known are encoding",
+        ),
+        (
+            "[[server]]\nstatus.players = [{ name = \"a\",\nuuid = \"12\" }]",
+            "FILE:3: server.status.players.uuid: \"12\" is not a UUID",
+        ),
+        (
+            "[[server]]\nstatus.players = [{ uuid = \"00000000000040008000000000000001\" }]",
+            "FILE:2: server.status.players: missing key `name`",
+        ),
+        (
+            "[[server]]\nstatus.players = [\"a\",\n\"\"]",
+            "FILE:3: server.status.players: the name of a player is empty",
+        ),
+        (
+            "[[server]]\ndemo = 1\nstatus = {}",
+            "FILE:2: server: demo and status exclude each other",
+        ),
+        (
+            "[[server]]\ndemo = 1\nsource.file = \"x\"",
+            "FILE:2: server: demo and source exclude each other",
+        ),
+        (
+            "[[server]]\nsource = \"file\"",
+            "FILE:2: server.source: expected a table",
+        ),
+        (
+            "[[server]]\nsource.file = 1",
+            "FILE:2: server.source.file: expected ",
+        ),
+        (
+            "[[server]]\nsource = {}",
+            "FILE:2: server.source: exactly one is needed: source.file",
+        ),
+        (
+            "[[server]]\nsource.pol = \"x\"",
+            "FILE:2: server.source: unknown key `pol`; did you mean `poll`?",
+        ),
+        (
+            "[[server]]\nsource.redis = {}",
+            "FILE:2: server.source.redis: replaced by network",
+        ),
+        (
+            "[[server]]\nstale = \"say\"",
+            "FILE:2: server.stale: needs a source",
+        ),
+        (
+            "[[server]]\nsource.poll = \"ugp://h\"\nstale = \"say\"",
+            "FILE:3: server.stale: needs stale-after as well",
+        ),
+        (
+            "[[server]]\nsource.poll = \"ugp://h\"\nstale-after = \"5s\"\nstale = \"silence\"",
+            "FILE:4: server.stale: unknown value \"silence\"; did you mean `silent`?",
+        ),
+        (
+            "[[server]]\nsource.poll = \"ugp://h\"\nstale-after = \"5s\"\nstale = \"silent\"\nstale-text = \"{age}\"",
+            "FILE:5: server.stale-text: only works with stale = \"say\"",
+        ),
+        (
+            "[[server]]\nsource.poll = \"ugp://h\"\nstale-after = \"5s\"\nstale-text = \"{old}\"",
+            "FILE:4: server.stale-text: ",
+        ),
+        (
+            "[[server]]\nsource.poll.every = \"5s\"",
+            "FILE:2: server.source.poll: missing key `target`",
+        ),
+        (
+            "[[server]]\nsource.poll = \"gopher://h\"",
+            "FILE:2: server.source.poll: \"gopher://h\": unknown protocol",
+        ),
+        (
+            "[[server]]\nsource.poll = { target = \"ugp://h\", every = \"10ms\" }",
+            "FILE:2: server.source.poll.every: 10ms: expected at least 1s",
+        ),
+        (
+            "[[server]]\nsource.push = { listen = \"0.0.0.0:1\", token-file = \"token\" }",
+            "FILE:2: server.source.push.listen: 0.0.0.0:1 would receive tokens in clear text",
+        ),
+        (
+            "[[server]]\nsource.push = { listen = \"here\", token-file = \"token\" }",
+            "FILE:2: server.source.push.listen: \"here\": expected \"ADDRESS:PORT\" or \"unix:PATH\"",
+        ),
+        (
+            "[[server]]\nsource.push = { listen = \"127.0.0.1:1\", token-file = \"FILE\" }",
+            "FILE:2: server.source.push.token-file: ",
+        ),
+        (
+            "[[server]]\nlisten = \"127.0.0.1:1\"\nsource.push = { listen = \"127.0.0.1:1\", token-file = \"token\" }\n\
+             [[server]]\nlisten = \"127.0.0.1:2\"\nsource.push = { listen = \"127.0.0.1:1\", token-file = \"token\" }",
+            "FILE:6: server.source.push: the same as in line 3",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"http://h\",\nserver-id = \"a\" }",
+            "FILE:2: server.network.url: must begin with redis:// or",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://h\" }",
+            "FILE:2: server.network: missing key `server-id`",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://:5ec4e7@h:x\", server-id = \"a\" }",
+            "FILE:2: server.network.url: must look like redis://user:password@host:6379/0",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://h\", server-id = \"a\",\nheartbeat = \"2s\" }",
+            "FILE:3: server.network.heartbeat: must be 5 to 300 seconds, not 2s",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://h\", server-id = \"a\",\nnetwork-id = \"{x}\" }",
+            "FILE:3: server.network.network-id: must not have braces",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://h\", server-id = \"a\", mode = \"all\" }",
+            "FILE:2: server.network.mode: \"all\": expected \"publish\", \"sync\" or \"aggregate\"",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"redis://h\", server-id = \"a\", user = \"me\" }",
+            "FILE:2: server.network.user: needs password-file as well",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"rediss://h\", server-id = \"a\",\nkey-file = \"k\" }",
+            "FILE:3: server.network: certificate-file and key-file need each other",
+        ),
+        (
+            "[[server]]\nnetwork = { url = \"rediss://h\", server-id = \"a\", ca-file = \"token\" }",
+            "FILE:2: server.network.ca-file: ",
+        ),
+        (
+            "[engine]\nbudget.unverified-total = \"8 apples\"",
+            "FILE:2: engine.budget.unverified-total: \"8 apples\": expected bytes per second",
+        ),
+        (
+            "[engine]\nbudget.unverified-total = \"8GiB\"",
+            "FILE:2: engine.budget.unverified-total: \"8GiB\": expected bytes per second",
+        ),
+        (
+            "[engine]\nbudget.unverified-total = { packets = 0 }",
+            "FILE:2: engine.budget.unverified-total.packets: expected a whole number from 1",
+        ),
+        (
+            "[engine]\nrelay.sessions = 0",
+            "FILE:2: engine.relay.sessions: expected a whole number from 1 to 65536",
+        ),
+        (
+            "[engine]\nrelay.idle = \"1ms\"",
+            "FILE:2: engine.relay.idle: 1ms: expected at least 1s",
+        ),
+        (
+            "[engine]\nrelay = \"127.0.0.1:1\"",
+            "FILE:2: engine.relay: expected a table",
+        ),
+        (
+            "[observe]\nmetrics = \"0.0.0.0:9100\"",
+            "FILE:2: observe.metrics: \"0.0.0.0:9100\": other machines",
+        ),
+        (
+            "[[server]]\nlisten = \"0.0.0.0:5520\"\nrelay = \"127.0.0.1:5520\"",
+            "FILE:3: server.relay: this server listens on 127.0.0.1:5520 itself",
+        ),
+        (
+            "[[server]]\n\n[[server]]\nprotocols = [\"ugp\"]",
+            "FILE:3: server: 127.0.0.1:22000 is taken by the server of line 1",
+        ),
+        ("secret = \"5ec4e7", "FILE:1: "),
+        (
+            "[[server]]\nsecret = \"5ec4e7\"",
+            "FILE:2: server.secret: expected 32 hexadecimal digits",
+        ),
+        (
+            "[[server]]\nmax_players = 1",
+            "FILE:2: server: unknown key `max_players`; known are ",
+        ),
+        (
+            "[[server]]\nstatus = { max_players = 1 }",
+            "FILE:2: server.status: unknown key `max_players`; did you mean `max-players`?",
+        ),
+        (
+            "[enigne]\nworkers = 1",
+            "FILE:1: unknown key `enigne`; did you mean `engine`?",
+        ),
+        ("[[server]", "FILE:1: "),
+    ];
+    for (text, expected) in cases {
+        let problem = problem(text);
+        assert!(problem.starts_with(expected), "{text:?}: {problem}");
+        assert!(!problem.contains("5ec4e7"), "{problem}");
+        assert!(!problem.contains('\n'), "{problem}");
+    }
+}
