@@ -7,9 +7,9 @@ deviations! {
     RAW_TOKEN "raw-token" "the challenge token is four raw bytes instead of decimal text";
     DOUBLED_NUL "doubled-nul" "more than one NUL closes the challenge token";
     MISSING_NUL "missing-nul" "the datagram ends without the NUL of its last text";
-    ZERO_PADDING "zero-padding" "zero bytes stand in place of the constants";
-    GEYSER_HEADER "geyser-header" "`GeyserMC` stands in place of `splitnum`";
-    ODD_PADDING "odd-padding" "unknown bytes stand in place of the constants";
+    ZERO_PADDING "zero-padding" "zero bytes in place of the constants";
+    GEYSER_HEADER "geyser-header" "`GeyserMC` in place of `splitnum`";
+    ODD_PADDING "odd-padding" "unknown bytes in place of the constants";
     FULL_FOR_BASIC "full-for-basic" "a full stat answers a request for a basic one";
     BASIC_FOR_FULL "basic-for-full" "a basic stat answers a request for a full one";
     NO_BASIC_STAT "no-basic-stat" "no reply to a request for a basic stat, but one to a request for a full one";

@@ -297,7 +297,7 @@ impl<'a> Reply<'a> {
                 return Err(Error::bad(
                     "type",
                     at,
-                    "80 (ping answer) or 81 (query answer)",
+                    "80 (ping reply) or 81 (query reply)",
                 ));
             }
         };
@@ -615,9 +615,9 @@ pub(super) fn explain(
         (Direction::Request, Some(PING)) => "ping request",
         (Direction::Request, Some(QUERY)) => "query request",
         (Direction::Request, _) => "request",
-        (Direction::Reply, Some(PING | PING_REPLY)) => "ping answer",
-        (Direction::Reply, Some(QUERY | QUERY_REPLY)) => "query answer",
-        (Direction::Reply, _) => "answer",
+        (Direction::Reply, Some(PING | PING_REPLY)) => "ping reply",
+        (Direction::Reply, Some(QUERY | QUERY_REPLY)) => "query reply",
+        (Direction::Reply, _) => "reply",
     };
     Some(Explanation {
         message,
@@ -1093,11 +1093,11 @@ mod tests {
         let unmarked = [&HEADER[..7], b"\x01", &rules[8..]].concat();
         assert_eq!(
             explained(&rules, None),
-            Some(("query answer", Direction::Reply, None))
+            Some(("query reply", Direction::Reply, None))
         );
         assert_eq!(
             explained(&unmarked, None),
-            Some(("query answer", Direction::Reply, None)),
+            Some(("query reply", Direction::Reply, None)),
             "too long for a request"
         );
         assert_eq!(
@@ -1106,7 +1106,7 @@ mod tests {
         );
         assert_eq!(
             explained(b"\xFF\xFFUGP\0\x01\0", Some(Direction::Reply)),
-            Some(("ping answer", Direction::Reply, None))
+            Some(("ping reply", Direction::Reply, None))
         );
         assert_eq!(
             explained(b"\xFF\xFFUGP\0\x01\x01\x01\x7D", None),
