@@ -9,7 +9,7 @@
 //! Each exchange has its own connected socket. The system then picks a random source port for every query, delivers
 //! only datagrams of the server's address, and reports closed ports (ICMP).
 //!
-//! A target without a protocol is queried in all protocols of the [registry] at once. Every exchange that has received
+//! A target without a protocol is queried in all protocols of the [registry] simultaneously. Every exchange that has received
 //! a useful reply runs to its end. Once one protocol has answered, the others have [`DETECTION_WINDOW`] for their first
 //! useful reply, or four times the latency of that answer if this is longer, and repeat their requests within it.
 //! Answers are sorted by how complete they are, not by their arrival, so that the result does not depend on timing.
@@ -35,7 +35,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
-/// Bytes read from a stream at once. The replies are one small packet.
+/// Bytes per read from a stream. The replies are one small packet.
 const STREAM_CHUNK: usize = 2_048;
 /// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
@@ -48,7 +48,7 @@ const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// What to request.
+    /// Depth of the request, players, auth token.
     pub ask: Ask,
     /// Timeout, retries, deadline and receive limits.
     pub limits: QueryLimits,
@@ -102,7 +102,7 @@ impl<T> Stream for QueryStream<'_, T> {
 pub struct Answer {
     /// Protocol, address and datagrams of the exchange.
     pub transcript: Transcript,
-    /// What the server reports of itself.
+    /// The status that the server reported.
     pub status: Box<Status>,
     /// Shortest time between a request and its reply, without the time to set up a connection.
     pub latency: Duration,
@@ -301,7 +301,7 @@ impl Client {
         Ok(answers.into_best())
     }
 
-    /// Queries a server in the target's protocol, or else in all protocols at once, and returns every answer.
+    /// Queries a server in the target's protocol, or else in all protocols simultaneously, and returns every answer.
     ///
     /// With several protocols this takes up to a second longer than the first answer, if others are silent.
     ///
@@ -376,7 +376,7 @@ impl Client {
         )
     }
 
-    /// Queries a target in its protocol, or in all protocols at once.
+    /// Queries a target in its protocol, or in all protocols simultaneously.
     async fn in_every_protocol(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
         if let Some(protocol) = target.protocol {
             let answer = self.at_every_address(target, protocol, ask, None).await?;
@@ -496,7 +496,7 @@ impl Client {
         }
     }
 
-    /// Runs one exchange on a socket of its own. The outer error is that of the socket.
+    /// Runs one exchange on a new socket. The outer error is that of the socket.
     async fn run_exchange(
         &self,
         transcript: &mut Transcript,

@@ -13,7 +13,7 @@
 //!
 //! Datagrams to the server are bounded twice. After `retries` repetitions in a row without a useful reply, the
 //! query ends. And each [stage](Exchange::stage) of the exchange gets at most `retries + 1` datagrams in the whole
-//! query, so that a server which answers the first stage again and again cannot prolong it.
+//! query, so that a server which answers only the first stage cannot prolong it.
 //!
 //! A stream uses the same code with one datagram that grows, and nothing is sent again:
 //! see [`ExchangeDriver::stream`].
@@ -54,7 +54,7 @@ impl Default for QueryLimits {
     }
 }
 
-/// What the caller of an [`ExchangeDriver`] must do next.
+/// Next step of the caller of an [`ExchangeDriver`].
 #[derive(Debug)]
 pub enum Action {
     /// Send the datagram in the buffer.
@@ -85,7 +85,7 @@ pub enum ExchangeError {
     },
     /// The server sent an invalid reply, or a refusal.
     Fault {
-        /// What is wrong with the reply.
+        /// The fault.
         fault: Fault,
         /// The datagram that the fault is about.
         datagram: Vec<u8>,
@@ -207,7 +207,7 @@ impl ExchangeDriver {
         (self.waiting_since + timeout).min(self.end())
     }
 
-    /// When the query ends, whatever arrives.
+    /// Latest end of the query.
     fn end(&self) -> Duration {
         let deadline = self.started + self.limits.deadline;
         match self.hurry.as_deref() {

@@ -68,7 +68,7 @@ pub enum Error {
     Malformed {
         /// The exchange.
         transcript: Box<Transcript>,
-        /// What is wrong, with field and offset if the bytes cannot be parsed.
+        /// The fault, with field and offset if the bytes cannot be parsed.
         fault: Fault,
         /// The datagram.
         datagram: Vec<u8>,
@@ -100,7 +100,7 @@ pub enum Error {
 pub struct ProtocolFailure {
     /// The protocol.
     pub protocol: &'static Info,
-    /// What failed.
+    /// The failure.
     pub error: Error,
 }
 
@@ -281,7 +281,7 @@ impl Error {
         }
     }
 
-    /// Rank of the error among several of one server: the higher, the more it says about the server.
+    /// Rank of the error among several of one server: errors with more information about the server rank higher.
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self
             .transcript()

@@ -1,5 +1,5 @@
 //! The client and the responders over real sockets. Everything stays on loopback: addresses in 127.0.0.0/8 and ::1,
-//! names by way of a name server of our own.
+//! names through a name server of these tests.
 
 use hailer::client::Answers;
 use hailer::proto::{Direction, Fault, Options, Roster};
@@ -66,7 +66,7 @@ fn protocols(answers: &Answers) -> Vec<&'static str> {
 // --- addresses ---
 
 #[tokio::test]
-async fn a_server_is_found_by_every_form_of_its_address() {
+async fn every_form_of_an_address_works() {
     let server = Server::of(registry::PROTOCOLS, &status("Forms", ALICE));
     let client = Client::new(settings());
     let port = server.port();
@@ -234,7 +234,7 @@ async fn detection_does_not_depend_on_timing() {
 }
 
 #[tokio::test]
-async fn all_three_protocols_share_a_port() {
+async fn all_protocols_share_a_port() {
     let server = Server::of(registry::PROTOCOLS, &status("Shared", ALICE));
     let client = Client::new(settings());
     let answers = all_answers(server.address).await;
@@ -264,7 +264,7 @@ async fn all_three_protocols_share_a_port() {
 }
 
 #[tokio::test]
-async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
+async fn ping_sends_one_datagram_and_measures_the_latency() {
     let server = Server::of(registry::PROTOCOLS, &status("Ping", ALICE));
     let client = Client::new(settings());
     for id in ids() {
@@ -288,7 +288,7 @@ async fn a_ping_costs_one_datagram_and_tells_only_the_round_trip() {
 }
 
 #[tokio::test]
-async fn what_is_not_asked_for_does_not_come() {
+async fn players_are_requested_only_if_configured() {
     let server = Server::of(registry::PROTOCOLS, &status("Less", ALICE));
     let mut settings = settings();
     settings.ask.players = false;
@@ -312,7 +312,7 @@ async fn what_is_not_asked_for_does_not_come() {
 }
 
 #[tokio::test]
-async fn one_client_asks_many_servers_at_once() {
+async fn one_client_runs_many_queries_concurrently() {
     let servers: Vec<Server> = (0..10)
         .map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE)))
         .collect();
@@ -329,7 +329,7 @@ async fn one_client_asks_many_servers_at_once() {
 }
 
 #[tokio::test]
-async fn many_are_asked_and_each_end_comes_with_its_target() {
+async fn query_many_returns_each_result_with_its_target() {
     let servers: Vec<Server> = (0..10)
         .map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE)))
         .collect();
@@ -374,12 +374,12 @@ async fn many_are_asked_and_each_end_comes_with_its_target() {
     assert!(kinds.contains(&"port-closed"), "{failed:?}");
     assert!(
         failed[..2].iter().all(|(_, at)| *at < ms(4_000)),
-        "nobody waits for the silent one: {failed:?}"
+        "the silent server delays no other: {failed:?}"
     );
 }
 
 #[tokio::test]
-async fn asking_many_asks_no_more_than_wanted_at_a_time_and_none_once_dropped() {
+async fn query_many_respects_its_concurrency_and_stops_when_dropped() {
     let heard = Arc::new(AtomicU32::new(0));
     let count = heard.clone();
     let server = Server::script(move |_| {
@@ -404,7 +404,7 @@ async fn asking_many_asks_no_more_than_wanted_at_a_time_and_none_once_dropped() 
 }
 
 #[test]
-fn one_client_serves_several_runtimes() {
+fn one_client_works_in_several_runtimes() {
     let server = Server::of(registry::PROTOCOLS, &status("Again", ALICE));
     let client = Client::new(settings());
     let target: hailer::Target = url("ugp", &server).parse().unwrap();
@@ -452,7 +452,7 @@ fn one_client_serves_several_runtimes() {
 // --- why there is no answer ---
 
 #[tokio::test]
-async fn a_closed_port_is_told_at_once() {
+async fn closed_ports_are_reported_immediately() {
     let started = Instant::now();
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
@@ -474,7 +474,7 @@ async fn a_closed_port_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn silence_is_told_with_its_counts_and_after_its_time() {
+async fn silence_is_reported_with_counts_after_all_timeouts() {
     let server = Server::silent();
     let client = Client::new(patience(ms(60), 2));
     for target in ids()
@@ -502,7 +502,7 @@ async fn silence_is_told_with_its_counts_and_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_lost_request_is_sent_again() {
+async fn lost_requests_are_repeated() {
     for id in ids() {
         let board = Board::new(&[protocol(id)], &status("Lossy", ALICE)).unwrap();
         let mut service = Service::new(board, Budget::default());
@@ -530,7 +530,7 @@ async fn a_lost_request_is_sent_again() {
 }
 
 #[tokio::test]
-async fn an_unreadable_answer_is_told_with_field_offset_and_bytes() {
+async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
     // The basic stat ends inside of its first text.
     let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let mut settings = patience(ms(100), 1);
@@ -660,7 +660,7 @@ async fn unrelated_tcp_service_is_reported_first() {
 }
 
 #[tokio::test]
-async fn garbage_and_half_answers_are_no_answer() {
+async fn garbage_is_no_answer() {
     let server = Server::script(|request| {
         vec![
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
@@ -685,7 +685,7 @@ async fn garbage_and_half_answers_are_no_answer() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_and_a_token_opens() {
+async fn refusals_are_reported_and_auth_tokens_accepted() {
     let tokens = hailer::proto::Value::Table(vec![(
         "s3cret".into(),
         hailer::proto::Value::List(vec!["basic".into(), "players".into()]),
@@ -728,7 +728,7 @@ async fn a_refusal_is_told_and_a_token_opens() {
             other => panic!("{other:?}"),
         }
     }
-    // Found out among the protocols too: a refusal tells more than silence.
+    // In a detection, a refusal is more informative than silence.
     let error = impatient()
         .query(server.address.to_string().as_str())
         .await
@@ -758,7 +758,7 @@ async fn a_refusal_is_told_and_a_token_opens() {
 }
 
 #[tokio::test]
-async fn a_flood_ends_the_query() {
+async fn floods_end_the_query() {
     let server = Server::script(|_| vec![b"stray".to_vec(); 40]);
     let mut settings = settings();
     settings.limits.max_datagrams = 25;
@@ -792,7 +792,7 @@ async fn a_flood_ends_the_query() {
 }
 
 #[tokio::test]
-async fn however_patient_a_query_ends_at_its_deadline() {
+async fn queries_end_at_their_deadline() {
     // The challenge is answered each time, the query never.
     let server = Server::script(|request| match request.get(8) {
         Some(0) => vec![[b"ONEREPLY\0".as_slice(), &[7; 32], &[0; 7]].concat()],
@@ -815,7 +815,7 @@ async fn however_patient_a_query_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn strict_refuses_what_deviates() {
+async fn strict_mode_rejects_deviations() {
     // A full stat for a basic one.
     let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
                  numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
@@ -849,7 +849,7 @@ async fn strict_refuses_what_deviates() {
 }
 
 #[tokio::test]
-async fn replies_from_elsewhere_are_not_heard() {
+async fn replies_from_other_addresses_are_ignored() {
     for id in ids() {
         let board = Board::new(&[protocol(id)], &status("Elsewhere", ALICE)).unwrap();
         let mut service = Service::new(board, Budget::default());
@@ -876,7 +876,7 @@ async fn replies_from_elsewhere_are_not_heard() {
 }
 
 #[tokio::test]
-async fn datagrams_are_kept_on_request() {
+async fn datagrams_are_stored_if_configured() {
     let server = Server::of(registry::PROTOCOLS, &status("Kept", ALICE));
     let mut settings = settings();
     for id in ids() {
@@ -932,7 +932,7 @@ fn list_ping(server: &Stream) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
+async fn stream_replies_arrive_whole_or_in_pieces() {
     for pieces in [512, 7, 1] {
         let (told, heard) = std::sync::mpsc::channel();
         let server = Stream::run(ANY, move |mut stream| {
@@ -991,7 +991,7 @@ async fn a_stream_is_asked_with_one_byte_and_heard_whole_or_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_stream_answers_pings_and_basic_questions_alike() {
+async fn streams_answer_pings_and_basic_queries() {
     let server = Stream::answering(ANY, kick("Hi\u{A7}0\u{A7}5"));
     let answer = Client::new(settings())
         .ping(list_ping(&server).as_str())
@@ -1023,7 +1023,7 @@ async fn a_stream_answers_pings_and_basic_questions_alike() {
 }
 
 #[tokio::test]
-async fn our_own_responder_can_be_asked_over_a_stream() {
+async fn our_responder_works_over_a_stream() {
     let keys = hailer::proto::Keys::new(random_secret());
     let own = protocol("minecraft-12w")
         .responder(&status("Own", ALICE), &keys, &Options::default())
@@ -1054,7 +1054,7 @@ async fn our_own_responder_can_be_asked_over_a_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
+async fn incomplete_streams_are_reported_with_field_and_offset() {
     let whole = kick(LISTING);
     for (length, problem) in [
         (1, "text at offset 1: ends 2 bytes too early"),
@@ -1082,9 +1082,9 @@ async fn a_stream_that_ends_too_early_is_told_with_field_and_offset() {
 }
 
 #[tokio::test]
-async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
+async fn streams_closed_without_a_reply_are_refusals() {
     let closing = Stream::answering(ANY, []);
-    // What is closed with something unread is reset.
+    // Closing a connection with unread bytes resets it.
     let resetting = Stream::run(ANY, |stream| {
         stream.peek(&mut [0]).unwrap();
     });
@@ -1112,7 +1112,7 @@ async fn a_stream_closed_or_reset_without_a_word_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stays_silent_is_given_up_in_time() {
+async fn silent_streams_time_out() {
     let client = Client::new(patience(ms(60), 2));
     let server = Stream::silent(ANY);
     match client.query(list_ping(&server).as_str()).await {
@@ -1161,12 +1161,12 @@ async fn a_stream_that_stays_silent_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_set_up_is_given_up_in_time() {
+async fn connection_attempts_time_out() {
     let listener = tokio::net::TcpSocket::new_v4().unwrap();
     listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = listener.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
-    // Nobody takes these, so that the next has to wait for a place in the queue.
+    // These connections are never accepted, so that the next one waits in the queue.
     let mut waiting = Vec::new();
     while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, ms(100)) {
         waiting.push(stream);
@@ -1198,7 +1198,7 @@ async fn a_stream_that_cannot_be_set_up_is_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn a_stream_without_end_costs_little() {
+async fn endless_streams_are_bounded() {
     let server = Stream::run(
         ANY,
         |mut stream| while stream.write_all(&[0xFF; 65_536]).is_ok() {},
@@ -1226,7 +1226,7 @@ async fn a_stream_without_end_costs_little() {
 }
 
 #[tokio::test]
-async fn a_closed_port_is_told_by_its_transport() {
+async fn closed_ports_are_reported_with_their_transport() {
     match Client::new(settings())
         .query(format!("minecraft-12w://{}", closed()).as_str())
         .await
@@ -1245,7 +1245,7 @@ async fn a_closed_port_is_told_by_its_transport() {
         }
         other => panic!("{other:?}"),
     }
-    // With all of them closed, the query protocols' own word.
+    // If all ports are closed, the UDP ports are reported too.
     let error = Client::new(settings())
         .query(closed().to_string().as_str())
         .await
@@ -1266,7 +1266,7 @@ async fn detection_prefers_the_query_to_the_list_ping() {
 }
 
 #[tokio::test]
-async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
+async fn hanging_streams_do_not_delay_detection() {
     let server = Server::at(
         apart(),
         &[protocol("ugp"), protocol("onequery")],
@@ -1277,7 +1277,7 @@ async fn a_hanging_stream_neither_delays_nor_outweighs_datagrams() {
     assert_eq!(all_answers(server.address).await.len(), 2);
     assert!(
         started.elapsed() < ms(3_000),
-        "nobody waits 5 s for the stream"
+        "the stream's timeout of 5 s is not waited for"
     );
 
     for (reply, word) in [
@@ -1302,7 +1302,7 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 #[tokio::test]
-async fn a_name_leads_to_its_addresses() {
+async fn names_are_resolved() {
     let server = Server::of(registry::PROTOCOLS, &status("Named", ALICE));
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(V4)),
@@ -1342,7 +1342,7 @@ async fn an_ipv6_name_leads_to_its_address() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_found_is_told_apart_from_a_lookup_that_fails() {
+async fn missing_names_differ_from_failed_lookups() {
     let dns = Dns::with(&[
         ("broken.example.test", Record::Failure),
         ("quiet.example.test", Record::Silence),
@@ -1378,7 +1378,7 @@ async fn a_name_that_is_not_found_is_told_apart_from_a_lookup_that_fails() {
 }
 
 #[tokio::test]
-async fn a_name_server_that_is_not_there_is_a_failed_lookup() {
+async fn missing_name_server_is_a_failed_lookup() {
     let mut settings = settings();
     settings.name_server = Some(closed());
     let started = Instant::now();
@@ -1436,7 +1436,7 @@ async fn localhost_may_end_with_a_dot() {
 }
 
 #[tokio::test]
-async fn a_service_record_leads_to_host_and_port() {
+async fn srv_record_leads_to_host_and_port() {
     let server = Server::of(&[protocol("minecraft-query")], &status("Served", ALICE));
     // Protocols without an SRV record use the name's own address.
     let dns = Dns::with(&[
@@ -1468,7 +1468,7 @@ async fn a_service_record_leads_to_host_and_port() {
 }
 
 #[tokio::test]
-async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
+async fn srv_records_are_looked_up_only_where_they_apply() {
     let server = Server::of(registry::PROTOCOLS, &status("Plain", ALICE));
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(V4)),
@@ -1506,7 +1506,7 @@ async fn no_service_record_is_asked_for_where_it_would_say_nothing() {
 }
 
 #[tokio::test]
-async fn a_service_record_that_says_no_leaves_the_name_itself() {
+async fn srv_record_without_target_is_ignored() {
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(NOWHERE)),
         (
@@ -1528,7 +1528,7 @@ async fn a_service_record_that_says_no_leaves_the_name_itself() {
 }
 
 #[tokio::test]
-async fn a_silent_service_lookup_does_not_hold_the_query_up_for_long() {
+async fn silent_srv_lookup_delays_the_query_only_briefly() {
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(NOWHERE)),
         ("_minecraft._tcp.play.example.test", Record::Silence),
@@ -1543,7 +1543,7 @@ async fn a_silent_service_lookup_does_not_hold_the_query_up_for_long() {
 }
 
 #[tokio::test]
-async fn of_two_addresses_the_living_one_answers() {
+async fn second_address_is_tried_if_the_first_is_silent() {
     let server = Server::of(registry::PROTOCOLS, &status("Alive", ALICE));
     let dead = Server::run(bind([127, 0, 0, 3], server.port()), |_, _, _| {});
     let dns = Dns::with(&[
@@ -1572,7 +1572,7 @@ async fn of_two_addresses_the_living_one_answers() {
 // --- answering ---
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_is_replaced_while_it_is_asked_for() {
+async fn status_can_be_replaced_under_load() {
     /// Everything in it tells the same number.
     fn numbered(number: usize) -> Status {
         let players: Vec<String> = (0..number % 5).map(|player| format!("p{player}")).collect();
@@ -1618,7 +1618,7 @@ async fn a_status_is_replaced_while_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_published_status_is_told_from_then_on() {
+async fn published_status_is_used_immediately() {
     let board = Board::new(registry::PROTOCOLS, &status("Before", &[])).unwrap();
     let server = Server::board(loopback(), board.clone(), Budget::default());
     let client = Client::new(settings());
@@ -1639,7 +1639,7 @@ async fn a_published_status_is_told_from_then_on() {
 }
 
 #[tokio::test]
-async fn past_the_budget_there_is_silence() {
+async fn no_replies_beyond_the_budget() {
     let mut budget = Budget::default();
     (budget.limit_loopback, budget.unverified_per_source) = (true, 256);
     let board = Board::new(registry::PROTOCOLS, &status("Budget", ALICE)).unwrap();
@@ -1657,7 +1657,7 @@ async fn past_the_budget_there_is_silence() {
             break;
         }
     }
-    // A burst of four seconds, and what came back since.
+    // A burst of 4 s, and the budget earned since.
     let earned = started.elapsed().as_secs_f64() * 256.0 / 8.0;
     assert!(
         (128..=128 + earned.ceil() as usize).contains(&replies),
@@ -1666,7 +1666,7 @@ async fn past_the_budget_there_is_silence() {
 }
 
 #[tokio::test]
-async fn no_garbage_stops_a_service() {
+async fn garbage_does_not_stop_a_service() {
     let server_socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = server_socket.local_addr().unwrap();
     let board = Board::new(registry::PROTOCOLS, &status("Sturdy", ALICE)).unwrap();
@@ -1692,7 +1692,7 @@ async fn no_garbage_stops_a_service() {
                 bytes.push(state as u8);
             }
             let _ = socket.send_to(&bytes, address);
-            // An asker that is gone by the time it is answered: the system reports an error to the service.
+            // A client that is gone before the reply, so that the system reports an error to the service.
             if round % 50 == 0 {
                 let _ = loopback().send_to(b"\xFF\xFFUGP\0\x01\0", address);
                 tokio::task::yield_now().await;
@@ -1721,7 +1721,7 @@ async fn no_garbage_stops_a_service() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_dropped_is_over() {
+async fn dropped_queries_stop() {
     let heard = Arc::new(AtomicU32::new(0));
     let count = heard.clone();
     let server = Server::script(move |_| {
@@ -1739,7 +1739,7 @@ async fn a_query_that_is_dropped_is_over() {
 }
 
 #[tokio::test]
-async fn half_an_answer_outlives_the_server() {
+async fn partial_answers_survive_a_closed_port() {
     // Tells its server info and closes its socket: the question about players meets a closed port.
     let socket = loopback();
     let address = socket.local_addr().unwrap();
@@ -1763,7 +1763,7 @@ async fn half_an_answer_outlives_the_server() {
 }
 
 #[tokio::test]
-async fn a_failed_query_keeps_its_datagrams_too() {
+async fn failed_queries_store_datagrams_too() {
     let server = Server::silent();
     let mut settings = patience(ms(60), 1);
     settings.keep_datagrams = true;

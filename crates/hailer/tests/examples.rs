@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Cargo builds the examples of a package before it runs its tests, into the folder beside theirs.
+/// Cargo builds the examples of a package before it runs its tests, into the folder next to theirs.
 fn example(name: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let folder: PathBuf = tests.ancestors().nth(2).unwrap().join("examples");
@@ -26,7 +26,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn one_asks_what_the_other_answers() {
+fn ask_queries_the_server_of_answer() {
     let mut server = Running(
         example("answer")
             .arg("127.0.0.1:0")

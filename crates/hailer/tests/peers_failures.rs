@@ -1,5 +1,5 @@
-//! What brought other clients down, each as a test of ours. Named after the failure; the first group runs in simulated
-//! time, the second on loopback sockets with short patience.
+//! Failures of other clients, each as a test with its name. The first group runs in simulated time, the second on
+//! loopback sockets with short timeouts.
 
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::wire::Notes;
@@ -109,14 +109,14 @@ fn query_for(
     }
 }
 
-/// What every query must keep, whatever the server does: the deadline, and a number of datagrams that no server sets.
+/// Asserts the limits of every query: the deadline, and numbers of datagrams that a server cannot raise.
 fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u32) {
     let id = protocol.info().id;
     assert!(end.at <= limits.deadline, "{id}: ended at {:?}", end.at);
     assert!(end.sent <= most_sent, "{id}: {} datagrams sent", end.sent);
     assert!(
         end.heard <= limits.max_datagrams + 1,
-        "{id}: {} datagrams heard",
+        "{id}: {} datagrams received",
         end.heard
     );
 }
@@ -124,7 +124,7 @@ fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u
 /// The message, and the part of it that makes requests of this message different.
 type RequestKind = (&'static str, Option<Vec<u8>>);
 
-/// What a request asks for, without the exchange's own idea of it: its message, and what else makes a difference.
+/// Returns the kind of a request, determined from its bytes and not by the exchange.
 fn kind(protocol: &dyn Protocol, request: &[u8]) -> RequestKind {
     let mut notes = Notes::default();
     let explained = protocol
@@ -142,8 +142,8 @@ fn kind(protocol: &dyn Protocol, request: &[u8]) -> RequestKind {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever is lost, late, repeated or unreadable: no request is sent more often than `retries + 1` times in the whole
-    /// query. A server that replies to the first requests only, again and again, once received 630 datagrams.
+    /// No request is sent more than `retries + 1` times in the whole query, with lost, late, repeated and unreadable replies.
+    /// A server that replied only to handshakes once received 630 datagrams.
     #[test]
     fn each_request_is_sent_at_most_retries_plus_one_times(
         seed: u64, retries in 0_u32..5, players in 0_usize..120, answered_kinds in 0_usize..5, loss in 0_u64..60,

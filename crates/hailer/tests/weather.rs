@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What may happen to a datagram on its way, each way.
+/// Loss, delay, duplicates and corruption in each direction.
 #[derive(Clone, Copy, Default)]
 struct Weather {
     name: &'static str,
@@ -93,7 +93,7 @@ fn queries_in_bad_weather() {
          protocol         players weather            finished partial wrong named   failed            datagrams     ms\n"
     );
     let mut complaints = Vec::new();
-    // Streams have no weather: TCP mends it.
+    // TCP hides loss and delay from streams.
     for protocol in registry::datagram() {
         for &players in PLAYERS {
             let status = statuses::plain(players);
@@ -123,7 +123,7 @@ fn queries_in_bad_weather() {
     golden::settle(&complaints);
 }
 
-/// What a query in clear weather reads.
+/// The status that a query without loss returns.
 fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     match query(protocol, responder, CLEAR, 0).0 {
         Ok(outcome) => *outcome.status,

@@ -156,11 +156,13 @@ fn server(target: &str, answer: &Answer, others: &[Answer], protocol: bool) -> V
         .iter()
         .map(|deviation| deviation.name.to_owned())
         .collect();
-    remarks.extend(
-        others
+    if !others.is_empty() {
+        let ids: Vec<_> = others
             .iter()
-            .map(|other| format!("also {}", other.transcript.protocol.id)),
-    );
+            .map(|other| other.transcript.protocol.id)
+            .collect();
+        remarks.push(format!("also {}", ids.join(", ")));
+    }
     vec![
         line(target, 2 * CELL),
         if protocol {

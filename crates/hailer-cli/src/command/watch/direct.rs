@@ -53,7 +53,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     }
     if targets.len() > SERVERS {
         usage!(
-            "{} targets are too many to watch from here, {SERVERS} at the most; for more there is hailer monitor",
+            "{} targets are too many to watch from here, at most {SERVERS}; for more use hailer monitor",
             targets.len()
         );
     }
@@ -253,7 +253,7 @@ impl Direct {
 /// Changed servers, `None` if they are too many to list, and events.
 type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
 
-/// Waits for an update and collects those that follow at once. `None` means that there are no more.
+/// Waits for an update and collects those that follow immediately. `None` means that the feed has ended.
 fn gather(
     first: Result<Arc<Update>, RecvError>,
     updates: &mut Receiver<Arc<Update>>,

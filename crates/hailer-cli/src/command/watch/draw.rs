@@ -28,7 +28,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Smallest terminal that is drawn to.
 const LEAST: (u16, u16) = (30, 5);
-/// Columns from which on details are beside the table.
+/// Smallest width, in columns, at which details are next to the table.
 const WIDE: u16 = 120;
 /// Latencies in microseconds from which on they are coloured.
 const SLOW: u32 = 100_000;
@@ -71,7 +71,7 @@ pub(super) enum Link {
     Lost(u64, String),
 }
 
-/// What to draw.
+/// Everything to draw.
 pub(super) struct View<'a> {
     pub(super) board: &'a Board,
     pub(super) now: Millis,

@@ -41,7 +41,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long an event is shown in the last line.
 const NOTICE: Duration = Duration::from_secs(15);
-/// Longest delay before an update is drawn. Keys are handled at once.
+/// Longest delay before an update is drawn. Keys are handled immediately.
 const FRAME: Duration = Duration::from_millis(100);
 /// Longest filter, in characters.
 const LONGEST_FILTER: usize = 200;
@@ -106,7 +106,7 @@ enum News {
     Lost(String),
 }
 
-/// What the screen shows, so that the feed can fetch its history.
+/// Servers on the screen, whose history the feed can fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wants {
     /// Name of the server whose details are shown.
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(
             chosen(&screen),
             "survival-10",
-            "nobody moved it: it stays at the top"
+            "it stays at the top until it is moved"
         );
         press(&mut screen, &[KeyCode::Down, KeyCode::Char('j')]);
         assert_eq!(chosen(&screen), "lobby");
