@@ -1,8 +1,9 @@
-//! Whether a server is up: sans-IO, from one sample to the next.
+//! Whether a server is up, from one sample to the next. Sans-IO.
 //!
-//! A server is down after some silent samples in a row, and up again at the first answer. One that goes up and down all the
-//! time is *flapping*: each change adds to a penalty that halves every so often, and while the penalty is high the changes
-//! are counted and not told. (Routers damp routes that flap in the same way.)
+//! A server is down after several samples in a row without a reply, and up again with the first
+//! reply. A server that goes up and down all the time is *flapping*: each change adds to a penalty
+//! that halves every 15 minutes, and while the penalty is high the changes are not reported.
+//! (Routers damp flapping routes in the same way.)
 
 use crate::sample::{EventKind, Millis};
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ pub enum State {
 pub struct Health {
     /// Whether it answers.
     pub state: State,
-    /// Whether it goes up and down so often that this is not told.
+    /// Whether the server is flapping: its ups and downs are not reported.
     pub is_flapping: bool,
     /// Since when it is in this state.
     pub since: Millis,
@@ -61,7 +62,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// As it was when the history was last written: what is no change is not told again.
+    /// Returns the health as the history has last stored it, so that a restart reports no change.
     pub fn known(state: State, since: Millis) -> Self {
         Self {
             state,
@@ -75,7 +76,8 @@ impl Health {
         self.silent > 0
     }
 
-    /// The same, as far as it matters to whoever goes on with it: how long a server has been down is told by `since`.
+    /// Returns the health for the node that takes over. How long a server has been down is in
+    /// `since`, so the count of missed replies is capped.
     #[must_use]
     pub fn kept(mut self, rules: &HealthRules) -> Self {
         self.silent = self.silent.min(rules.down_after.max(1));
@@ -120,7 +122,8 @@ impl Health {
         };
         match (was_flapping, self.is_flapping) {
             (false, true) => events[0] = Some(EventKind::Flapping),
-            // What it is now is told, since its last changes were not.
+            // Report the state at the end of the flapping, because its last changes were not
+            // reported.
             (true, false) => events = [Some(EventKind::Steady), self.word(reason)],
             (false, false) if is_change => events[0] = self.word(reason),
             _ => {}

@@ -1,18 +1,19 @@
-//! Watches game servers over time: who is up, how many play, since when; a page, an API, alerts.
+//! Monitors game servers: status, players, history, a web UI, an API and alerts.
 //!
 //! ```text
-//!   plan ─┐                                    ┌─► StateTable ────► page, API, metrics, `hailer watch`
-//!   API ──┼─► Watchlist ─► Schedule ─► poll ─► Watch ─► Batch ─► History (SQL) ─► charts, export
-//!   tool ─┘                          a sweep   │
-//!                                              └─► Change ─► Alerts ─► webhook, command
+//!   configuration ─┐                                  ┌─► StateTable ──► pages, API, metrics
+//!   API ───────────┼─► Watchlist ─► Schedule ─► Poller ─► PollResult ─► Batch ─► History (SQL)
+//!   hailer monitor ┘                                  └─► events ─► Alerts ─► receivers
 //! ```
 //!
-//! A [`Server`](server::Server) is what is watched. Every so often it is asked, by the engine of the sweep, and what comes of it is a
-//! [`Sample`](sample::Sample). [`Health`](health::Health) makes of the samples whether it is up, and of differences
-//! [`Event`](sample::Event)s. [`StateTable`](state::StateTable) holds how things stand now; [`history`] remembers.
+//! Each [`Server`](server::Server) is polled once per interval, which gives a
+//! [`Sample`](sample::Sample). [`Health`](health::Health) decides from the samples whether the
+//! server is up; changes become [`Event`](sample::Event)s. The
+//! [`StateTable`](state::StateTable) has the current state, the [`history`] the past.
 //!
-//! Sans-IO, told the time, tested in simulated time: [`health`], [`schedule`], the rules of alerts. Those that do something:
-//! `poll` (a thread with sockets), [`history`] (SQL), `web` (HTTP), the delivery of alerts.
+//! [`health`], [`schedule`], [`sessions`] and the alert rules are sans-IO and tested in simulated
+//! time. The poller (a thread with sockets), the [`history`] (SQL), `web` (HTTP) and the delivery
+//! of alerts do the I/O.
 
 pub mod alert;
 mod cached;

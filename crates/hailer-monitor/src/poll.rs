@@ -1,11 +1,16 @@
-//! Asks servers when they are due: the sweep's thread, fed by the [`Schedule`], and what comes of it.
+//! The poller: queries each server when its sample is due.
 //!
 //! ```text
-//!   PollTable ─┬─► ProbeSource ─► sweep ─► Sink ─┐
-//!           └─► streams ─► Client ───────┴─► ResultSink ─► StateTable, Batch
+//!   PollTable ─┬─► DueProbes ─► sweep ─┐
+//!              └─► streams ─► Client ──┴─► ResultSink ─► StateTable, PollResults
 //! ```
 //!
-//! Protocols of datagrams go through one sweep that never ends; those of streams through a [`Client`], some at a time.
+//! Datagram protocols share one sweep that runs until the poller ends. Stream protocols use a
+//! [`Client`], with at most 256 connections at a time.
+//!
+//! Limits: 64 batches of results wait for the history or the cluster; the next are dropped and
+//! counted. Answers are kept up to 16 KiB each and 16 MiB in total. Names of the first 1,024
+//! players of a reply are kept.
 
 use crate::health::{Health, HealthRules, State};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample, unix_millis};
@@ -35,14 +40,16 @@ const MAX_QUEUED_BATCHES: usize = 64;
 const SERVERS_PER_LOCK: usize = 1_000;
 /// Names that are looked up at the same time.
 const MAX_LOOKUPS: usize = 32;
-/// A name is looked up again after so long; one without address, or of a silent server, as often as servers are asked.
+/// How long a DNS result is reused. Failed lookups, and names of silent servers, are refreshed
+/// every polling interval.
 const LOOKUP_LIFETIME: Duration = Duration::from_secs(300);
-/// Of one answer, in bytes, so much is kept for the page: JSON, and datagrams.
+/// Longest JSON of an answer that is kept, and longest datagrams of a reply, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
-/// Of all answers together: those of some eight thousand servers. Of more, the first have theirs kept.
+/// Limit for the answers of all servers together, in bytes: about 8,000 servers. Later answers are
+/// shown without details.
 const MAX_TOTAL_ANSWER_BYTES: u64 = 16 << 20;
-/// Changes of version, map and MOTD that one server may make at once; a quarter of an hour gives it one more. Some servers tell
-/// another joke each time.
+/// Changes of version, map and MOTD that a server may report at once. Another is allowed every 15
+/// minutes: some servers change their MOTD with each reply.
 const CHANGE_BURST: f32 = 6.0;
 const CHANGE_REFILL_MS: f32 = 15.0 * 60_000.0;
 /// Names of players that are kept of one answer.
@@ -51,11 +58,11 @@ const MAX_PLAYERS: usize = 1_024;
 /// How to poll.
 #[derive(Clone, Debug)]
 pub struct PollConfig {
-    /// How often each server is asked that has no interval of its own.
+    /// Interval of servers that have none of their own.
     pub interval: Duration,
     /// When a server counts as down.
     pub rules: HealthRules,
-    /// How to sweep: patience, pace, what to ask.
+    /// Timeouts, retries, rate and options of the queries.
     pub sweep: sweep::SweepConfig,
     /// The name server, if not the system's.
     pub name_server: Option<SocketAddr>,
@@ -65,8 +72,8 @@ impl Default for PollConfig {
     fn default() -> Self {
         let mut sweep = sweep::SweepConfig::default();
         sweep.rate_limits.packets_per_second = 20_000.0;
-        // The schedule spreads questions evenly, so a network is asked as often as those who are watched there want. A bound
-        // below that would let some of them wait for ever: one host may have hundreds of servers.
+        // The schedule spreads the polls evenly, so a network gets as many as its servers need. A
+        // lower limit per network would starve some of them: one host may have hundreds of servers.
         sweep.rate_limits.per_prefix = f64::INFINITY;
         sweep.keep_replies = true;
         Self {
@@ -89,7 +96,7 @@ impl PollConfig {
     }
 }
 
-/// What polling did so far.
+/// Counts of the poller since its start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Samples taken.
@@ -132,12 +139,12 @@ pub struct ServerState {
     pub changed_at: Millis,
 }
 
-/// A server that was asked by somebody else.
+/// A server that another node has polled until now.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// Who.
+    /// The server.
     pub server: Server,
-    /// What is known of it.
+    /// Its state at the other node.
     pub known: ServerState,
     /// Times after this that have passed were not sampled: the last is made up for. `None`: none is.
     pub after: Option<Millis>,
@@ -161,7 +168,7 @@ struct Shared {
     lookups: tokio::sync::Notify,
 }
 
-/// Who is watched, and what is known of them that the page does not show.
+/// All polled servers, with the state that pages do not show.
 #[derive(Default)]
 struct PollTable {
     schedule: Schedule,
@@ -215,7 +222,7 @@ impl PolledServer {
     }
 }
 
-/// Time since 1970 that goes on evenly; if somebody sets the system's clock, it follows.
+/// Unix time that advances evenly, and follows the system clock after a step.
 struct Clock {
     base: Millis,
     started: Instant,
@@ -294,8 +301,11 @@ impl Poller {
         ))
     }
 
-    /// Watches a server, or goes on with another description of it. It is shown in `StateTable` too. `known`: its state when
-    /// the history was last written. Returns what is wrong with its target, if that cannot be asked.
+    /// Starts to poll a server, or replaces its description. Also adds it to the state table.
+    /// `known`: its state as the history has last stored it.
+    ///
+    /// # Errors
+    /// If its target is invalid or has no protocol.
     pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
         self.watch_all([(server, known)])
             .pop()
@@ -385,8 +395,8 @@ impl Poller {
         );
     }
 
-    /// Goes on with servers that somebody else asked until now; those that are asked here already get their new descriptions. Tells
-    /// whose targets cannot be asked.
+    /// Takes over servers that another node has polled until now. Servers that are polled here
+    /// already only get their new description. Returns the servers whose targets are invalid.
     pub fn resume(&self, servers: Vec<Handover>) -> Vec<ServerId> {
         let (mut wrong, mut update) = (
             Vec::new(),
@@ -454,7 +464,7 @@ impl Poller {
         wrong
     }
 
-    /// Asks these no more; what they were asked last still counts.
+    /// Starts no further polls of these servers. Polls under way still count.
     pub fn pause(&self, servers: &[ServerId]) {
         let mut list = self.shared.table();
         servers.iter().for_each(|id| list.schedule.remove(*id));
@@ -468,7 +478,7 @@ impl Poller {
             .any(|id| list.watched.get(id).is_some_and(|watched| watched.is_asked))
     }
 
-    /// Asks these no more, since somebody else does. They are shown as before.
+    /// Stops polling these servers because another node does. They stay in the state table.
     pub fn leave(&self, servers: &[ServerId]) {
         let mut list = self.shared.table();
         for id in servers {
@@ -477,17 +487,17 @@ impl Poller {
         }
     }
 
-    /// All who are asked here.
+    /// Returns all servers that this node polls.
     pub fn asked(&self) -> Vec<ServerId> {
         self.shared.table().watched.keys().copied().collect()
     }
 
-    /// Asks nobody from now on. What came last is passed on within a moment.
+    /// Starts no further polls. The last results are passed on within a moment.
     pub fn end(&self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// What it did so far.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }
@@ -501,7 +511,7 @@ type Read = (
     Option<(State, Millis)>,
 );
 
-/// Whom to ask, and how; else what is wrong with it.
+/// Parses the target of a server. The error text says what is wrong with it.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
     let target = server.target().map_err(|error| error.to_string())?;
     match target.protocol {
@@ -518,7 +528,7 @@ impl Drop for Poller {
         self.shared.is_over.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
         if let Some(thread) = self.thread.take() {
-            // It looks ten times a second. What it ended with was for whoever listened.
+            // The thread checks for the end ten times a second. Its result is of no use any more.
             let _ = thread.join();
         }
     }
@@ -555,7 +565,7 @@ impl PollTable {
     }
 }
 
-/// What is due, as the sweep draws it.
+/// Hands the due samples to the sweep.
 struct DueProbes {
     shared: Arc<Shared>,
     /// By the index of the question.
@@ -576,7 +586,7 @@ impl ProbeSource for DueProbes {
             };
             if watched.protocol.info().transport == Transport::Stream {
                 if self.streams.try_send(due).is_err() {
-                    // So many hang that nobody else can be asked; this one's turn is lost.
+                    // The stream queue is full: skip this sample.
                     watched.is_asked = false;
                     self.shared.counts.missed.fetch_add(1, Ordering::Relaxed);
                 }
@@ -774,7 +784,7 @@ impl PolledServer {
 
 fn answered(due: DueSample, answer: &Answer) -> Sample {
     let players = &answer.status.players;
-    // A count may be anything; what cannot be a number of players is none.
+    // A server may report any number. Numbers that no player count can have are dropped.
     let count = |count: i64| u32::try_from(count).ok();
     let has_players = players.online.is_some() || !players.list.is_empty();
     Sample {
@@ -834,7 +844,7 @@ fn last_status(
         .iter()
         .map(|datagram| datagram.bytes.len())
         .sum();
-    // Once a row, whatever it was before: what all answers together take is counted, and nothing is kept past that.
+    // The total counts each row once: the bytes of the previous answer are given back first.
     let old = before.map_or(0, LastStatus::kept);
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
     let mut said = LastStatus {
@@ -874,13 +884,14 @@ fn last_status(
 }
 
 impl LastStatus {
-    /// What the long parts of it take, in bytes.
+    /// Returns the bytes of the JSON and the datagrams.
     fn kept(&self) -> u64 {
         (self.answer.len() + self.replies.iter().map(|reply| reply.len()).sum::<usize>()) as u64
     }
 }
 
-/// What it says now and did not say before. What it does not say at all is no difference: a short answer leaves things out.
+/// Returns the changes from one status to the next. A value that a reply leaves out is no change:
+/// short replies omit some.
 fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
     let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;

@@ -1,4 +1,4 @@
-//! What one look at a server brought, and what changed since the last.
+//! Results of a poll: the sample, and what has changed since the last one.
 
 use crate::server::ServerId;
 use serde::{Deserialize, Serialize};
@@ -15,10 +15,10 @@ pub fn unix_millis() -> Millis {
     time.as_millis() as Millis
 }
 
-/// What one look at a server brought. 48 bytes.
+/// The stored result of a poll. 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Whom.
+    /// The polled server.
     pub server: ServerId,
     /// When it was due: one server never has two samples of the same time.
     pub at: Millis,
@@ -30,36 +30,36 @@ pub struct Sample {
     pub max: Option<u32>,
     /// The shortest time between a request and its reply, in microseconds.
     pub latency: Option<u32>,
-    /// Datagrams sent, and of those so many again because nothing came: what was lost on the way.
+    /// Datagrams sent, resent ones included.
     pub sent: u16,
-    /// See there.
+    /// Datagrams sent again because no reply came.
     pub resent: u16,
 }
 
 /// Something that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Whose.
+    /// The server.
     pub server: ServerId,
     /// When it was seen.
     pub at: Millis,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What changed.
+/// What happened, with its details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventKind {
     /// It answers, after it did not, or for the first time.
     Up,
-    /// It does not answer any more: why, by the word of [`hailer::Error::kind`], and in a sentence.
+    /// The server does not reply any more.
     Down {
         /// `silence`, `port-closed`, …
         reason: String,
     },
-    /// It went up and down so often that its ups and downs are not told one by one until it is steady.
+    /// The server went up and down so often that changes are not reported until it is steady.
     Flapping,
     /// It is steady again.
     Steady,
@@ -73,12 +73,12 @@ pub enum EventKind {
     Address(Difference),
 }
 
-/// What was before, and what is.
+/// A value before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// `None`: it said nothing of it.
     pub from: Option<String>,
-    /// See there.
+    /// The new value; `None` if the server reports none.
     pub to: Option<String>,
 }
 

@@ -1,21 +1,22 @@
-//! Who is to be asked when: sans-IO.
+//! The times at which servers are polled. Sans-IO.
 //!
-//! Each server has a phase of its own within its interval, worked out from its number, so that those with the same interval
-//! are spread over it, the same after every restart; a little jitter keeps two monitors from meeting at a server each time.
+//! Each server has its own phase within its interval, derived from its number. So servers with the
+//! same interval are spread over it, in the same way after every restart. A jitter of at most a
+//! twentieth of the interval keeps two monitors from polling a server at the same moment each time.
 
 use crate::sample::Millis;
 use crate::server::ServerId;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Nobody is asked more often, in milliseconds.
+/// Shortest interval, in milliseconds.
 pub const MIN_INTERVAL_MS: Millis = 1_000;
-/// Of an interval, so much is jitter.
+/// The jitter is at most this part of an interval.
 const JITTER_PARTS: i64 = 20;
-/// Of an interval, so much is a moment.
+/// A postponed sample is tried again after this part of an interval.
 const POSTPONE_PARTS: i64 = 40;
 
-/// Who is to be asked when.
+/// The schedule of all polled servers.
 #[derive(Debug, Default)]
 pub struct Schedule {
     queue: BinaryHeap<Reverse<(Millis, ServerId)>>,
@@ -26,7 +27,7 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     interval: Millis,
-    /// When it is due, jitter included: what the queue says otherwise is out of date.
+    /// When it is due, with jitter. Queue entries with another time are outdated.
     due: Millis,
     /// The time that this is the sample of.
     at: Millis,
@@ -37,7 +38,7 @@ struct Entry {
 /// A server whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueSample {
-    /// Whom to ask.
+    /// The server to be polled.
     pub server: ServerId,
     /// The time of the sample: a whole number of intervals, and its phase. Never twice for one server.
     pub at: Millis,
@@ -66,8 +67,8 @@ impl Schedule {
         );
     }
 
-    /// Goes on with a server that somebody else asked until now: of its times that have passed, the last is made up for if it
-    /// came after `after`.
+    /// Takes over a server from another node. The last of its past times is made up for if it is
+    /// later than `after`.
     pub fn resume(&mut self, server: ServerId, interval: Millis, now: Millis, after: Millis) {
         let interval = interval.max(MIN_INTERVAL_MS);
         let at = last_time(server, interval, now);
@@ -88,7 +89,7 @@ impl Schedule {
         self.entries.remove(&server);
     }
 
-    /// Somebody set the clock: all begin anew, each at its next time.
+    /// Restarts all servers at their next times, after the clock was set.
     pub fn restart(&mut self, now: Millis) {
         self.queue.clear();
         for (server, Entry { interval, .. }) in std::mem::take(&mut self.entries) {
@@ -101,12 +102,13 @@ impl Schedule {
         self.entries.len()
     }
 
-    /// Whether nobody is watched.
+    /// Whether the schedule is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Samples that were never taken because their time had passed: we were too slow, or asleep.
+    /// Returns the number of samples that were never taken because their time had passed: the
+    /// poller was too slow, or suspended.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,4 +1,4 @@
-//! What is watched.
+//! Servers on the watchlist.
 
 use crate::schedule::MIN_INTERVAL_MS;
 use hailer::Target;
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[serde(transparent)]
 pub struct ServerId(pub i64);
 
-/// Who wants it watched: each may only take back what it said itself.
+/// How a server came onto the watchlist. Each origin may remove only its own servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -28,9 +28,9 @@ pub enum Origin {
 pub struct Server {
     /// Its number.
     pub id: ServerId,
-    /// What people call it, unique: letters, digits, `.`, `_` and `-`, at most 64; part of addresses of the page.
+    /// Its unique name: 1 to 64 letters, digits, `.`, `_` and `-`; part of page addresses.
     pub name: String,
-    /// Whom to ask, as it was typed, with a protocol: `minecraft-query://play.example.com`.
+    /// Its target as typed, with a protocol: `minecraft-query://play.example.com`.
     pub target: String,
     /// For lists and filters; empty: none.
     pub group: String,
@@ -38,7 +38,7 @@ pub struct Server {
     pub labels: BTreeMap<String, String>,
     /// How often it is asked; `None`: as often as all.
     pub interval: Option<Duration>,
-    /// Who wants it watched.
+    /// How it came onto the watchlist.
     pub origin: Origin,
 }
 
@@ -55,7 +55,7 @@ pub struct NewServer {
     pub labels: BTreeMap<String, String>,
     /// Its interval; `None` for that of the monitor.
     pub interval: Option<Duration>,
-    /// Who added it.
+    /// How it came onto the watchlist.
     pub origin: Origin,
 }
 
@@ -75,7 +75,11 @@ impl NewServer {
 }
 
 impl Server {
-    /// Whom to ask, read. What was stored was checked: an error means that somebody wrote to the database.
+    /// Parses the target. Stored targets were checked, so an error means that another program has
+    /// written to the database.
+    ///
+    /// # Errors
+    /// If the target is invalid.
     pub fn target(&self) -> Result<Target, TargetError> {
         self.target.parse()
     }
@@ -92,17 +96,17 @@ const MAX_VALUE_CHARS: usize = 128;
 /// A server that is asked less often is not watched.
 const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// What is wrong with something that somebody wrote.
+/// An error in one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// Which member.
     pub field: String,
-    /// What would be right.
+    /// What is allowed in this field.
     pub message: String,
 }
 
 impl FieldError {
-    /// Something wrong; what was written may be long, and is cut.
+    /// Creates an error. A field name is cut after 64 characters.
     pub fn new(field: &str, message: impl Into<String>) -> Self {
         Self {
             field: field.chars().take(64).collect(),
@@ -111,7 +115,7 @@ impl FieldError {
     }
 }
 
-/// What is wrong with a description of a server; nothing: it can be watched.
+/// Returns the errors in the description of a server; none if it is valid.
 pub fn check(new: &NewServer) -> Vec<FieldError> {
     let mut wrong = Vec::new();
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

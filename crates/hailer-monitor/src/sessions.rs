@@ -1,8 +1,10 @@
-//! Who is on, and since when: sans-IO, from one list of players to the next.
+//! Sessions of players, from one player list to the next. Sans-IO.
 //!
-//! A session begins when a name is first seen and ends when it was last seen. Whoever is absent from one whole list is not
-//! gone yet (a reply may have lost a part); from two in a row, he is. Names are personal data: they can be replaced by a keyed
-//! hash, or left out altogether, before anything remembers them.
+//! A session begins when a name is first seen and ends when it was last seen. A player who is
+//! absent from two whole lists in a row has left; one list may lack a part. Names are personal
+//! data: they can be replaced by a keyed hash, or dropped, before they are stored.
+//!
+//! At most 250,000 sessions are open, and 1,000 on one server; further players are not tracked.
 
 use crate::history::{PlayerSession, player_key};
 use crate::poll::PollResult;
@@ -14,27 +16,28 @@ use sha2::Sha256;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Sessions that are open at a time, of all servers: 250,000, about 30 MB. Who comes when there are so many is not followed.
+/// Open sessions on all servers: about 30 MB. Players above this limit are not tracked.
 pub const MAX_SESSIONS: usize = 250_000;
 /// Sessions that are open at a time on one server: a server can claim any number of players.
 pub const MAX_SESSIONS_PER_SERVER: usize = 1_000;
 /// Whole lists in a row without a name, after which its owner is gone.
 const ABSENT_LISTS: u8 = 2;
-/// Of a server that names only some of its players: unseen for so long, one is gone.
+/// On a server that lists only some players, a session ends after this time without its name, in
+/// milliseconds.
 const UNSEEN_MS: Millis = 15 * 60_000;
-/// A session that goes on is written as often.
+/// How often an open session is stored again, in milliseconds.
 const WRITE_INTERVAL_MS: Millis = 60_000;
 
-/// After a restart, sessions of players who were seen this recently go on, in milliseconds.
+/// A session that was last seen this long before a restart is continued, in milliseconds.
 pub const RESUME_MS: Millis = 5 * 60_000;
 
-/// What is remembered of players.
+/// How names of players are stored.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Privacy {
     /// Their names.
     Names,
-    /// The first 16 hexadecimal digits of HMAC-SHA256 of their names with this key: the same player is the same on each
-    /// server, and nobody without the key can tell who it is.
+    /// Stores the first 16 hexadecimal digits of HMAC-SHA256 of the name with this key. A player
+    /// has the same digest on all servers, and the name cannot be found without the key.
     Hashed([u8; 32]),
     /// Nothing.
     Off,
@@ -51,7 +54,7 @@ impl std::fmt::Debug for Privacy {
 }
 
 impl Privacy {
-    /// What stands for a name in the history; `None`: nothing does.
+    /// Returns the text that the history stores for a name; `None` to store nothing.
     pub fn player(&self, name: &str) -> Option<String> {
         match self {
             _ if name.is_empty() => None,
@@ -76,7 +79,7 @@ impl Privacy {
     }
 }
 
-/// Who is on.
+/// The open sessions of all servers.
 #[derive(Debug)]
 pub struct SessionTracker {
     privacy: Privacy,
@@ -85,7 +88,7 @@ pub struct SessionTracker {
     unfollowed: u64,
 }
 
-/// A session that has not ended. Those of a server are in order of their players.
+/// An open session. The sessions of a server are sorted by player.
 #[derive(Debug)]
 struct OpenSession {
     player: CompactString,
@@ -97,7 +100,7 @@ struct OpenSession {
 }
 
 impl SessionTracker {
-    /// Nobody is on yet.
+    /// Creates a tracker without sessions.
     pub fn new(privacy: Privacy) -> Self {
         Self {
             privacy,
@@ -107,7 +110,7 @@ impl SessionTracker {
         }
     }
 
-    /// Goes on with sessions of the history: of those who were on when the monitor stopped, not long ago.
+    /// Continues sessions of the history that were open when the monitor stopped.
     pub fn resume(&mut self, sessions: impl IntoIterator<Item = PlayerSession>) {
         for session in sessions {
             let open = self.servers.entry(session.server).or_default();
@@ -138,8 +141,8 @@ impl SessionTracker {
         }
     }
 
-    /// A server answered, and named these players, formatting left out: all who are on if `is_whole_list`, or some of them.
-    /// Tells which sessions are to be written.
+    /// Records the players of a reply, without formatting: all players if `is_whole_list`, else
+    /// some of them. Returns the sessions to be stored.
     pub fn see<'a>(
         &mut self,
         server: ServerId,
@@ -220,7 +223,8 @@ impl SessionTracker {
         changed
     }
 
-    /// A server is down, or not watched any more: all who were on are gone. Tells which sessions are to be written.
+    /// Closes all sessions of a server that is down or was removed. Returns the sessions to be
+    /// stored.
     pub fn close(&mut self, server: ServerId) -> Vec<PlayerSession> {
         let open = self.servers.remove(&server).unwrap_or_default();
         self.len -= open.len();
@@ -230,7 +234,8 @@ impl SessionTracker {
             .collect()
     }
 
-    /// The same for all servers of which something is so.
+    /// Closes the sessions of all servers for which `is_over` holds. Returns the sessions to be
+    /// stored.
     pub fn close_if(&mut self, is_over: impl Fn(ServerId) -> bool) -> Vec<PlayerSession> {
         let servers: Vec<ServerId> = self
             .servers
@@ -244,7 +249,7 @@ impl SessionTracker {
             .collect()
     }
 
-    /// The monitor stops: what goes on is written as far as it is known.
+    /// Closes all sessions when the monitor stops. Returns the sessions to be stored.
     pub fn close_all(&mut self) -> Vec<PlayerSession> {
         self.close_if(|_| true)
     }
@@ -254,12 +259,12 @@ impl SessionTracker {
         self.len
     }
 
-    /// Whether nobody is on.
+    /// Whether there are no open sessions.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How often somebody was seen and not followed, since there were too many.
+    /// Returns how many players were not tracked because a limit was reached.
     pub fn unfollowed(&self) -> u64 {
         self.unfollowed
     }
@@ -276,7 +281,7 @@ impl OpenSession {
         }
     }
 
-    /// Whether the session goes on.
+    /// Updates the session and returns whether it is still open.
     fn see(&mut self, at: Millis, is_on: bool, is_whole_list: bool) -> bool {
         if is_on {
             // Time never goes backwards in a session.

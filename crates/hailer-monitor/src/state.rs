@@ -1,7 +1,7 @@
-//! How things stand now: one row for each server, in memory, read by page, API, metrics and alerts.
+//! Current state of all servers, one row each, in memory. Pages, API, metrics and alerts read it.
 //!
-//! `poll` writes, many read. A reader copies what it needs under the lock and lets go; what is long (last answers) is behind a
-//! pointer.
+//! The poller writes it. A reader copies what it needs under the lock; large parts are behind an
+//! `Arc`.
 
 pub(crate) mod find;
 pub(crate) mod index;
@@ -28,17 +28,18 @@ pub const DAY_BUCKETS: usize = 48;
 pub const DAY_BUCKET_MS: Millis = 30 * 60_000;
 /// Rows that are looked at under one lock.
 const ROWS_PER_LOCK: usize = 1_024;
-/// Who listens and falls further behind than this loses updates, and is told so.
+/// Updates that a slow subscriber may have pending. Beyond that it loses updates, and is notified
+/// of the loss.
 const MAX_PENDING_UPDATES: usize = 256;
 
 /// How things stand with one server.
 #[derive(Clone, Debug)]
 pub struct ServerRow {
-    /// What is watched.
+    /// The server.
     pub server: Arc<Server>,
     /// Whether it is up.
     pub state: State,
-    /// Whether it goes up and down so often that this is not told.
+    /// Whether the server is flapping: its ups and downs are not reported.
     pub is_flapping: bool,
     /// Since when it is in this state.
     pub since: Millis,
@@ -46,21 +47,21 @@ pub struct ServerRow {
     pub last_sample: Option<Sample>,
     /// Why the last sample has no answer: the word and the sentence of [`hailer::Error`].
     pub error: Option<Arc<(String, String)>>,
-    /// What it last said of itself; kept while it is down.
+    /// The last status; kept while the server is down.
     pub last_status: Option<Arc<LastStatus>>,
     /// Players and answers of the last day.
     pub day: Day,
 }
 
-/// What a server said of itself. Its texts are short, and there are a hundred thousand of each: those up to 24 bytes are not
-/// allocated.
+/// The last status of a server. Short texts, up to 24 bytes, are stored inline: there may be
+/// 100,000 of each.
 #[derive(Clone, Debug, Default)]
 pub struct LastStatus {
-    /// When.
+    /// When the poll was due, in Unix milliseconds.
     pub at: Millis,
     /// Where it answered.
     pub address: Option<SocketAddr>,
-    /// Its name, else the first line of its MOTD: as it came, hostile.
+    /// The name of the server, else the first line of its MOTD; unfiltered.
     pub title: Option<CompactString>,
     /// Its MOTD with its colours.
     pub motd: Option<Text>,
@@ -74,11 +75,11 @@ pub struct LastStatus {
     pub max: Option<u32>,
     /// Names of those on, formatting left out.
     pub players: Box<[CompactString]>,
-    /// Whether these are all who are on.
+    /// Whether `players` lists all players who are online.
     pub is_whole: bool,
     /// The whole answer, as `schema/answer-v2.json` has it, in JSON; empty if there was no room to keep it.
     pub answer: Box<[u8]>,
-    /// The datagrams of the reply as they came; empty if there was no room to keep them.
+    /// The datagrams of the reply; empty if they exceeded a limit.
     pub replies: Vec<Box<[u8]>>,
 }
 
@@ -207,12 +208,12 @@ impl DayBucket {
     }
 }
 
-/// What changed, for those who show it as it happens.
+/// A change of the state table, for live updates.
 #[derive(Clone, Debug, Default)]
 pub struct Update {
-    /// Rows that are not as they were.
+    /// The changed rows.
     pub servers: Vec<ServerId>,
-    /// What happened.
+    /// The new events.
     pub events: Vec<Event>,
     /// Servers came or went: lists are to be made anew.
     pub list_changed: bool,
@@ -227,12 +228,13 @@ pub struct StateTable {
     index: Index,
     totals: Cached<Totals>,
     updates: broadcast::Sender<Arc<Update>>,
-    /// When the last thing happened that was told.
+    /// Time of the newest event, in Unix milliseconds.
     happened: AtomicI64,
 }
 
-/// Rows in places that they keep, so that whoever goes over all of them may let go of the lock in between, and finds side by side
-/// what came at the same time. Boxed: rows themselves would take twice their room while there are more and more of them.
+/// Rows at fixed positions, so that an iteration can release the lock between blocks, and rows that
+/// were added together lie together. Boxed, because growing a vector of rows would double their
+/// memory.
 #[derive(Debug, Default)]
 struct Rows {
     places: Vec<Option<Box<ServerRow>>>,
@@ -305,19 +307,20 @@ impl Default for StateTable {
 }
 
 impl StateTable {
-    /// Adds a server, or puts another description in place of the old one; what is known of it stays if the target does.
+    /// Adds a server, or replaces its description. The state is kept if the target is the same.
     pub fn set(&self, server: impl Into<Arc<Server>>) {
         self.write().set(server.into());
         self.list.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets a server.
+    /// Removes a server.
     pub fn remove(&self, id: ServerId) {
         self.write().remove(id);
         self.list.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes rows under one lock, and tells those who listen. `change` gets each row that is still there.
+    /// Calls `change` for each row of the update that exists, under one lock, then notifies the
+    /// subscribers.
     pub fn change(&self, update: Update, mut change: impl FnMut(&mut ServerRow)) {
         {
             let mut rows = self.write();
@@ -330,16 +333,16 @@ impl StateTable {
         if let Some(last) = update.events.iter().map(|event| event.at).max() {
             self.happened.fetch_max(last, Ordering::Relaxed);
         }
-        // Nobody listens: that is no error.
+        // Without subscribers, sending fails. That is no error.
         let _ = self.updates.send(Arc::new(update));
     }
 
-    /// When the last thing happened that anybody was told since this began.
+    /// Returns the time of the newest event since the start, in Unix milliseconds.
     pub fn happened(&self) -> Option<Millis> {
         Some(self.happened.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Adds half hours from the history to the days of their rows.
+    /// Adds half hours from the history to the rows of their servers.
     pub fn add_half_hours(&self, half_hours: &[HalfHour]) {
         let mut rows = self.write();
         for half_hour in half_hours {
@@ -377,8 +380,8 @@ impl StateTable {
         rows.by_name.get(name).and_then(|id| rows.get(*id)).cloned()
     }
 
-    /// What `pick` makes of the rows, in no order, under the lock: keep it short, and copy little. Of many rows the lock is let go in
-    /// between, so that nobody waits for long.
+    /// Collects the results of `pick` for all rows, in no order. `pick` runs under the lock and
+    /// should be short. The lock is released every 1,024 rows.
     pub fn pick<T>(&self, mut pick: impl FnMut(&ServerRow) -> Option<T>) -> Vec<T> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
@@ -393,7 +396,8 @@ impl StateTable {
         }
     }
 
-    /// The same of these rows, in their order; those that are gone are left out. `pick` also gets which of them it is.
+    /// Collects the results of `pick` for some rows, in the given order. Rows that do not exist are
+    /// skipped. `pick` also gets the position in `ids`.
     pub fn pick_of<T>(
         &self,
         ids: &[ServerId],
@@ -427,7 +431,7 @@ impl StateTable {
         self.rows.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of changes from now on.
+    /// Subscribes to changes from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Update>> {
         self.updates.subscribe()
     }
