@@ -1,4 +1,4 @@
-//! What this process asks, and until when: beats, and what comes of them.
+//! Heartbeats of this node, and the chunks it polls.
 
 use super::entry::{StateRecord, read_server};
 use super::keys::part;
@@ -20,22 +20,24 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-/// What was asked so long before the one who had a server was last heard of may not have been written.
+/// Results from this long before the last heartbeat of the previous owner may not have been
+/// written, in milliseconds.
 const UNSURE: Millis = 5_000;
-/// Chunks that are read at once.
+/// Chunks read in one pipeline.
 const AT_ONCE: usize = 16;
 /// PostgreSQL is asked how servers stand, if Redis does not know; it may be away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 
-/// Of a chunk that is new to us, from when on times that have passed are made up for, if at all.
+/// For a new chunk, the time after which missed samples are made up for, if any. `None` for a chunk
+/// that this node has already.
 type CatchUp = Option<Option<Millis>>;
 
-/// What beats need to know from one to the next.
+/// State from one heartbeat to the next.
 struct Control {
     shared: Arc<Shared>,
-    /// Of the chunks that were read.
+    /// Servers of the chunks that were read.
     servers: ByChunk<Vec<ServerId>>,
     /// To be read.
     to_read: VecDeque<(Chunk, CatchUp)>,
@@ -77,7 +79,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// The end, by a word or because nobody is left to say it.
+/// Waits for the request to stop, or for its sender to be dropped.
 async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
@@ -121,7 +123,7 @@ impl Control {
         }
     }
 
-    /// One beat. Tells whether there is more to be had at once.
+    /// Sends one heartbeat. Returns whether more chunks can be had at once.
     async fn beat(&mut self, link: &mut RedisConnection, is_leaving: bool) -> RedisResult<bool> {
         let shared = self.shared.clone();
         let (asked, beat) = (shared.now(), shared.leases().beat());
@@ -156,7 +158,7 @@ impl Control {
             Vec<u64>,
             Vec<i64>,
         );
-        // A script that is not heard in time was perhaps carried out.
+        // If the reply is lost, the script may have run.
         self.is_fresh = true;
         let said: HeartbeatReply = script.invoke_async(link).await?;
         self.is_fresh = false;
@@ -191,7 +193,7 @@ impl Control {
         };
         self.check_lead();
         if filled != self.filled {
-            // What we know of servers is to be written again, since nobody else may know it any more.
+            // Redis was emptied: write the state of our servers again.
             let _ = shared.to_push.send(PushCommand::Rewrite).await;
             self.filled.clone_from(&filled);
         }
@@ -205,7 +207,7 @@ impl Control {
         Ok(is_more)
     }
 
-    /// Who leads does so until his lease ends by his own clock.
+    /// The leader steps down when its lease ends by its own clock.
     fn check_lead(&self) {
         let leads = self.leads_until > self.shared.now();
         self.shared
@@ -322,7 +324,7 @@ impl Control {
         let ids: Vec<ServerId> = servers.iter().map(|server| server.id).collect();
         let before = self.servers.insert(chunk, ids.clone()).unwrap_or_default();
         let Some(since) = since else {
-            // Those that go on do so; of the others nothing is known.
+            // Servers that stay keep their state; new ones start without.
             let gone: Vec<ServerId> = before.into_iter().filter(|id| !ids.contains(id)).collect();
             shared.poll.leave(&gone);
             for id in &gone {
@@ -422,7 +424,7 @@ impl Control {
             .send(PushCommand::Flush(held.clone(), told))
             .await;
         let _ = timeout(super::LAST, written).await;
-        // What is known of players goes as the last.
+        // The sessions go last.
         self.shared.stop(held.clone(), &servers).await;
         let (told, written) = oneshot::channel();
         let _ = self
@@ -435,7 +437,7 @@ impl Control {
             let mut leases = self.shared.leases();
             held.into_iter().for_each(|chunk| leases.gave(chunk));
         }
-        // Whoever stops does not look for Redis again.
+        // One try: a node that stops does not wait for Redis.
         let _: Result<bool, RedisError> = self.beat(link, true).await;
     }
 }

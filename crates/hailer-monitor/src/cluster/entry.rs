@@ -1,7 +1,7 @@
-//! What goes through Redis: results, what servers said, and what is known of them. JSON, in rows where there is much of it.
+//! JSON that goes through Redis: results, statuses and state records.
 //!
-//! All of it is read again by processes of the same cluster only. Still it is read with care: whoever may write to that Redis
-//! can tell lies, and must not be able to do more.
+//! Only nodes of the same cluster read it. It is still parsed with care: another program that can
+//! write to Redis may send invalid data, and must not be able to do more.
 
 use crate::health::{Health, State};
 use crate::history::{Batch, PlayerSession};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) struct ResultsEntry {
     /// The worker.
     pub(super) by: String,
-    /// Samples, with what the page shows beside them.
+    /// Samples with the state after each.
     pub(super) rows: Vec<SampleRecord>,
     /// Why there was no answer: the words and sentences that rows refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +144,7 @@ impl SampleRecord {
 }
 
 impl ResultsEntry {
-    /// What is to be written of it.
+    /// Returns the parts that go into the history.
     pub(super) fn batch(self) -> Batch {
         let samples = self.rows.iter().map(|row| row.sample).collect();
         Batch {
@@ -223,7 +223,7 @@ pub(super) fn says_the_same(one: &LastStatus, other: &LastStatus) -> bool {
         && one.players == other.players
 }
 
-/// What is known of a server, for whoever goes on with it.
+/// State of a server for the node that takes it over.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(super) struct StateRecord {
     /// The time of its last sample, when this was written.
@@ -246,7 +246,8 @@ impl StateRecord {
         }
     }
 
-    /// What stays the same while nothing happens: only another one is worth writing.
+    /// Returns a digest that stays the same while nothing but times changes. Only a changed record
+    /// is written.
     pub(super) fn digest(&self) -> u64 {
         let mut still = self.clone();
         still.at = 0;
@@ -273,7 +274,7 @@ impl StateRecord {
     }
 }
 
-/// A server as it stands in Redis.
+/// A server as Redis stores it.
 #[derive(Deserialize, Serialize)]
 struct Target {
     name: String,

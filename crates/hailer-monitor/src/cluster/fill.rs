@@ -1,8 +1,9 @@
-//! Who is watched, from PostgreSQL into Redis: chunks that changed, and all of them when Redis has lost them.
+//! Copies the watchlist from PostgreSQL into Redis: changed chunks, and all chunks after Redis was
+//! emptied.
 //!
-//! The version of a chunk is looked at first, then the database, and the chunk is written only if its version is still that one. So
-//! whoever writes last has read last, and two who fill at the same time do not undo each other's work. It may be done as often as one
-//! likes.
+//! The version of a chunk is read first, then the database, and the chunk is written only if its
+//! version is still the same. So the last writer has also read last, and two nodes that fill at the
+//! same time do not undo each other. Filling can be repeated at any time.
 
 use super::entry::{digest, write_server};
 use super::keys::{PARTS, part};
@@ -21,7 +22,7 @@ use tokio::time::{sleep, timeout};
 
 /// Chunks that are looked at together: 16,384 numbers.
 const AT_ONCE: i64 = 64;
-/// All are looked at by whoever leads, should a change ever have been lost: so often, each time after the other.
+/// Interval at which the leader checks all chunks, in case a change was lost.
 const AGAIN: Duration = Duration::from_secs(300);
 /// Others may write the same chunk at the same time.
 const TRIES: usize = 5;
@@ -86,7 +87,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
             let chunks = (first..(first + AT_ONCE).min(last.0 + 1))
                 .map(Chunk)
                 .collect();
-            // Who holds one of them may say so until then.
+            // Nodes that hold one of these chunks have until then to renew it.
             write(
                 shared,
                 link,
@@ -137,7 +138,7 @@ fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
         .retain(|chunk| !some.contains(chunk));
 }
 
-/// Writes chunks that are not what the database says, and tells of all of them.
+/// Writes the chunks that differ from the database, and announces all of them.
 async fn write(
     shared: &Shared,
     link: &mut RedisConnection,
@@ -221,7 +222,7 @@ async fn write(
         let _: Value = announce.invoke_async(link).await?;
         left = later;
     }
-    // Somebody else writes them all the time.
+    // Another node keeps writing these chunks; try again later.
     shared
         .dirty
         .lock()
@@ -230,7 +231,7 @@ async fn write(
     Ok(())
 }
 
-/// What was known of servers that are watched no more.
+/// Deletes the state of removed servers.
 async fn forget(
     shared: &Shared,
     link: &mut RedisConnection,

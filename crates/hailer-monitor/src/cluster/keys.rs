@@ -1,22 +1,22 @@
-//! Names of keys. What is in braces keeps keys on one node of a Redis Cluster: all that a script touches.
+//! Names of keys. The hash tag in braces keeps all keys of a script on one node of a Redis Cluster.
 //!
 //! | key | what |
 //! | --- | --- |
-//! | `{NAME}:leases` | sorted set: until when each chunk is somebody's; 0: it never was |
-//! | `{NAME}:owners` | hash: whose |
-//! | `{NAME}:workers` | sorted set: until when each worker counts as alive |
+//! | `{NAME}:leases` | sorted set: end of the lease of each chunk, 0 for none |
+//! | `{NAME}:owners` | hash: owner of each chunk |
+//! | `{NAME}:workers` | sorted set: until when each worker is alive |
 //! | `{NAME}:versions` | hash: the version of each chunk |
-//! | `{NAME}:changed` | how many versions there have been: whoever mirrors looks at the others if it is another number |
-//! | `{NAME}:leader` | hash: who leads, until when |
-//! | `{NAME}:filled` | another value each time that everything was written: absent, and it must be |
+//! | `{NAME}:changed` | number of versions so far; mirrors read the versions when it changes |
+//! | `{NAME}:leader` | hash: leader and end of its lease |
+//! | `{NAME}:filled` | changes whenever all chunks were written; if absent, they must be written |
 //! | `{NAME:P}:targets:CHUNK` | hash: the servers by number, `v` their version, `d` a digest |
-//! | `{NAME:P}:state:CHUNK` | hash: what is known of each server by number |
+//! | `{NAME:P}:state:CHUNK` | hash: state record of each server by number |
 //! | `{NAME:P}:results` | stream: samples, events, sessions; the group `history` writes them |
-//! | `{NAME:P}:said` | stream: what servers said, for pages; short |
+//! | `{NAME:P}:said` | stream: statuses for pages; short |
 
 use super::lease::Chunk;
 
-/// Parts that work is spread over, so that the nodes of a Redis Cluster share it. All processes must agree: never changed.
+/// Parts that spread the work over the nodes of a Redis Cluster. All processes must agree on it.
 pub(super) const PARTS: usize = 8;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What only one process does at a time: alerts, roll-ups. Whoever leads begins with what the database says.
+//! Work of the leader: alerts and roll-ups. A new leader starts from the database.
 
 use super::Shared;
 use crate::alert::{Alerts, CheckedConfig};
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{interval, sleep};
 
-/// Roll-ups are made, and old rows deleted, so often.
+/// Interval of roll-ups and deletion of old rows.
 const TIDY: Duration = Duration::from_secs(60);
-/// The database is tried again after so long.
+/// Delay before the database is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(
@@ -29,7 +29,7 @@ pub(super) async fn run(
             () = lead(&shared, &keep, &plan, &seat) => {}
             () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
         }
-        // Messages on their way are sent again by who leads next.
+        // The next leader sends undelivered notifications again.
         seat.set(None);
     }
 }
@@ -55,7 +55,7 @@ async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &Le
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         each.tick().await;
-        // Who writes tells that the database fails; what is not done now is done next time.
+        // The writer reports a failing database; the next run does the rest.
         let _ = shared.history.tidy(unix_millis(), keep).await;
     }
 }

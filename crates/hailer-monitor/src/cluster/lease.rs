@@ -1,9 +1,10 @@
-//! Which chunks a worker has: sans-IO, from one beat to the next.
+//! Leases of a worker, from one heartbeat to the next. Sans-IO.
 //!
-//! A beat is one script in Redis (`scripts.rs`), which decides alone: it renews, says what was lost, and hands out what is free, up
-//! to the worker's share. What is done with its answer is decided here, and by our own clock: a lease counts from *before* the
-//! question was sent, so it ends here before it ends there, and a worker that Redis does not hear stops asking before
-//! somebody else begins.
+//! A heartbeat is one script in Redis (`scripts.rs`), which alone decides: it renews leases,
+//! reports lost ones and hands out free chunks, up to the share of the worker. This module decides
+//! what to do with the reply, by the clock of this node. A lease counts from *before* the request
+//! was sent, so it ends here before it ends in Redis, and a worker that is cut off stops polling
+//! before another begins.
 
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -11,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Servers of a chunk have numbers that differ in their last eight bits.
 const BITS: u32 = 8;
-/// A beat comes so often within a lease.
+/// Heartbeats within one lease.
 const BEATS: Millis = 3;
-/// Of a lease, so much is left unused at its end: clocks do not all go at one speed.
+/// This part of a lease is left unused at its end, because clocks differ in speed.
 const MARGIN: Millis = 10;
-/// What is given back is waited for as long as a beat, and no longer than this.
+/// Longest wait for the last results of a chunk that is given back, in milliseconds; at most one
+/// heartbeat.
 const DRAIN: Millis = 1_000;
-/// A lease that ended longer ago is no hand-over: nobody has a reason to make up for what was missed all at once.
+/// After a longer gap, missed samples are not made up for, in milliseconds.
 const OLD: Millis = 120_000;
 
 /// Some servers that are leased together: 256 numbers.
@@ -41,23 +43,23 @@ impl Chunk {
     }
 }
 
-/// What a worker says of itself.
+/// Chunks in the request of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Chunks that it has stopped asking: anybody may have them.
+    /// Chunks that are free from now on.
     pub given: Vec<Chunk>,
     /// Chunks that it has.
     pub held: Vec<Chunk>,
 }
 
-/// What Redis answers.
+/// Result of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatResult {
     /// The time, by Redis's clock.
     pub now: Millis,
     /// Chunks that this worker is to have.
     pub share: usize,
-    /// Of those held, whose another worker's they are now, or nobody's.
+    /// Held chunks that belong to another worker now, or to none.
     pub lost: Vec<Chunk>,
     /// The versions of those held.
     pub versions: Vec<(Chunk, u64)>,
@@ -68,18 +70,18 @@ pub struct HeartbeatResult {
 /// A chunk that became ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquiredChunk {
-    /// Which.
+    /// The chunk.
     pub chunk: Chunk,
-    /// What its servers are, as a number that grows.
+    /// Version of its list of servers; grows with each change.
     pub version: u64,
-    /// When the one who had it last said so, or gave it back; `None`: nobody had it.
+    /// When its last owner renewed it or gave it back; `None` if it had no owner.
     pub since: Option<Millis>,
 }
 
-/// What is to be done after a beat.
+/// Changes that follow from a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseChanges {
-    /// To stop at once.
+    /// Chunks to stop polling immediately.
     pub stop: Vec<Chunk>,
     /// To ask no more, and to [tell](Leases::gave) when the last answers are in.
     pub drain: Vec<Chunk>,
@@ -122,7 +124,7 @@ impl Leases {
         (self.life / BEATS).max(1)
     }
 
-    /// What to say now.
+    /// Returns the chunks for the next heartbeat.
     pub fn beat(&self) -> Heartbeat {
         Heartbeat {
             given: self.given.iter().copied().collect(),
@@ -130,7 +132,7 @@ impl Leases {
         }
     }
 
-    /// Redis answered what was asked at `asked`, by our own clock.
+    /// Applies the result of a heartbeat that was sent at `asked`, by the clock of this node.
     pub fn answer(&mut self, asked: Millis, answer: &HeartbeatResult) -> LeaseChanges {
         let mut orders = LeaseChanges::default();
         let until = asked + self.life - self.life / MARGIN;
@@ -186,7 +188,7 @@ impl Leases {
         orders
     }
 
-    /// What is drained, and since when there is no use in waiting for more answers.
+    /// Returns the chunks that are being given back, and until when to wait for their last results.
     pub fn draining(&self) -> impl Iterator<Item = (Chunk, Millis)> {
         let wait = self.every().min(DRAIN);
         self.held
@@ -194,7 +196,7 @@ impl Leases {
             .filter_map(move |(chunk, held)| Some((*chunk, held.draining? + wait)))
     }
 
-    /// A chunk is drained, and all is written that somebody else must know of it: it goes back with the next beat.
+    /// Marks a drained chunk: it is given back with the next heartbeat.
     pub fn gave(&mut self, chunk: Chunk) {
         if self.held.remove(&chunk).is_some() {
             self.given.insert(chunk);
@@ -206,14 +208,15 @@ impl Leases {
         !self.given.is_empty()
     }
 
-    /// Redis has heard what was given back: to be said before its [answer](Self::answer).
+    /// Forgets chunks that Redis has taken back. Call it before [`answer`](Self::answer).
     pub fn given(&mut self, beat: &Heartbeat) {
         for chunk in &beat.given {
             self.given.remove(chunk);
         }
     }
 
-    /// What has ended by our own clock, since Redis does not answer: to stop at once.
+    /// Removes and returns the leases that have ended by the clock of this node, because Redis does
+    /// not reply.
     pub fn expire(&mut self, now: Millis) -> Vec<Chunk> {
         let ended: Vec<Chunk> = self
             .held
@@ -227,7 +230,7 @@ impl Leases {
         ended
     }
 
-    /// Whether a chunk is ours at this time.
+    /// Whether this worker holds a chunk at this time.
     pub fn holds(&self, chunk: Chunk, now: Millis) -> bool {
         self.held.get(&chunk).is_some_and(|held| held.until > now)
     }
@@ -262,7 +265,7 @@ mod tests {
     const LIFE: Millis = 15_000;
     const CHUNKS: i64 = 37;
 
-    /// What the script does, with the words of `scripts.rs`.
+    /// A model of the script in `scripts.rs`.
     #[derive(Default)]
     struct Redis {
         leases: BTreeMap<Chunk, Millis>,
@@ -459,7 +462,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(16))]
-        /// Whatever happens, no chunk is asked by two; and when nothing happens any more, each is asked by one.
+        /// Two workers never poll the same chunk. In a quiet cluster, each chunk has one worker.
         #[test]
         fn each_chunk_has_one_worker(
             steps in prop::collection::vec((0_u8..5, 0_usize..6, 100_i64..20_000, 0_i64..3_000), 1..30),

@@ -1,6 +1,7 @@
-//! How all servers stand, in this process: from PostgreSQL at the start, then from what comes through Redis.
+//! State of all servers at this node: from PostgreSQL at the start, then from the streams in Redis.
 //!
-//! Nobody waits for a mirror. One that was away for longer than entries stay shows how things stand again as servers are asked.
+//! A mirror that was disconnected for longer than entries stay in the streams is complete again
+//! after one interval. Long parts of answers take at most 128 MiB.
 
 use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;
@@ -24,18 +25,18 @@ use tokio::time::{sleep, timeout};
 
 /// How often there is a look, if there was nothing.
 const EVERY: Duration = Duration::from_millis(250);
-/// Entries that are read at once.
+/// Entries read in one request.
 const ENTRIES: usize = 64;
 /// Long parts of answers.
 const ANSWERS: usize = 128 << 20;
 
 pub(super) struct Mirror {
-    /// What each chunk was when it was last read.
+    /// Version and servers of each chunk when it was last read.
     known: ByChunk<(u64, Vec<ServerId>)>,
     changed: u64,
     /// How far each stream was read: results, then said. Empty: to begin where it ends.
     cursors: Vec<String>,
-    /// The bytes of the long parts of answers, of those who have some.
+    /// Bytes of the long parts of answers, by server.
     kept: HashMap<ServerId, usize>,
     all_kept: usize,
 }
@@ -167,7 +168,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Tells whether there is no more just now.
+    /// Returns whether all entries have been read.
     async fn read(&mut self, shared: &Shared, link: &RedisConnection) -> RedisResult<bool> {
         let reads = self.cursors.iter().enumerate().map(|(stream, cursor)| {
             let key = if stream < PARTS {
@@ -175,7 +176,7 @@ impl Mirror {
             } else {
                 shared.keys.said(stream - PARTS)
             };
-            // What was said before this process began is as good as what is said now; samples are in the history.
+            // Statuses from before the start are still useful; samples are in the history.
             let from = match cursor.as_str() {
                 "" if stream < PARTS => "$".to_owned(),
                 "" => "0".to_owned(),
@@ -270,7 +271,7 @@ impl Mirror {
     }
 }
 
-/// What others saw.
+/// Applies the results of other nodes.
 fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
     if field(fields, AGAIN.as_bytes()).is_some() {
         return;
@@ -303,7 +304,7 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
             return;
         };
         let sample = new.sample;
-        // Somebody may have told late what another has told again.
+        // A late entry may repeat a sample that another node has sent.
         let is_new = row.last_sample.is_none_or(|last| last.at < sample.at);
         if is_new {
             row.state = new.state;

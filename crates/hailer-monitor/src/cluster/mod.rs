@@ -1,38 +1,36 @@
-//! More than one machine: any number of processes share the servers, each does what it can, and any may die.
+//! A cluster: nodes share the polling. When one fails, the others take over its servers.
 //!
 //! ```text
-//!   API of any ─► PostgreSQL ─► fill ─► targets ─┐                     Redis: work, for as long as it takes
-//!                 who is watched                 │
-//!   worker:   control ─► beat ◄─► leases ────────┤─► Poller ─► push ─► results, state, said
-//!             a chunk is ours until …            │                     │
-//!   any:      write ◄────────────────────────────┼─────────────────────┤ group: each entry to one, until it is written
-//!             ─► PostgreSQL: what was            │                     │
-//!   any:      mirror ─► StateTable ─► page, API  ◄─────┴─────────────────────┘ plain reads: to all
-//!   one:      lead ─► alerts, roll-ups, what Redis has lost
+//!   API of a node ─► PostgreSQL ─► fill ─► targets ─┐              Redis: current work
+//!                    watchlist                      │
+//!   worker:  control ─► heartbeat ◄─► leases ───────┤─► Poller ─► push ─► results, state, said
+//!   writer:  write ◄────────────────────────────────┼──────────────────────┤ consumer group
+//!            ─► PostgreSQL: history                 │                      │
+//!   pages:   mirror ─► StateTable ─► page, API ◄────┴──────────────────────┘ read by all
+//!   leader:  lead ─► alerts, roll-ups, refilling Redis
 //! ```
 //!
-//! Redis and PostgreSQL coordinate; nothing here votes. **PostgreSQL is the truth** of who is watched and of what was. Redis
-//! holds the work: it may be emptied at any time, and is filled again from PostgreSQL and from what workers know.
+//! PostgreSQL has the watchlist and the history and decides. Redis holds the current work. It may be
+//! emptied at any time; it is filled again from PostgreSQL and from the state of the workers. A
+//! paused or emptied Redis can cost one sample per server.
 //!
-//! - **Chunks** of 256 numbers are leased (`lease`, sans-IO). A worker's beat renews what it has, and by the same script, at once,
-//!   it gets what is free up to its share: the chunks divided by the workers alive. It stops by its own clock before a lease ends, so
-//!   that one who is cut off goes quiet before the next begins.
-//! - **Exactly once**: a sample's time is worked out from the server's number and interval ([`schedule`](crate::schedule)), whoever
-//!   asks. Who takes over makes up for the last time that may not have been sampled. Two who met at a server made the same key, and the
-//!   history leaves alone what is there. So entries may be written twice: they are acknowledged after the commit.
-//! - **Hand-over**: what is known of a server (silent tries, flapping, what it said) stands in Redis, written with the results, but only
-//!   when it changed: a server about which there is nothing to tell costs one row of some 60 bytes. Sessions of players go on from
-//!   PostgreSQL.
-//! - **One leads**, by a lease of the same script: its alerts are sent, its roll-ups made. The next goes on from the database.
+//! - **Chunks** of 256 server numbers are leased (`lease`, sans-IO). A heartbeat renews the leases of
+//!   a worker, and the same script hands out free chunks up to its share: the chunks divided by the
+//!   live workers. A worker stops polling by its own clock before a lease ends, so a worker that is
+//!   cut off is silent before the next begins.
+//! - **Exactly once**: the time of a sample follows from the number and the interval of the server
+//!   ([`schedule`](crate::schedule)), on any node. The node that takes over makes up for the last
+//!   sample that may be missing. Two nodes that poll the same sample make the same key, and the
+//!   history ignores the second. So entries may be written twice; they are acknowledged after the
+//!   commit.
+//! - **Hand-over**: the state of a server (missed replies, flapping, last status) is in Redis. It is
+//!   written with the results, but only when it changes. Sessions continue from PostgreSQL.
+//! - **One leader**, by a lease of the same script, sends the alerts and makes the roll-ups. The next
+//!   leader continues from the database.
 //!
-//! | what | bound |
-//! | --- | --- |
-//! | results in Redis that PostgreSQL has not taken | `backlog` samples, then the oldest go; `/healthz` says since when they wait |
-//! | results in a process that Redis does not take | 500,000 samples, then the oldest go, counted as dropped |
-//! | results that Redis has just taken, to be sent once more if it forgets them | those of 3 s |
-//! | results being written | one batch of 20,000 samples; nothing more is read before that is committed |
-//! | what servers said, in Redis | 256 entries of at most 512 KiB for each of 8 parts |
-//! | long parts of answers in a mirror | 128 MiB |
+//! Limits: Redis holds at most `backlog` samples that PostgreSQL has not taken; then the oldest are
+//! dropped, and `/healthz` reports since when they wait. Limits of one node are in the modules
+//! `push`, `write` and `mirror`.
 
 mod control;
 mod entry;
@@ -72,7 +70,7 @@ use tokio::task::JoinHandle;
 const CONNECT: Duration = Duration::from_secs(4);
 /// Between tries to connect.
 const PAUSE: Duration = Duration::from_millis(500);
-/// What came last is waited for no longer when we stop.
+/// How long [`Member::stop`] waits for the last results.
 const LAST: Duration = Duration::from_secs(3);
 
 /// How a process takes part.
@@ -83,16 +81,16 @@ pub struct ClusterConfig {
     pub redis: RedisConfig,
     /// First word of all keys: which cluster.
     pub name: String,
-    /// How long a chunk stays somebody's without a sign of life: longer than a pause of the network, shorter than the intervals. A worker
-    /// gives one three times as often.
+    /// How long a worker keeps a chunk without a heartbeat. Should be longer than a pause of the
+    /// network and shorter than the intervals. A worker sends three heartbeats in this time.
     pub lease: Duration,
-    /// What this process does.
+    /// Roles of this node.
     pub roles: Roles,
     /// Samples that wait in Redis while PostgreSQL is away; past that the oldest go. Some 100 bytes each.
     pub backlog: u64,
 }
 
-/// What a process does.
+/// Roles of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// It asks servers.
@@ -114,7 +112,7 @@ impl Default for Roles {
 }
 
 impl ClusterConfig {
-    /// The defaults for this Redis and servers that are asked so often.
+    /// Creates the defaults for this Redis and this interval.
     pub fn new(redis: RedisConfig, interval: Duration) -> Self {
         let lease = (interval / 4).clamp(SHORTEST_LEASE, Duration::from_secs(15));
         Self {
@@ -130,7 +128,7 @@ impl ClusterConfig {
 /// A lease is no shorter.
 pub const SHORTEST_LEASE: Duration = Duration::from_millis(1_500);
 
-/// What is wrong with the name of a cluster, in a sentence.
+/// Checks the name of a cluster. The error says what is allowed.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match name.len() {
@@ -139,7 +137,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What all tasks of a process have.
+/// State that all tasks of the node share.
 struct Shared {
     settings: ClusterConfig,
     keys: Keys,
@@ -148,7 +146,7 @@ struct Shared {
     history: History,
     live: Arc<StateTable>,
     poll: Arc<Poller>,
-    /// Of servers without one of their own.
+    /// Interval of servers that have none of their own.
     interval: Duration,
     started: Instant,
     leases: Mutex<Leases>,
@@ -162,7 +160,7 @@ struct Shared {
     news: Notify,
     leads: watch::Sender<bool>,
     to_push: mpsc::Sender<push::PushCommand>,
-    /// What Redis's clock is ahead of ours, in milliseconds.
+    /// Clock of Redis minus ours, in milliseconds.
     ahead: AtomicI64,
     /// By task: what does not work.
     troubles: Mutex<BTreeMap<&'static str, String>>,
@@ -170,12 +168,12 @@ struct Shared {
     dropped: AtomicU64,
     /// Samples that wait here until Redis takes them.
     kept: AtomicU64,
-    /// When somebody else last took a sample.
+    /// When another node last took a sample, in Unix milliseconds.
     last: AtomicI64,
 }
 
 impl Shared {
-    /// Milliseconds by a clock that nobody sets.
+    /// Milliseconds since the start, by a monotonic clock.
     fn now(&self) -> Millis {
         self.started.elapsed().as_millis() as Millis
     }
@@ -229,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Asks these no more, and forgets what was known of them.
+    /// Stops polling these chunks, and forgets the state of their servers.
     async fn stop(&self, chunks: Vec<Chunk>, servers: &[ServerId]) {
         if chunks.is_empty() {
             return;
@@ -416,7 +414,8 @@ impl Drop for Member {
     }
 }
 
-/// The watchlist of the cluster: PostgreSQL first, then our own mirror; Redis and so all others hear of it within two beats.
+/// The watchlist of the cluster. A change goes to PostgreSQL first, then to the state table of this
+/// node. Other nodes follow within two heartbeats.
 struct ClusterWatchlist(Arc<Shared>);
 
 impl ClusterWatchlist {

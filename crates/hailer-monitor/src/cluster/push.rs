@@ -1,6 +1,8 @@
-//! Results on their way to Redis: gathered for a moment, then an entry for each part.
+//! Sends results to Redis, once per second: one entry for each part, with at most 1,000 samples.
 //!
-//! If Redis is away they are kept, up to a bound, past which the oldest go. What servers said is only for pages: that is not kept.
+//! While Redis is away, at most 500,000 samples are kept; beyond that the oldest are dropped and
+//! counted. Statuses are only for pages and are not kept. In Redis, 256 entries of statuses with at
+//! most 512 KiB each stay for each of 8 parts.
 
 use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, says_the_same};
 use super::keys::{PARTS, part};
@@ -21,42 +23,45 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-/// What came is sent after so long, or sooner if leases are short.
+/// Interval of sending; shorter if leases are short.
 const EVERY: Duration = Duration::from_secs(1);
 /// Samples of one entry.
 const ROWS: usize = 1_000;
-/// Entries that are sent at once: more than come in a moment, so that those of a time without Redis get there.
+/// Entries per request: more than one interval produces, so that a backlog shrinks.
 const AT_ONCE: usize = 256;
 /// Samples that are kept while Redis is away.
 const KEPT: usize = 500_000;
-/// Entries of what servers said that stay in Redis, for each part; and the bytes of one.
+/// Entries of statuses that stay in Redis for each part, and the bytes of one entry.
 const SAID: usize = 256;
 const SAID_BYTES: usize = 512 << 10;
-/// What a server said goes out again after so long though it is the same: for pages that have begun since.
+/// An unchanged status is sent again after this time for pages that have started since, in
+/// milliseconds.
 const SAID_AGAIN: Millis = 10 * 60_000;
-/// What Redis took stays here for so long, should it forget: longer than the history takes to write it.
+/// Sent entries are kept this long in case Redis loses them: longer than the history takes to write
+/// them.
 const FRESH: Duration = Duration::from_secs(3);
-/// Redis is looked for again after so long.
+/// Delay before the next connection attempt.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Marks an entry that was sent before: for the history. Pages have shown it, and alerts have heard of its events.
+/// Field of an entry that is sent again. Only the history uses it; pages and alerts have already
+/// had it.
 pub(super) const AGAIN: &str = "again";
 
-/// What others tell this task.
+/// Commands for this task.
 pub(super) enum PushCommand {
-    /// A chunk became ours, and this is known of its servers.
+    /// This node has a new chunk; these are the state records of its servers.
     Begin(Chunk, HashMap<ServerId, StateRecord>),
-    /// Who is on.
+    /// Open sessions of the history.
     Sessions(Vec<PlayerSession>),
-    /// Chunks are given back: all of theirs is to be sent, then told.
+    /// Send everything of these chunks, then signal.
     Flush(Vec<Chunk>, oneshot::Sender<()>),
-    /// Chunks are not ours any more.
+    /// This node has lost these chunks.
     Forget(Vec<Chunk>),
-    /// Redis has forgotten what it was told.
+    /// Redis was emptied: send everything again.
     Rewrite,
 }
 
-/// What was sent of a server.
+/// What Redis has of a server.
 #[derive(Default)]
 struct LastPushed {
     /// The time of its last sample.
@@ -187,7 +192,7 @@ impl Pusher {
                 .into_iter()
                 .flat_map(HashMap::into_keys)
             {
-                // They go on elsewhere; what is known of them is written as far as it goes.
+                // The next owner continues these sessions from the history.
                 self.gathered_sessions.extend(self.sessions.close(server));
             }
         }
@@ -211,7 +216,7 @@ impl Pusher {
         }
     }
 
-    /// Sends all there is. Of these chunks, all that is known of their servers goes too.
+    /// Sends what was gathered, and all state records of the `given` chunks.
     async fn send(&mut self, given: &[Chunk]) {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
         let (memories, said) = self.entries(given);
@@ -326,7 +331,7 @@ impl Pusher {
         let Some(link) = &self.link else {
             return Ok(());
         };
-        // Of each part, one after the other; the parts beside each other.
+        // Requests of one part run in order, the parts in parallel.
         let all = pipes.into_iter().map(|pipe| {
             let mut link = link.clone();
             async move {

@@ -1,4 +1,5 @@
-//! All that is decided in Redis, each script at once and by Redis's own clock. Each touches the keys of one tag.
+//! Scripts in Redis. Each runs atomically, by the clock of Redis, and touches the keys of one hash
+//! tag.
 
 /// A worker's beat.
 ///

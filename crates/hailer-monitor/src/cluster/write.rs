@@ -1,7 +1,9 @@
-//! Results on their way to PostgreSQL: each entry is read by one process of the group, and acknowledged when it is committed.
+//! Writes results to PostgreSQL. Each entry is read by one process of the group, and acknowledged
+//! after the commit.
 //!
-//! An entry may be written twice: by somebody who died before he could acknowledge, then by who claimed it. The history leaves
-//! alone what is there.
+//! An entry may be written twice, if its reader dies before it acknowledges. The history ignores
+//! rows that it has. At most 20,000 samples are written in one transaction, and nothing more is
+//! read before it is committed.
 
 use super::Shared;
 use super::entry::ResultsEntry;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 const GROUP: &str = "history";
-/// Entries of one part that are read at once.
+/// Entries of one part that are read in one request.
 const ENTRIES: usize = 100;
 /// Samples of one transaction, more or less.
 const SAMPLES: usize = 20_000;
@@ -27,14 +29,14 @@ const EVERY: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between tries to write; the time doubles up to the last.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// What somebody has read and not acknowledged for so long is somebody else's: longer than `PATIENCE` and a pause, so that it
-/// is seldom done twice.
+/// An entry that was read but not acknowledged for this long is claimed by another process: longer
+/// than a write and a delay.
 const IDLE: Duration = Duration::from_secs(100);
-/// How often there is a look after what the dead have left, and after what nobody needs any more.
+/// Interval of claiming entries of dead processes and deleting written entries.
 const TIDY: Duration = Duration::from_secs(5);
-/// Entries stay so long, though they are written: who mirrors may have been away.
+/// How long written entries stay for mirrors, in milliseconds.
 const STAY: Millis = 30_000;
-/// What waits for longer is told.
+/// A longer wait is reported as a failure, in milliseconds.
 const LATE: Millis = 60_000;
 
 /// Number and content, as Redis has it.
@@ -62,7 +64,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
             _ => {}
         }
     }
-    // What we had read when the connection broke: nobody else has it, until it is claimed.
+    // First the entries that this process had read before the connection broke.
     let mut again = true;
     let mut tidy_at = Instant::now();
     let mut is_late = false;
@@ -127,7 +129,7 @@ struct TakenEntries {
 }
 
 impl TakenEntries {
-    /// What cannot be read is acknowledged like the rest: it would come back for ever.
+    /// Invalid entries are acknowledged too, or they would come back forever.
     fn add(&mut self, part: usize, (id, fields): Raw) {
         self.ids.entry(part).or_default().push(id);
         let json = fields.as_deref().and_then(|fields| field(fields, b"e"));
@@ -174,7 +176,8 @@ async fn write(shared: &Shared, mut batch: Batch) {
                 (samples, rest, pause) = (later, None, PAUSE.0);
                 continue;
             }
-            // Something in it can never be written. It is not ours: whoever wrote to Redis may be no worker.
+            // The database refuses this data. Another program may have written it to Redis: drop
+            // it.
             Ok(Err(error)) if crate::history::is_of_data(&error) => {
                 shared
                     .dropped
@@ -194,7 +197,8 @@ async fn write(shared: &Shared, mut batch: Batch) {
     }
 }
 
-/// Claims what the dead have read, and deletes what all have read. Tells whether results wait for long.
+/// Claims entries of dead processes, and deletes written ones. Returns whether results have waited
+/// for too long.
 async fn tidy(
     shared: &Shared,
     link: &mut RedisConnection,
