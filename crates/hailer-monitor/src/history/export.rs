@@ -1,7 +1,8 @@
-//! All that is kept, as records: out, and in again, into the same history or another.
+//! Export and import of the whole history as records.
 //!
-//! A record names its server instead of giving its number: so files can be read by people, and imported where numbers are
-//! others. What is imported twice is there once; a roll-up takes the place of one that counted less.
+//! A record names its server instead of giving its number, so that files are readable, and can be
+//! imported where numbers differ. Importing twice changes nothing; a roll-up replaces one with
+//! fewer samples. At most 5,000 records are in memory at a time.
 
 use super::insert::{Insert, Statement, Values, late, run, small, small_if_any, write};
 use super::open::Dialect;
@@ -21,14 +22,14 @@ use sqlx::{AssertSqlSafe, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-/// Rows that are read, or written, at once.
+/// Rows that are read or written at a time.
 const PAGE: usize = 5_000;
 /// Times that are taken in: until the year 10000.
 const TIMES: Range<Millis> = 0..253_402_300_800_000;
-/// Longest name of a server, with what is added to that of one that was removed.
+/// Longest name of a server in bytes, with the suffix of a removed one.
 const LONGEST_NAME: usize = 96;
 
-/// What to export. By default all.
+/// Records to export; by default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportSelection {
     /// In the order in which an import needs them.
@@ -53,8 +54,8 @@ impl Default for ExportSelection {
 }
 
 impl History {
-    /// All records of a selection: by table, then by time (sessions by server). What is written meanwhile may be among them. Not
-    /// much is in memory at a time.
+    /// Returns the records of a selection: by table, then by time (sessions by server). Rows that
+    /// are written meanwhile may be among them.
     pub fn export(
         &self,
         selection: ExportSelection,
@@ -82,8 +83,12 @@ impl History {
         .try_flatten()
     }
 
-    /// Takes records in, each with the number of its line for errors. Servers must come before what is told of them, unless
-    /// they are known here by their names. What is there already stays as it is: an import that broke off can be done again.
+    /// Imports records, each with its line number for errors. A server must come before its
+    /// records, unless the history has one of this name. Existing rows stay as they are, so an
+    /// interrupted import can be repeated.
+    ///
+    /// # Errors
+    /// If a record is invalid, with its line, or if the database fails.
     pub async fn import(
         &self,
         records: impl IntoIterator<Item = Result<(u64, Record), HistoryError>>,
@@ -98,7 +103,7 @@ impl History {
     }
 }
 
-/// What was new in an import.
+/// Counts of the records that an import has added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportCounts {
     /// Records that were read.
@@ -120,7 +125,7 @@ struct Export {
     history: History,
     selection: ExportSelection,
     steps: VecDeque<(Table, Level)>,
-    /// Of the servers that are selected.
+    /// Names of the selected servers.
     names: Option<HashMap<i64, String>>,
     /// Where the last page of this step ended: the key of its last row.
     after: Option<(i64, i64, String)>,

@@ -1,4 +1,4 @@
-//! Batches in: one transaction, and what is there already is left alone.
+//! Inserts batches, each in one transaction. Existing rows stay as they are.
 
 use super::open::Dialect;
 use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};
@@ -16,7 +16,11 @@ const ROWS: usize = 500;
 const LONGEST_PLAYER: usize = 128;
 
 impl History {
-    /// Writes a batch, whole or not at all. What is there already is left alone, but for a session that lasts longer now.
+    /// Writes a batch, all or nothing. Existing rows stay as they are, except sessions that last
+    /// longer now.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn write(&self, batch: &Batch) -> Result<WriteCounts, HistoryError> {
         let mut change = self.begin().await?;
         let written = write(&mut change, self.dialect, batch).await?;
@@ -32,7 +36,7 @@ pub(super) async fn write(
     batch: &Batch,
 ) -> Result<WriteCounts, HistoryError> {
     if !batch.samples.is_empty() {
-        // Whoever rolls up waits for us, or we for them: no sample comes into a bucket unseen.
+        // This lock keeps roll-ups out: no sample comes into a bucket unseen.
         let done = match dialect {
             Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
             Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
@@ -230,7 +234,8 @@ impl Insert<'_> {
         statements
     }
 
-    /// Only words of ours: values are bound. SQLite finds values without numbers faster, PostgreSQL must have them.
+    /// The text has only our own words: values are bound. SQLite finds values without numbers
+    /// faster; PostgreSQL needs the numbers.
     fn text(&self, dialect: Dialect, rows: usize) -> String {
         let mut text = String::from(self.head);
         for row in 0..rows {
@@ -295,7 +300,7 @@ pub(super) fn small<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<T, H
     T::try_from(value).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))
 }
 
-/// The same of one that may be absent.
+/// Reads a number that may be absent.
 pub(super) fn small_if_any<T: TryFrom<i64>>(
     row: &AnyRow,
     column: usize,

@@ -16,7 +16,7 @@ const FORMULA: [char; 7] = ['=', '+', '-', '@', '\'', '\t', '\r'];
 /// How records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line of JSON for each record, of all tables; `record` tells of which.
+    /// One line of JSON per record, of all tables. The member `record` names the table.
     Ndjson,
     /// A header, and a row for each record of one table.
     Csv(Table),
@@ -95,8 +95,11 @@ fn cell(value: &Value) -> String {
 /// Records of a file with the numbers of their lines.
 pub type Records<'a> = Box<dyn Iterator<Item = Result<(u64, Record), HistoryError>> + Send + 'a>;
 
-/// Records of a file, each with the number of its line, as [`History::import`](super::History::import) takes them. What the
-/// first line begins with tells the format: `{` that of JSON.
+/// Reads the records of a file, each with its line number, for
+/// [`History::import`](super::History::import). A file that begins with `{` is NDJSON, else CSV.
+///
+/// # Errors
+/// If the file is empty, or has no header of an exported table.
 pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, HistoryError> {
     let failed = |error: io::Error| HistoryError::Import {
         line: 1,

@@ -1,16 +1,17 @@
-//! What was, in SQL: SQLite without any set-up, or PostgreSQL by its URL.
+//! The history in SQL: SQLite without any setup, or PostgreSQL by its URL.
 //!
 //! ```text
-//!   Batch ─► Writer ─► sample ─────► rollup: 5 minutes ─► an hour ─► a day      tidy, every minute
-//!            memory,   event, state                                             each level is kept for its time
-//!            if need   session
+//!   Batch ─► HistoryWriter ─► sample ────► rollup: 5 minutes ─► an hour ─► a day     tidy, every
+//!            memory if the    event, state                                           minute; each
+//!            database fails   session                                level has its own retention
 //! ```
 //!
-//! Samples are a log. What is written is written for good when [`History::write`] returns, and may be written again: what is
-//! there already is left alone. So whoever is not sure writes again, and an import is a write like any other.
+//! Samples are a log. Rows are committed when [`History::write`] returns, and may be written again:
+//! existing rows stay as they are. So a caller that is not sure writes again, and an import is an
+//! ordinary write.
 //!
-//! A roll-up is worked out from the level below, and put in place of the old one if it counted more: so it may be worked out as
-//! often as one likes, late samples count, and what was deleted below takes nothing away above.
+//! A roll-up is computed from the level below, and replaces one with fewer samples. So it can be
+//! computed again at any time, late samples count, and rows deleted below change nothing above.
 
 mod export;
 mod insert;
@@ -52,18 +53,18 @@ use tokio::sync::Mutex;
 pub struct History {
     pub(crate) pool: AnyPool,
     pub(crate) dialect: Dialect,
-    /// Whose turn it is to write, in SQLite.
+    /// Held by the one writer that SQLite allows.
     writing: Arc<Mutex<()>>,
     /// The last server whose sessions were looked through for old ones.
     turn: Arc<AtomicI64>,
 }
 
-/// What is written at once.
+/// Rows that are written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Looks at servers.
     pub samples: Vec<Sample>,
-    /// What changed.
+    /// Events.
     pub events: Vec<Event>,
     /// Players who came, stay or left.
     pub sessions: Vec<PlayerSession>,
@@ -80,12 +81,12 @@ impl Batch {
     }
 }
 
-/// A player on a server, from when to when. One who is still there is written again and again, with a later end.
+/// A session of a player on a server. An open session is stored again and again with a later end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayerSession {
-    /// Where.
+    /// The server.
     pub server: ServerId,
-    /// Who: a name, or what stands for it.
+    /// The name of the player, or its digest.
     pub player: String,
     /// First seen.
     pub first: Millis,
@@ -93,7 +94,7 @@ pub struct PlayerSession {
     pub last: Millis,
 }
 
-/// What was new of a batch.
+/// Counts of the rows that a batch has added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     /// Samples that were not there yet.
@@ -140,7 +141,7 @@ impl Level {
     }
 }
 
-/// How long what is kept.
+/// How long the history keeps its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Samples.
@@ -172,11 +173,11 @@ pub struct Point {
     pub at: Millis,
     /// Samples.
     pub asked: u32,
-    /// Of those, answered.
+    /// Samples with a reply.
     pub answered: u32,
     /// Players on average, of the answers that told it; of all servers: the sum of their averages.
     pub players: Option<f64>,
-    /// The most players; of all servers: the most on average in any five minutes.
+    /// Maximum of players; for all servers, the maximum of the five-minute means.
     pub players_max: Option<u32>,
     /// The most that fit.
     pub max: Option<u32>,
@@ -186,7 +187,7 @@ pub struct Point {
     pub latency_max: Option<u32>,
     /// Datagrams sent.
     pub sent: u32,
-    /// Of those, sent again because nothing came.
+    /// Datagrams sent again because no reply came.
     pub resent: u32,
 }
 
@@ -209,9 +210,9 @@ pub enum HistoryError {
     /// The folder of a database cannot be made.
     #[error("cannot make the folder {} of the history: {source}", folder.display())]
     Folder {
-        /// Which.
+        /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// It cannot be opened.
@@ -219,7 +220,7 @@ pub enum HistoryError {
     Open {
         /// The path, or the host and the name of the database.
         place: String,
-        /// Why.
+        /// The cause.
         source: sqlx::Error,
     },
     /// The file is not a database, or it is damaged.
@@ -230,7 +231,7 @@ pub enum HistoryError {
     Migrate {
         /// See above.
         place: String,
-        /// Why.
+        /// The cause.
         source: sqlx::migrate::MigrateError,
     },
     /// A newer program has changed its tables.
@@ -242,15 +243,15 @@ pub enum HistoryError {
     /// There is no server of this number.
     #[error("there is no server with the number {}", .0.0)]
     Absent(ServerId),
-    /// Somebody else wrote this into the database, or a newer hailer.
+    /// Invalid data, written by another program or a newer version.
     #[error("the history holds what cannot be understood: {0}")]
     Stored(String),
-    /// What is imported is not what was exported.
+    /// A record of an import is invalid.
     #[error("line {line}: {message}")]
     Import {
         /// Which, from 1.
         line: u64,
-        /// Why.
+        /// The cause.
         message: String,
     },
     /// There is no key for the names of players.

@@ -48,8 +48,13 @@ pub(crate) enum Dialect {
 }
 
 impl History {
-    /// Opens a history: `sqlite:PATH` (made if absent, with its folder; the path as it is, nothing quoted), `sqlite::memory:`,
-    /// or `postgres://USER:PASSWORD@HOST/NAME`. Tables are made, or brought up to date.
+    /// Opens a history: `sqlite:PATH` (created if absent, with its folder; the path is used
+    /// literally), `sqlite::memory:`, or `postgres://USER:PASSWORD@HOST/NAME`. Creates the tables
+    /// or updates them.
+    ///
+    /// # Errors
+    /// If the URL is invalid, the file is not a database, the database cannot be reached, or a
+    /// newer version has written it.
     pub async fn open(url: &str) -> Result<Self, HistoryError> {
         install_default_drivers();
         let (dialect, url, place) = read_url(url)?;
@@ -134,10 +139,10 @@ impl History {
     }
 }
 
-/// A transaction, and the turn to have one. Dropped, it never was.
+/// A transaction, with the writer lock for SQLite. Dropping it rolls it back.
 ///
-/// (Not that of `sqlx`: when SQLite has ended one by itself, as it does when the disk is full, that one believes that it goes
-/// on, and its connection is of no use any more.)
+/// (Not the one of `sqlx`: when SQLite ends a transaction by itself, for example because the disk
+/// is full, that one stays open, and its connection is useless.)
 pub(crate) struct Transaction {
     open: Option<(PoolConnection<Any>, Option<OwnedMutexGuard<()>>)>,
 }
@@ -155,12 +160,12 @@ impl Drop for Transaction {
         let Some((mut connection, turn)) = self.open.take() else {
             return;
         };
-        // Without a runtime the connection goes, and what was not committed with it.
+        // Without a runtime, close the connection: that also rolls back.
         let Ok(runtime) = Handle::try_current() else {
             return drop(connection.detach());
         };
         runtime.spawn(async move {
-            // If there is nothing to roll back any more, that is an error, and as it should be.
+            // If SQLite has rolled back already, this fails. That is no error.
             let _ = raw_sql("ROLLBACK").execute(&mut *connection).await;
             drop((connection, turn));
         });
@@ -250,8 +255,8 @@ fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
     ))
 }
 
-/// Makes the file of a new database so that only its owner reads it: names of players are in it. What cannot be made here
-/// cannot be opened either, and that error is told.
+/// Creates the file of a new database with mode 0600, because it has names of players. A failure
+/// here is reported by the open that follows.
 fn keep_to_ourselves(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

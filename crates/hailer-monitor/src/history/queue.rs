@@ -1,8 +1,9 @@
-//! What is to be written, on its way to the database: every second, or sooner if it is much.
+//! Queue of results for the database. It writes every second, or sooner for 5,000 samples.
 //!
-//! A database that fails (a full disk, a PostgreSQL that is away) stops nobody: what comes is kept in memory, up to a bound,
-//! past which the oldest goes; [`WriterHealth`] says so. When the database is back, all that was kept is written. A killed process
-//! loses what came since the last write.
+//! If the database fails (disk full, PostgreSQL away), results are kept in memory: at most
+//! 1,000,000 samples, 100,000 events and 100,000 sessions. Beyond that the oldest are dropped, and
+//! [`WriterHealth`] counts them. When the database works again, everything kept is written. A
+//! killed process loses the results since the last write.
 
 use super::{Batch, History, HistoryError, PlayerSession, WriteCounts};
 use crate::sample::unix_millis;
@@ -23,9 +24,9 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 /// When to write, and how much to keep while that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterLimits {
-    /// What came is written after this time.
+    /// Interval of writes.
     pub every: Duration,
-    /// Sooner if it is so many samples.
+    /// Number of samples that start a write before its time.
     pub soon: usize,
     /// Samples that are kept: 48 bytes each.
     pub samples: usize,
@@ -33,7 +34,7 @@ pub struct WriterLimits {
     pub events: usize,
     /// Sessions that are kept: some hundred bytes each.
     pub sessions: usize,
-    /// Of each kind so many are written at once.
+    /// Rows of each kind in one write.
     pub at_once: usize,
     /// A write that takes longer has failed.
     pub patience: Duration,
@@ -58,7 +59,7 @@ impl Default for WriterLimits {
 /// How writing goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriterHealth {
-    /// The last write failed: what comes is kept in memory.
+    /// Whether the last write failed. Results are kept in memory meanwhile.
     pub is_failing: bool,
     /// Since when all of them failed.
     pub since: Option<Millis>,
@@ -66,13 +67,13 @@ pub struct WriterHealth {
     pub message: Option<String>,
     /// Samples, events and sessions in memory.
     pub kept: u64,
-    /// Of those that came since the start, so many were lost since memory is bounded.
+    /// Rows dropped since the start because a limit was reached.
     pub dropped: u64,
     /// Samples, events and sessions that were written since the start.
     pub written: u64,
 }
 
-/// Where batches go. Cheap to clone; when the last one is gone, what is left is written.
+/// Handle of the queue; cheap to clone. When the last one is dropped, the rest is written.
 #[derive(Clone, Debug)]
 pub struct HistoryWriter {
     messages: mpsc::Sender<Message>,
@@ -105,8 +106,7 @@ impl HistoryWriter {
         Self { messages, health }
     }
 
-    /// Hands a batch over, from any thread, without waiting. `false`: nobody takes it, since the runtime is gone or stands
-    /// still.
+    /// Queues a batch without waiting. Returns `false` if the queue is full or its task is gone.
     pub fn send(&self, batch: Batch) -> bool {
         self.messages.try_send(Message::Batch(batch)).is_ok()
     }
@@ -116,8 +116,8 @@ impl HistoryWriter {
         self.health.borrow().clone()
     }
 
-    /// Writes all that was handed over, if the database takes it, and ends the task. Tells how it went: what is kept now is
-    /// lost.
+    /// Writes all queued batches, if the database works, and ends the task. Returns the final
+    /// health: rows still kept are lost.
     pub async fn finish(self) -> WriterHealth {
         let (done, wait) = oneshot::channel();
         if self.messages.send(Message::Finish(done)).await.is_ok() {
@@ -137,7 +137,7 @@ struct WriterTask {
     kept: Backlog,
     /// Taken out to be written just now.
     under_way: usize,
-    /// Of each kind for one write: fewer while the database refuses some of it.
+    /// Rows of each kind in one write; fewer while the database refuses some of them.
     at_once: usize,
     pause: Duration,
 }
@@ -221,7 +221,7 @@ impl WriterTask {
         })
     }
 
-    /// Tells when to try again, if not at once.
+    /// Returns when to try again; `None` for immediately.
     fn done(&mut self, batch: Batch, result: Result<WriteCounts, Failure>) -> Option<Instant> {
         self.under_way = 0;
         match result {
@@ -273,8 +273,8 @@ struct Failure {
     message: String,
 }
 
-/// Whether a database refuses what is to be written for its own sake. All that comes is within what the tables take, so this
-/// is a fault of ours, which must not stop the rest.
+/// Whether the database refuses the data itself. All rows fit the tables, so this is a fault in our
+/// code, which must not stop other rows.
 pub(crate) fn is_of_data(error: &HistoryError) -> bool {
     let HistoryError::Sql(sqlx::Error::Database(error)) = error else {
         return false;

@@ -1,4 +1,4 @@
-//! What was, out again.
+//! Queries of the history.
 
 use super::{History, HistoryError, Level, PlayerSession, Point};
 use crate::health::State;
@@ -10,9 +10,9 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, Row};
 
-/// Of all servers together, in the roll-ups.
+/// The pseudo-server of the totals in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
-/// The most points of one series, the newest: more than any level keeps by default.
+/// Maximum number of points of one series, the newest: more than any level keeps by default.
 const POINTS: i64 = 50_000;
 
 impl History {
@@ -105,8 +105,12 @@ impl History {
         self.all(rows, point).await
     }
 
-    /// What happened before a time, of one server or of all, the newest first. If the oldest of `limit` events was not alone
-    /// at its time, all of that time are told, so that the next page begins before it.
+    /// Returns events before a time, of one server or of all, the newest first. If the oldest of
+    /// `limit` events shares its time with others, all of these are returned, so that the next page
+    /// begins before it.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn events(
         &self,
         server: Option<ServerId>,
@@ -130,7 +134,11 @@ impl History {
             .await
     }
 
-    /// What happened to all servers after a time, the oldest first. Pages end as those of [`events`](Self::events).
+    /// Returns events of all servers after a time, the oldest first. Pages end as in
+    /// [`events`](Self::events).
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn events_after(
         &self,
         after: Millis,
@@ -143,8 +151,11 @@ impl History {
             .await
     }
 
-    /// Who was on a server, by when they came, the last first: those who came before a time. Pages end as those of
+    /// Returns sessions of a server that began before a time, the newest first. Pages end as in
     /// [`events`](Self::events).
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn sessions(
         &self,
         server: ServerId,
@@ -165,7 +176,10 @@ impl History {
         .await
     }
 
-    /// Sessions that were seen last at this time or later, of servers that are watched: who was on when the monitor stopped.
+    /// Returns sessions on the watchlist that were last seen at this time or later.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn sessions_since(&self, last: Millis) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM session
                     JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed IS NULL
@@ -173,8 +187,11 @@ impl History {
         self.all(sqlx::query(rows).bind(last), session).await
     }
 
-    /// The same of some servers: those whose numbers are from `from` until before `to`. Who has been on for more than a day begins
-    /// anew: so only the last day is looked through.
+    /// Returns sessions of the servers from `from` until before `to` that were last seen at `last`
+    /// or later. Only sessions that began within a day before are searched.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn sessions_of(
         &self,
         from: ServerId,
@@ -206,7 +223,10 @@ impl History {
         .await
     }
 
-    /// The same of those whose numbers are from `from` until before `to`.
+    /// Returns the stored states of the servers from `from` until before `to`.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn states_of(
         &self,
         from: ServerId,
@@ -247,7 +267,7 @@ impl History {
         .await
     }
 
-    /// All rows, read as they come: many of them take much more room before.
+    /// Converts rows as they arrive: raw rows take much more memory.
     pub(super) async fn all<T>(
         &self,
         query: Query<'_, Any, AnyArguments>,

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 /// A kind of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// Who is watched, and who was.
+    /// Servers, removed ones included.
     Servers,
     /// Looks at them.
     Samples,
     /// Sums of them.
     Rollups,
-    /// What changed.
+    /// Events.
     Events,
-    /// Who was on.
+    /// Sessions of players.
     Sessions,
 }
 
@@ -90,15 +90,15 @@ pub struct ExportedRollup {
     pub at: Millis,
     pub asked: u32,
     pub answered: u32,
-    /// Answers that told how many players are on, and the sum of what they told.
+    /// Replies with a number of players; `players` is their sum.
     pub told: u32,
-    /// See there.
+    /// Sum of the values of these replies.
     pub players: Option<i64>,
     pub players_max: Option<u32>,
     pub max: Option<u32>,
     /// Answers with a latency, and the sum of these.
     pub timed: u32,
-    /// See there.
+    /// Sum of the values of these replies.
     pub latency: Option<i64>,
     pub latency_max: Option<u32>,
     pub sent: i64,
@@ -130,13 +130,13 @@ pub struct ExportedSession {
 pub struct Column {
     /// As in JSON.
     pub name: &'static str,
-    /// What its values are.
+    /// Type of its values.
     pub kind: Kind,
     /// It may be absent: `null` in JSON, an empty cell in CSV.
     pub is_optional: bool,
 }
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Texts; some come from servers.
@@ -193,7 +193,7 @@ impl Table {
         &self.word()[..self.word().len() - 1]
     }
 
-    /// What its records have, the one list of CSV and Parquet.
+    /// Returns the columns of its records: the one list for CSV and Parquet.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Servers => SERVERS,

@@ -1,4 +1,4 @@
-//! Who is watched.
+//! Servers in the history.
 
 use super::insert::{Insert, Statement, Values, run};
 use super::open::{Dialect, Transaction};
@@ -10,13 +10,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 impl History {
-    /// All who are watched, by number.
+    /// Returns all servers of the watchlist, by number.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
         let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
         self.all(sqlx::query(rows), server).await
     }
 
-    /// Those of them whose numbers are from `from` until before `to`.
+    /// Returns the servers of the watchlist from `from` until before `to`.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn servers_of(
         &self,
         from: ServerId,
@@ -44,7 +50,8 @@ impl History {
         Ok(server)
     }
 
-    /// A transaction beside which nobody adds servers: each gets a number and a name of its own.
+    /// Begins a transaction in which no other process adds servers, so that numbers and names stay
+    /// unique.
     async fn begin_adding(&self) -> Result<Transaction, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
@@ -114,7 +121,11 @@ impl History {
         change.commit().await
     }
 
-    /// Watches a server no more; tells whether it was. Its history stays until its time has passed.
+    /// Removes a server from the watchlist. Returns `false` if it was not there. Its history stays
+    /// until its retention ends.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn remove(&self, id: ServerId) -> Result<bool, HistoryError> {
         let mut change = self.begin().await?;
         let now = SystemTime::now()
@@ -126,8 +137,11 @@ impl History {
         Ok(done.rows_affected() > 0)
     }
 
-    /// The key for [`Privacy::Hashed`](crate::sessions::Privacy), made when it is first asked for: whoever deletes it makes
-    /// strangers of all players that were seen before.
+    /// Returns the key for [`Privacy::Hashed`](crate::sessions::Privacy), created on first use.
+    /// Without this key, all earlier players become strangers.
+    ///
+    /// # Errors
+    /// If the database fails, or the system has no random bytes.
     pub async fn players_key(&self) -> Result<[u8; 32], HistoryError> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| HistoryError::Random(error.to_string()))?;
@@ -230,8 +244,8 @@ fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-/// Makes a name free, if it is that of a server that is watched no more: that one is `NAME.NUMBER` from now on. If it is one of
-/// the same target, it is told instead.
+/// Frees a name that a removed server has: that server becomes `NAME.NUMBER`. If the removed server
+/// has the same target, it is returned instead.
 async fn vacate(
     change: &mut AnyConnection,
     name: &str,

@@ -1,9 +1,11 @@
-//! Roll-ups and retention: called every minute, each step a small transaction, so that writing never waits for long.
+//! Roll-ups and retention. Called every minute, in small transactions, so that writers never wait
+//! for long.
 //!
-//! A level knows until when its buckets are closed (`done`). Those that close are put on a list (`late`), and so is, by whoever
-//! writes it, each closed bucket into which something comes later: what is on the list is worked out, and only then off it. So
-//! nothing is forgotten, whenever the process ends. The newest bucket is worked out as well, again and again while it fills: of
-//! five minutes with each call, above when one of the level below has closed.
+//! Each level stores until when its buckets are closed (`done`). Closed buckets are put on a list
+//! (`late`), and so is a closed bucket into which a late sample comes. A bucket leaves the list in
+//! the transaction that computes it, so that no bucket is lost when the process ends. The newest
+//! bucket is also computed while it fills: that of five minutes with each call, the higher ones
+//! when a bucket below closes.
 
 use super::insert::{late, run};
 use super::open::{Dialect, Transaction};
@@ -13,9 +15,10 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A bucket closes so much later than it ends: samples are dated when they are due, and written when they were answered.
+/// Delay between the end of a bucket and its closing, in milliseconds: a sample has the time when
+/// it was due, and is written after the reply.
 const GRACE: Millis = 30_000;
-/// Buckets that close, or are read from the list, at once.
+/// Buckets that are closed, or read from the list, at a time.
 const PAGE: usize = 500;
 /// Rows that one statement deletes.
 const STEP: i64 = 20_000;
@@ -25,8 +28,11 @@ const STEPS: u32 = 50;
 const SERVERS: i64 = 2_000;
 
 impl History {
-    /// Rolls up what came, and deletes what is too old. Call it every minute; it may be called as often as one likes, and from
-    /// several processes. After a long stop the first call takes longer.
+    /// Rolls up new samples, and deletes old rows. Call it every minute. Any process may call it at
+    /// any time. After a long stop the first call takes longer.
+    ///
+    /// # Errors
+    /// If the database fails.
     pub async fn tidy(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
         for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
             self.roll_up(level, now).await?;
@@ -89,8 +95,8 @@ impl History {
         change.commit().await
     }
 
-    /// Puts buckets on the list that have closed. Whoever writes into them from then on puts them there again. `false`: there
-    /// are more.
+    /// Puts closed buckets on the list. Later writers put them there again. Returns `false` if
+    /// there are more.
     async fn close_buckets(&self, level: Level, now: Millis) -> Result<bool, HistoryError> {
         let mut change = self.begin_alone().await?;
         let progress = "SELECT done, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
@@ -129,7 +135,7 @@ impl History {
         Ok(is_all)
     }
 
-    /// A transaction beside which nobody writes samples, or rolls up.
+    /// Begins a transaction without concurrent writers of samples or roll-ups.
     pub(super) async fn begin_alone(&self) -> Result<Transaction, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
@@ -140,7 +146,8 @@ impl History {
         Ok(change)
     }
 
-    /// Works out one bucket of all servers, and their sum, in a transaction [beside which](Self::begin_alone) nobody writes.
+    /// Computes one bucket of all servers and the totals, in a transaction from
+    /// [`begin_alone`](Self::begin_alone).
     async fn work_out(
         &self,
         change: &mut Transaction,
@@ -203,7 +210,7 @@ impl History {
                     LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
                     ON listed.level = progress.level ORDER BY progress.level";
         let done = sqlx::query(done).fetch_all(&self.pool).await?;
-        // Of each level, until when the one above it has all.
+        // Until when the level above has everything.
         let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
         let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
         self.forget_front("sample", "at", "1 = 1", raw).await?;
@@ -230,7 +237,7 @@ impl History {
             .await
     }
 
-    /// Deletes from the front of a table, some rows at a time. All words are ours.
+    /// Deletes the oldest rows of a table, some at a time. The text has only our own words.
     async fn forget_front(
         &self,
         table: &str,
@@ -332,15 +339,16 @@ async fn next_bucket(
 pub(super) const INSERT_ROLLUP: &str =
     "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
     slots, timed, latency, latency_max, sent, resent)";
-/// What counted no more than what is there takes nothing away: below it, something may have been deleted. (Of all servers, sums
-/// of sums are told more often than the sum of this bucket alone, and know more: see below.)
+/// A roll-up replaces only one with fewer samples: rows below may have been deleted. (Totals of
+/// totals have a higher count than the total of this bucket, see below.)
 pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
     sent = excluded.sent, resent = excluded.resent
     WHERE excluded.asked > rollup.asked OR excluded.asked = rollup.asked AND excluded.told > rollup.told";
-/// Of all servers the players are one number: the sum of what each had on average, in hundredths, as if told a hundred times.
-/// Above five minutes this sum is a server like any other. From one bucket to another, both included.
+/// Totals of all servers: the sum of the mean players of each server, in hundredths, with a count
+/// of 100. Above five minutes the totals are rolled up like a server. From one bucket to another,
+/// both included.
 pub(super) const ALL_SERVERS: &str = "
     SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
            sent, resent
