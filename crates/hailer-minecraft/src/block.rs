@@ -9,23 +9,23 @@ use BlockKind::{
 /// One kind of block.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// Its id.
+    /// Block id on the wire.
     pub id: u16,
-    /// Kebab-case name.
+    /// Name in kebab case.
     pub name: &'static str,
-    /// What it looks like from far away.
+    /// Appearance on a map.
     pub kind: BlockKind,
-    /// Whether it stops whoever walks or falls: one can stand on it.
+    /// Whether it stops bodies, so that players can stand on it.
     pub solid: bool,
     /// 0xRRGGBB for each metadata, again from the first where they end: a power of two of them, so that the low bits
     /// of the metadata choose.
     colours: &'static [u32],
 }
 
-/// What a block looks like from far away.
+/// Appearance of a block on a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockKind {
-    /// Nothing to see from above: air, glass, torches, small plants. A map shows what is below.
+    /// Not visible from above: air, glass, torches, small plants.
     Clear,
     /// Water.
     Water,
@@ -47,19 +47,19 @@ pub enum BlockKind {
     Stone,
     /// Trunks, planks, fences.
     Wood,
-    /// What people make of other things.
+    /// Crafted blocks.
     Built,
     /// An id that no game up to 1.7 has.
     Unknown,
 }
 
 impl BlockKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 13] = [
         Clear, Water, Lava, Sand, Grass, Plant, Leaves, Snow, Earth, Stone, Wood, Built, Unknown,
     ];
 
-    /// The character for it on a map without colours, and its name in the legend.
+    /// Returns the character on a map without colours, and the name in its legend.
     pub const fn glyph(self) -> (char, &'static str) {
         match self {
             Clear => (' ', "nothing"),
@@ -79,23 +79,23 @@ impl BlockKind {
     }
 }
 
-/// Stands for every id that is not in the table: solid, and so magenta that nobody overlooks it.
+/// Stands for every id that is not in the table: solid and magenta.
 pub static UNKNOWN: BlockInfo = block(u16::MAX, "unknown", Unknown, SOLID, &[0xFF00FF]);
 
-/// The block of an id, if 1.3 or a game up to 1.7 has it.
+/// Returns the block of an id, if a game up to 1.7 has it.
 pub fn find(id: u16) -> Option<&'static BlockInfo> {
     BLOCKS
         .get(usize::from(id))
         .or_else(|| LATER.iter().find(|block| block.id == id))
 }
 
-/// The block of an id, or [`UNKNOWN`].
+/// Returns the block of an id, or [`UNKNOWN`].
 pub fn info(id: u16) -> &'static BlockInfo {
     find(id).unwrap_or(&UNKNOWN)
 }
 
 impl BlockInfo {
-    /// Its colour on a map, red, green, blue.
+    /// Returns the colour on a map: red, green, blue.
     pub fn colour(&self, metadata: u8) -> [u8; 3] {
         let i = usize::from(metadata) % self.colours.len().max(1);
         let [_, red, green, blue] = self
@@ -107,7 +107,7 @@ impl BlockInfo {
         [red, green, blue]
     }
 
-    /// Whether a map shows it, and not what is below.
+    /// Returns whether a map shows it instead of the blocks below.
     pub fn is_visible(&self) -> bool {
         self.kind != Clear
     }
@@ -134,9 +134,9 @@ const fn block(
 
 /// Oak, spruce, birch, jungle.
 const PLANKS: &[u32] = &[0x9C7F4E, 0x67502F, 0xC3B37B, 0x9A6E4D];
-/// Oak, spruce, birch, jungle; the bits above say how a trunk lies.
+/// Oak, spruce, birch, jungle. The upper bits are the orientation of the trunk.
 const WOOD: &[u32] = &[0x665132, 0x3A2812, 0xCFCEC9, 0x57451B];
-/// Oak, spruce, birch, jungle; the bits above say how leaves decay.
+/// Oak, spruce, birch, jungle. The upper bits are the state of decay.
 const LEAVES: &[u32] = &[0x3C7A1E, 0x3F5F3F, 0x6F9148, 0x2F7D13];
 /// White, orange, magenta, light blue, yellow, lime, pink, grey, light grey, cyan, purple, blue, brown, green,
 /// red, black.
@@ -148,7 +148,7 @@ const WOOL: &[u32] = &[
 const SLABS: &[u32] = &[
     0xA6A6A6, 0xD9D09C, 0x9C7F4E, 0x767676, 0x926356, 0x797979, 0xA6A6A6, 0xA6A6A6,
 ];
-/// What a silverfish hides in: stone, cobblestone, stone brick.
+/// Blocks with a silverfish: stone, cobblestone, stone brick.
 const EGGS: &[u32] = &[0x7D7D7D, 0x767676, 0x797979, 0x7D7D7D];
 
 /// By id.

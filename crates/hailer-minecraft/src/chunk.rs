@@ -23,14 +23,14 @@ const SECTION: usize = BLOCKS + 3 * NIBBLES;
 /// The largest inflated column: 16 sections with add arrays, and biomes (spec/minecraft-12w.md#7).
 pub const MAX_COLUMN: usize = 16 * (SECTION + NIBBLES) + BIOMES;
 
-/// The most that [`bulk_limit`] allows. The count of columns is whatever the server says; this is 340 full ones, where
+/// Maximum of [`bulk_limit`]. The server may announce any number of columns; this is 340 full ones, where
 /// vanilla sends 5.
 pub const MAX_BULK: usize = 64 << 20;
 
 /// One block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// What it is made of, 12 bits. 0 is air.
+    /// Block id, 12 bits. 0 is air.
     pub id: u16,
     /// Its variant or state, 4 bits.
     pub metadata: u8,
@@ -90,7 +90,7 @@ pub fn is_unload(masks: SectionMasks, ground_up: bool) -> bool {
     ground_up && masks.primary == 0
 }
 
-/// The bound for inflating a 0x38 with these metadata, in bytes: what its masks tell, at most [`MAX_BULK`].
+/// Returns the decompressed size of a 0x38 by its masks, in bytes, at most [`MAX_BULK`].
 pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
     metas
         .iter()
@@ -214,7 +214,7 @@ impl Inflater {
         if self.buffer.len() > MAX_KEPT {
             self.buffer = Vec::new();
         }
-        // One byte more than the limit: whoever fills it is over.
+        // One byte more than the limit, to detect longer data.
         let most = limit.saturating_add(1);
         let mut written = 0;
         loop {
@@ -272,7 +272,7 @@ pub struct Column {
     biomes: [u8; BIOMES],
 }
 
-/// The biome where nobody said another: plains, as in the unload of spec/minecraft-12w.md#9.
+/// Default biome: plains, as in the unload of spec/minecraft-12w.md#9.
 const PLAINS: u8 = 1;
 
 impl Default for Column {
@@ -294,7 +294,7 @@ impl Column {
     /// Reads an inflated 0x33 into this column (spec/minecraft-12w.md#7). With `ground_up` it is the whole column, so
     /// sections not in the mask become air; without, they stay as they are, and so do the biomes.
     ///
-    /// An error leaves the column as it was.
+    /// An error leaves the column unchanged.
     pub fn apply(
         &mut self,
         masks: SectionMasks,
@@ -417,7 +417,7 @@ impl Column {
             .map_or(Block::AIR, |section| section.block(index(x, y, z)))
     }
 
-    /// Puts a block at a place. Of its id the low 12 bits count, of its metadata the low four.
+    /// Sets a block. Only the low 12 bits of its id and the low four bits of its metadata are used.
     pub fn set_block(&mut self, x: u8, y: u8, z: u8, block: Block) {
         if let Some(section) = self.section_mut(y, block != Block::AIR) {
             section.set_block(index(x, y, z), block);
@@ -1006,7 +1006,7 @@ mod tests {
             inflate(&bytes, 600).unwrap_err().kind,
             ErrorKind::Bad("a zlib stream")
         );
-        // A preset dictionary is asked for, which nobody has.
+        // Requires a preset dictionary, which does not exist.
         assert!(inflate(&[0x78, 0xBB, 0, 0, 0, 1, 0, 0], 600).is_err());
     }
 

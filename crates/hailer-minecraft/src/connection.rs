@@ -5,8 +5,8 @@
 //!   to the peer   ◄─ outgoing()     ◄─ encrypt ◄────────── send(packet)
 //! ```
 //!
-//! The engine is the same in both roles; it walks the [table of states](crate::state), refuses what has no place, and
-//! switches each direction to its cipher at the very byte (spec/minecraft-12w.md#6). Who holds keys and decides is above:
+//! Both roles follow the [table of states](crate::state). Unexpected packets are errors, and each direction switches to its
+//! cipher at the exact byte (spec/minecraft-12w.md#6). The caller has the keys:
 //!
 //! - a client that gets [`EncryptionRequest`](crate::table::EncryptionRequest) calls [`Connection::secure`] with a secret of
 //!   its choice and then sends the packet that carries it;
@@ -21,17 +21,17 @@ use crate::stream::PacketStream;
 use crate::table::Packet;
 use std::fmt;
 
-/// Which end we are.
+/// Role in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one that connects.
+    /// The side that connects.
     Client,
-    /// The one that is connected to.
+    /// The side that accepts connections.
     Server,
 }
 
 impl Role {
-    /// The direction in which we send.
+    /// Returns the direction of sent packets.
     pub const fn sends(self) -> PacketDirection {
         match self {
             Self::Client => PacketDirection::ToServer,
@@ -39,7 +39,7 @@ impl Role {
         }
     }
 
-    /// The direction in which we hear.
+    /// Returns the direction of received packets.
     pub const fn receives(self) -> PacketDirection {
         match self {
             Self::Client => PacketDirection::ToClient,
@@ -48,12 +48,12 @@ impl Role {
     }
 }
 
-/// Why a connection cannot go on. The fault is the peer's.
+/// Error caused by the peer. It ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerError {
-    /// Its bytes make no packet.
+    /// The peer sent an invalid packet.
     Packet(PacketError),
-    /// Its packet has no place here.
+    /// The peer sent a packet that is not allowed in this state.
     Unexpected(UnexpectedPacket),
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for PeerError {
 
 impl std::error::Error for PeerError {}
 
-/// One direction's cipher: not yet, waiting for the secret, or on.
+/// Encryption of one direction.
 #[derive(Debug, Default)]
 enum CipherState {
     #[default]
@@ -77,7 +77,7 @@ enum CipherState {
     On(Box<Cipher>),
 }
 
-/// One end of one connection.
+/// One end of a connection.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
@@ -93,7 +93,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection on which nothing was said, in the speech of a build.
+    /// Creates a connection for a build, before the first packet.
     pub fn new(role: Role, build: Build) -> Self {
         Self {
             role,
@@ -108,41 +108,41 @@ impl Connection {
         }
     }
 
-    /// With another limit for the length of a packet, in bytes.
+    /// Sets the maximum length of a received packet, in bytes.
     #[must_use]
     pub fn with_max_packet(mut self, max_packet: usize) -> Self {
         self.incoming = self.incoming.with_max_packet(max_packet);
         self
     }
 
-    /// Keeps the bytes of each packet for [`Connection::last_bytes`].
+    /// Keeps the bytes of each received packet for [`Connection::last_bytes`].
     #[must_use]
     pub fn keeping_bytes(mut self) -> Self {
         self.keep_bytes = true;
         self
     }
 
-    /// Which end we are.
+    /// Returns the role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The build spoken.
+    /// Returns the build.
     pub fn build(&self) -> Build {
         self.incoming.build()
     }
 
-    /// Speaks as another build from here on: a server learns the client's from its first packet.
+    /// Changes the build. A server learns the client's build from its first packet.
     pub fn set_build(&mut self, build: Build) {
         self.incoming.set_build(build);
     }
 
-    /// Where the connection stands.
+    /// Returns the state of the connection.
     pub fn state(&self) -> ConnectionState {
         self.state
     }
 
-    /// Whether both directions are encrypted.
+    /// Returns whether both directions are encrypted.
     pub fn is_encrypted(&self) -> bool {
         matches!(
             (&self.decrypt, &self.encrypt),
@@ -150,7 +150,7 @@ impl Connection {
         )
     }
 
-    /// Takes bytes from the peer, as many and as few as there are.
+    /// Adds bytes received from the peer, in pieces of any length.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.incoming.push(bytes);
         if let CipherState::On(cipher) = &mut self.decrypt {
@@ -162,12 +162,15 @@ impl Connection {
         }
     }
 
-    /// Bytes received that make no whole packet yet. Before the first packet, what a server guesses the build from.
+    /// Returns the received bytes that were not read yet. Servers detect the build from the first ones.
     pub fn unread(&self) -> &[u8] {
         self.incoming.rest()
     }
 
-    /// The next packet, if it is here whole.
+    /// Returns the next packet, if it is complete.
+    ///
+    /// # Errors
+    /// The packet is invalid or not allowed in this state.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
@@ -196,16 +199,18 @@ impl Connection {
         Ok(Some(packet))
     }
 
-    /// The bytes of the packet returned last, or of the one that has no place here, decrypted, if they are
-    /// [kept](Self::keeping_bytes).
+    /// Returns the decrypted bytes of the last packet, allowed or not, if they are [kept](Self::keeping_bytes).
     pub fn last_bytes(&self) -> &[u8] {
         &self.last
     }
 
-    /// Gives the secret that the ciphers of this build begin with.
+    /// Sets the secret for the ciphers of this build.
+    ///
+    /// # Errors
+    /// The secret has the wrong length.
     pub fn secure(&mut self, secret: &[u8]) -> Result<(), BadSecret> {
         if let Some(kind) = CipherKind::of(self.build()) {
-            // Made and dropped: a secret of the wrong length is told now, not in the middle of a packet.
+            // Only to reject a secret of the wrong length now, not in the middle of a packet.
             Cipher::encryptor(kind, secret)?;
         }
         self.secret = Some(secret.to_vec());
@@ -213,7 +218,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins to decrypt, if it is time and the secret is known.
+    /// Starts decryption if it is due and the secret is known.
     fn lift(&mut self) {
         if let (CipherState::Waiting, Some(secret)) = (&self.decrypt, &self.secret)
             && let Some(kind) = CipherKind::of(self.build())
@@ -224,13 +229,18 @@ impl Connection {
         }
     }
 
-    /// Sends a packet. A packet that has no place here, that the build does not have, or after which encryption would
-    /// begin without a secret, is not sent.
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// The state or the build does not allow the packet, or encryption would start without a secret. Nothing is sent.
     pub fn send(&mut self, packet: &Packet) -> Result<(), UnexpectedPacket> {
         self.send_as(packet, |out, build| packet.write(out, build))
     }
 
-    /// Sends a packet as these bytes: for a proxy, which passes on what it got.
+    /// Sends the given bytes of a packet. A proxy forwards packets unchanged with it.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
     pub fn send_bytes(&mut self, packet: &Packet, bytes: &[u8]) -> Result<(), UnexpectedPacket> {
         self.send_as(packet, |out, _| out.extend_from_slice(bytes))
     }
@@ -265,12 +275,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes for the peer. Whoever has sent them says so with [`Connection::sent_bytes`].
+    /// Returns the bytes to send to the peer. Report how many were sent with [`Connection::sent_bytes`].
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }
 
-    /// The first `count` bytes of [`Connection::outgoing`] are on their way.
+    /// Removes the first `count` bytes from [`Connection::outgoing`].
     pub fn sent_bytes(&mut self, count: usize) {
         self.outgoing.drain(..count.min(self.outgoing.len()));
     }

@@ -127,7 +127,7 @@ pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
     }
 }
 
-/// What a map shows at one place.
+/// Visible surface of one position.
 struct Surface {
     y: u8,
     block: Block,
@@ -187,7 +187,7 @@ fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>
 pub struct AsciiView {
     /// The block, x and z, in the middle.
     pub centre: (i32, i32),
-    /// Characters in a line.
+    /// Width in characters.
     pub width: u16,
     /// Lines.
     pub height: u16,
@@ -212,7 +212,7 @@ pub fn ascii(world: &World, view: &AsciiView) -> String {
     }
 }
 
-/// What the characters of a map without colours mean: `~ water, ! lava, . sand, …`.
+/// Returns the legend of a map without colours: `~ water, ! lava, . sand, …`.
 pub fn legend() -> String {
     let shown = BlockKind::ALL
         .into_iter()

@@ -32,7 +32,7 @@ pub const MAX_TEXT: usize = 512;
 pub struct Nbt {
     /// The name of the root, empty as a rule.
     pub name: String,
-    /// What it holds, in the order of the wire.
+    /// Content in wire order.
     pub root: Compound,
 }
 

@@ -1,12 +1,12 @@
-//! What the table is read by: one macro makes of each row a struct, a variant of [`Packet`](crate::Packet), its reader and
-//! writer, its line in [`TABLE`](crate::TABLE), and a sampler.
+//! The macro behind the packet table. For each row it generates a struct, a variant of [`Packet`](crate::Packet), a reader, a
+//! writer, an entry of [`TABLE`](crate::TABLE), and a random sample.
 
 use crate::build::Build;
 use crate::sample::SampleRng;
 use hailer_proto::wire::Error;
 use std::fmt;
 
-/// Direction of one packet.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacketDirection {
     /// Server to client.
@@ -16,7 +16,7 @@ pub enum PacketDirection {
 }
 
 impl PacketDirection {
-    /// Both of them.
+    /// Both directions.
     pub const BOTH: [Self; 2] = [Self::ToClient, Self::ToServer];
 }
 
@@ -29,19 +29,19 @@ impl fmt::Display for PacketDirection {
     }
 }
 
-/// Directions in which a row of the table exists.
+/// Directions in which a packet type exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketDirections {
     /// Server to client only.
     ToClient,
     /// Client to server only.
     ToServer,
-    /// Either.
+    /// Both directions.
     Both,
 }
 
 impl PacketDirections {
-    /// Whether a packet may go this way.
+    /// Returns whether a packet may be sent in this direction.
     #[inline]
     pub const fn admits(self, way: PacketDirection) -> bool {
         matches!(
@@ -53,62 +53,62 @@ impl PacketDirections {
     }
 }
 
-/// A row of the table.
+/// Description of a packet type: one row of the table.
 #[derive(Debug)]
 pub struct PacketInfo {
     /// First byte of the packet.
     pub id: u8,
     /// Name of the packet.
     pub name: &'static str,
-    /// Directions.
+    /// Directions in which it exists.
     pub directions: PacketDirections,
-    /// Builds that have it, as the table's margin says it.
+    /// Builds that have it, as written in the table.
     pub builds: &'static str,
-    /// Whether a build has it.
+    /// Returns whether a build has it.
     pub exists: fn(Build) -> bool,
-    /// What it is for.
+    /// Purpose of the packet.
     pub help: &'static str,
-    /// Its fields in the order of the wire.
+    /// Fields in wire order.
     pub fields: &'static [FieldInfo],
-    /// A random packet of this row that reads back as it was written in this build.
+    /// Generates a random packet that this build can write and read back.
     pub sample: fn(&mut SampleRng, Build) -> crate::Packet,
 }
 
 impl PacketInfo {
-    /// Whether the packet exists in this build and direction.
+    /// Returns whether the packet exists in this build and direction.
     pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
         self.directions.admits(way) && (self.exists)(build)
     }
 }
 
-/// A field of a row.
+/// Description of a packet field.
 #[derive(Debug)]
 pub struct FieldInfo {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// Its type, one of [`types`](crate::types) or a number.
+    /// Type of the field: a number, or one of [`types`](crate::types).
     pub ty: &'static str,
-    /// Builds that have it, among those that have the row.
+    /// Builds that have the field, among those that have the packet. Empty means all.
     pub builds: &'static str,
-    /// Whether a build has it.
+    /// Returns whether a build has it.
     pub exists: fn(Build) -> bool,
 }
 
-/// A packet beside its build, which says which of its fields there are. `Display` for people, `Serialize` for programs.
+/// A packet with its build, which determines its fields. Implements `Display` for people and `Serialize` for programs.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a> {
     pub(crate) packet: &'a crate::Packet,
     pub(crate) build: Build,
 }
 
-/// A packet that cannot be read: the stream is over, since nothing tells where the next one begins.
+/// Invalid packet. The stream cannot be read further, since nothing marks the start of the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketError {
-    /// The row's name; `None` if no row has this id.
+    /// Name of the packet; `None` if the id is not defined.
     pub packet: Option<&'static str>,
     /// First byte of the packet.
     pub id: u8,
-    /// The field, its offset from the packet's first byte, and what is wrong.
+    /// Field, its offset from the packet's first byte, and the problem.
     pub error: Error,
     /// Offset of the packet's first byte in the stream, decrypted.
     pub at: u64,
@@ -126,7 +126,7 @@ impl fmt::Display for PacketError {
             }
             None => write!(
                 f,
-                "0x{:02X} at offset {} of the stream is no packet of this build",
+                "0x{:02X} at offset {} of the stream is not a packet of this build",
                 self.id, self.at
             ),
         }
@@ -135,8 +135,8 @@ impl fmt::Display for PacketError {
 
 impl std::error::Error for PacketError {}
 
-/// Reads the table. A row is `id Name ways [builds] { field: type [builds], … }`; `[builds]` is a list of ranges, and a
-/// field without one exists in all builds of its row. A field that does not exist reads as its default and is not written.
+/// Expands the table. A row is `id Name directions [builds] { field: type [builds], … }`; `[builds]` is a list of ranges. A
+/// field without one exists in all builds of its row. Absent fields have their default and are not written.
 macro_rules! packets {
     (@covers $build:ident) => { true };
     (@covers $build:ident $($range:expr),+) => {
@@ -226,7 +226,7 @@ macro_rules! packets {
                 match self { $( Self::$name(_) => stringify!($name), )* }
             }
 
-            /// Whether the packet exists in this build and direction.
+            /// Returns whether the packet exists in this build and direction.
             pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
                 match self { $( Self::$name(_) => PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+), )* }
             }

@@ -1,7 +1,7 @@
-//! The login as data: who may say what, and what it leads to (spec/minecraft-12w.md#6).
+//! States of a connection: which packets the login allows, and where they lead (spec/minecraft-12w.md#6).
 //!
-//! This file does not know which role we are. Both sides of a connection, a proxy between them and a reader of captures
-//! walk the same table. Traffic crosses only once the game has begun, so one state serves both directions.
+//! Clients, servers, proxies and readers of captures use the same table. Both sides send at the same time only in the game,
+//! so one state serves both directions.
 
 use crate::build::Build::{self, *};
 use crate::packet::PacketDirection::{self, *};
@@ -9,36 +9,36 @@ use crate::table::Packet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// Nothing was said.
+    /// No packet was sent.
     #[default]
     Start,
-    /// The client asked for the server's status.
+    /// The client requested the status.
     Pinged,
-    /// The client said who it is.
+    /// The client sent its handshake.
     Named,
-    /// The server told what an account check would need, or that there is none.
+    /// The server replied with the id for the account check, or that there is none.
     Answered,
     /// The server sent its key.
     KeySent,
-    /// The client sent a secret; it encrypts from its next byte on.
+    /// The client sent a secret. Its next byte is encrypted.
     SecretSent,
-    /// The server agreed; it encrypts from its next byte on.
+    /// The server accepted the secret. Its next byte is encrypted.
     Secured,
-    /// The client asked to enter.
+    /// The client requested the login.
     Entering,
     /// The game.
     Play,
-    /// One side said goodbye.
+    /// One side disconnected.
     Closed,
 }
 
-/// What a packet leads to.
+/// Transition between two states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// ConnectionState before; `None` for any.
+    /// State before the packet; `None` for any.
     pub from: Option<ConnectionState>,
     /// Direction of the packet.
     pub way: PacketDirection,
@@ -46,9 +46,9 @@ pub struct Transition {
     pub id: u8,
     /// First and last build that have the transition.
     pub builds: (Build, Build),
-    /// ConnectionState after; `None`: the same.
+    /// State after the packet; `None` for the same.
     pub to: Option<ConnectionState>,
-    /// Bytes of this direction that follow the packet are encrypted.
+    /// Whether the following bytes of this direction are encrypted.
     pub encrypts: bool,
 }
 
@@ -107,7 +107,7 @@ pub const TRANSITIONS: &[Transition] = &[
         ALL,
         ConnectionState::Named,
     ),
-    // Without encryption: all there is until 12w16a.
+    // Without encryption, until 12w16a.
     on(
         ConnectionState::Named,
         ToClient,
@@ -158,7 +158,7 @@ pub const TRANSITIONS: &[Transition] = &[
         W24a..=V1_3_2,
         ConnectionState::Entering,
     ),
-    // A client may leave the key unanswered where nobody insists, and a server may skip it all.
+    // If encryption is optional, a client may ignore the key, and a server may skip it.
     on(
         ConnectionState::KeySent,
         ToServer,
@@ -194,13 +194,13 @@ pub const TRANSITIONS: &[Transition] = &[
     any(ToServer, 0x00, None),
 ];
 
-/// Packets of the login that have no place in the game.
+/// Packets that are not allowed in the game.
 const LOGIN_ONLY: &[u8] = &[0x02, 0xFC, 0xFD, 0xFE];
 
-/// A packet that has no place here.
+/// Packet that is not allowed in the state of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnexpectedPacket {
-    /// Where the connection stood.
+    /// State of the connection.
     pub state: ConnectionState,
     /// Direction of the packet.
     pub way: PacketDirection,
@@ -221,7 +221,10 @@ impl fmt::Display for UnexpectedPacket {
 impl std::error::Error for UnexpectedPacket {}
 
 impl ConnectionState {
-    /// The state after a packet, and whether this direction is encrypted from its next byte on.
+    /// Returns the state after a packet, and whether the following bytes of its direction are encrypted.
+    ///
+    /// # Errors
+    /// The packet is not allowed in this state.
     pub fn after(
         self,
         packet: &Packet,
@@ -250,7 +253,7 @@ impl ConnectionState {
         }
     }
 
-    /// Whether packets of the game may come.
+    /// Returns whether packets of the game are allowed.
     fn is_welcome(self, way: PacketDirection) -> bool {
         self == Self::Play || self == Self::Entering && way == PacketDirection::ToClient
     }

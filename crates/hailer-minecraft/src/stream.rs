@@ -1,35 +1,36 @@
-//! Bytes in, packets out: there are three outcomes and no fourth.
+//! Reads packets from a stream of bytes.
 //!
 //! ```text
 //!   bytes ──► read ──► Packet  and how many bytes it took
-//!                  ├─► Need    so many bytes more at least
+//!                  ├─► Need    minimum number of missing bytes
 //!                  └─► PacketError  packet, field, offset: the stream is over
 //! ```
 //!
-//! Nothing on the wire says where a packet ends, so a reader that meets an unknown id or a wrong value cannot go on
-//! (spec/minecraft-12w.md#4). Reading starts over at the packet's first byte when more bytes have come; long parts
-//! announce their length, so that happens seldom.
+//! Packets have no length prefix, so reading ends at an unknown id or an invalid value (spec/minecraft-12w.md#4). When more
+//! bytes arrive, reading restarts at the packet's first byte. Long fields announce their length, so this is rare.
+//!
+//! A packet has at most [`MAX_PACKET`] bytes, unless the caller sets another limit.
 
 use crate::build::Build;
 use crate::packet::{PacketDirection, PacketError};
 use crate::table::Packet;
 use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
 
-/// The longest packet that we wait for, in bytes. Real ones are below 250 KB: five full columns in a 0x38.
+/// Default limit of a packet, in bytes. Real packets are below 250 KB: five full columns in a 0x38.
 pub const MAX_PACKET: usize = 2 << 20;
 
-/// What some bytes are.
+/// Result of reading a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReadOutcome {
-    /// A packet, and how many bytes it took.
+    /// A packet and its length in bytes.
     Packet(Packet, usize),
-    /// The beginning of one: at least so many bytes are missing.
+    /// The start of a packet; at least this many bytes are missing.
     Need(usize),
-    /// No packet at all.
+    /// An invalid packet.
     Invalid(PacketError),
 }
 
-/// Reads the packet that these bytes begin with. Fields go to the notes, if those keep fields.
+/// Reads the packet at the start of `bytes`. Records its fields in `notes`.
 pub fn read(
     bytes: &[u8],
     way: PacketDirection,
@@ -75,7 +76,7 @@ pub fn read(
     }
 }
 
-/// One direction of a connection, decrypted: collects bytes until they make a packet.
+/// Decrypted bytes of one direction of a connection, read packet by packet.
 #[derive(Debug)]
 pub struct PacketStream {
     way: PacketDirection,
@@ -83,17 +84,17 @@ pub struct PacketStream {
     max_packet: usize,
     notes: Notes,
     buffer: Vec<u8>,
-    /// Where the next packet begins in the buffer.
+    /// Start of the next packet in the buffer.
     start: usize,
-    /// How long the rest of the buffer must be before it is worth a look.
+    /// Length of the rest at which reading is tried again.
     wanted: usize,
-    /// How much of the stream lies before the buffer.
+    /// Offset of the buffer in the stream.
     gone: u64,
     broken: Option<PacketError>,
 }
 
 impl PacketStream {
-    /// The beginning of a stream.
+    /// Creates an empty stream.
     pub fn new(way: PacketDirection, build: Build) -> Self {
         Self {
             way,
@@ -108,31 +109,31 @@ impl PacketStream {
         }
     }
 
-    /// With another limit for the length of a packet, in bytes.
+    /// Sets the maximum length of a packet, in bytes.
     #[must_use]
     pub fn with_max_packet(mut self, max_packet: usize) -> Self {
         self.max_packet = max_packet;
         self
     }
 
-    /// The direction.
+    /// Returns the direction.
     pub fn way(&self) -> PacketDirection {
         self.way
     }
 
-    /// The build spoken.
+    /// Returns the build.
     pub fn build(&self) -> Build {
         self.build
     }
 
-    /// Reads what follows in the speech of another build.
+    /// Reads the following packets in another build.
     pub fn set_build(&mut self, build: Build) {
         (self.build, self.wanted) = (build, 1);
     }
 
-    /// Takes bytes, as many and as few as there are.
+    /// Adds bytes, in pieces of any length.
     pub fn push(&mut self, bytes: &[u8]) {
-        // What was read makes room first: the buffer never holds more than one packet and what came with it.
+        // Remove packets that were read, so that the buffer holds at most one packet and the bytes received with it.
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.gone += self.start as u64;
@@ -141,7 +142,10 @@ impl PacketStream {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next packet, if its bytes are all here, and those bytes. After an error, the same error again.
+    /// Returns the next complete packet and its bytes, or `None`.
+    ///
+    /// # Errors
+    /// The packet is invalid. Later calls return the same error.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     pub fn next(&mut self) -> Result<Option<(Packet, &[u8])>, PacketError> {
         if let Some(broken) = self.broken {
@@ -171,22 +175,22 @@ impl PacketStream {
         }
     }
 
-    /// Offset of the next packet's first byte from the beginning of the stream.
+    /// Returns the offset of the next packet's first byte in the stream.
     pub fn at(&self) -> u64 {
         self.gone + self.start as u64
     }
 
-    /// Bytes that are here and not read yet.
+    /// Returns the bytes that were not read yet.
     pub fn rest(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Forgets those.
+    /// Discards the bytes that were not read yet.
     pub(crate) fn clear(&mut self) {
         self.buffer.truncate(self.start);
     }
 
-    /// The same, to be decrypted where they lie.
+    /// Returns the bytes that were not read yet, for decryption in place.
     pub(crate) fn rest_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.start..).unwrap_or_default()
     }

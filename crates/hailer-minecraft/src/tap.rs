@@ -1,17 +1,17 @@
-//! A reader of somebody else's connection: bytes of both directions in, packets out.
+//! Reads a connection between two other parties: bytes of both directions in, packets out.
 //!
 //! ```text
 //!   push(way, bytes) ─► candidate: 12w27a ─► PacketStream of each direction ─┐
 //!                    └► candidate: 12w30b ─► PacketStream of each direction ─┴─► next() ─► packet, if all of them agree
 //! ```
 //!
-//! It knows no state and asks for no order: a capture may begin late, lack a direction, or hold both one after the other.
-//! The build is learned from the handshake. Where that leaves two, since 32 and 38 name two builds each, and where there
-//! is no handshake at all, every build that is possible reads along; one whose packets break is dropped
-//! (spec/minecraft-12w.md#1). As long as the rest agree about the next packet, it is given out.
+//! A capture may begin late, lack a direction, or have one direction after the other, so states are not checked. The
+//! handshake determines the build. If several builds are possible (32 and 38 stand for two each, or the handshake is
+//! missing), all of them read in parallel, and builds with invalid packets are dropped (spec/minecraft-12w.md#1). A packet is
+//! returned once the remaining builds agree on it.
 //!
-//! Each direction is decrypted from the byte after its own 0xFC, if the secret is known (spec/minecraft-12w.md#6). If it
-//! is not, the direction is [sealed](Tap::sealed) from there on: that is an outcome, no error.
+//! Each direction is decrypted from the byte after its 0xFC if the secret is known (spec/minecraft-12w.md#6). Otherwise its
+//! rest is [sealed](Tap::sealed), which is not an error.
 
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};
@@ -22,42 +22,42 @@ use crate::table::Packet;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Candidates that disagree read ahead by so many packets, or bytes; then the newest build wins.
+/// How far candidates that disagree read ahead. Then the newest build wins.
 const MAX_PACKETS_AHEAD: usize = 500;
 const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
-/// A packet that went by.
+/// A packet of a tapped connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TapPacket {
-    /// Its direction.
+    /// Direction of the packet.
     pub way: PacketDirection,
-    /// The build in whose speech it was read.
+    /// Build in which it was decoded.
     pub build: Build,
-    /// What it says.
+    /// Decoded packet.
     pub packet: Packet,
-    /// Its bytes, decrypted.
+    /// Bytes of the packet, decrypted.
     pub bytes: Vec<u8>,
-    /// Offset of its first byte from the beginning of its direction's stream.
+    /// Offset of its first byte in the stream of its direction.
     pub offset: u64,
 }
 
-/// Where a direction became unreadable, since it is encrypted with a secret that is not known.
+/// Encrypted rest of a direction whose secret is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncryptedRest {
     /// Offset of the first encrypted byte.
     pub offset: u64,
-    /// Encrypted bytes so far.
+    /// Number of encrypted bytes so far.
     pub bytes: u64,
 }
 
-/// Why a direction cannot be read on.
+/// Error that ends reading one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapError {
-    /// Its bytes make no packet.
+    /// A packet is invalid.
     Packet(PacketError),
-    /// The client is of a number that no known build has.
+    /// No known build has the client's protocol number.
     Protocol(i32),
-    /// The secret does not fit the build.
+    /// The secret has the wrong length for the build.
     Secret(BadSecret),
 }
 
@@ -73,19 +73,19 @@ impl fmt::Display for TapError {
 
 impl std::error::Error for TapError {}
 
-/// Reads both directions of a connection between two others.
+/// Reads both directions of a connection between two other parties.
 #[derive(Debug)]
 pub struct Tap {
     /// Oldest build first; never empty.
     candidates: Vec<Candidate>,
     secret: Option<Vec<u8>>,
-    /// Whether the build was given, or the client has announced itself.
+    /// Whether the build was given or detected from the handshake.
     is_announced: bool,
     ended: bool,
 }
 
 impl Tap {
-    /// The beginning of a connection. Without a build, it is learned; without a secret, encrypted bytes are only counted.
+    /// Creates a tap. Without a build, the build is detected; without a secret, encrypted bytes are only counted.
     pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
         let candidates = match build {
             Some(build) => vec![Candidate::new(build, false)],
@@ -102,19 +102,19 @@ impl Tap {
         }
     }
 
-    /// Takes bytes of a direction, as many and as few as there are.
+    /// Adds bytes of a direction, in pieces of any length.
     pub fn push(&mut self, way: PacketDirection, bytes: &[u8]) {
         for candidate in &mut self.candidates {
             candidate.lane_mut(way).push(bytes);
         }
     }
 
-    /// Nothing more will come: what was held back for lack of certainty is given out by [`Tap::next`].
+    /// Marks the end of both directions. [`Tap::next`] then returns packets on which the builds disagree, too.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The build, once only one is left.
+    /// Returns the build, once only one is possible.
     pub fn build(&self) -> Option<Build> {
         match self.candidates.as_slice() {
             [only] => Some(only.build),
@@ -122,19 +122,22 @@ impl Tap {
         }
     }
 
-    /// The newest of the builds that are left.
+    /// Returns the newest of the possible builds.
     pub fn likely(&self) -> Build {
         self.candidates
             .last()
             .map_or(Build::LATEST, |candidate| candidate.build)
     }
 
-    /// Whether a direction ended with an error that was told.
+    /// Returns whether a direction ended with an error that was returned.
     pub fn is_closed(&self, way: PacketDirection) -> bool {
         self.newest(way).is_some_and(|lane| lane.is_closed)
     }
 
-    /// The next packet of either direction. An error ends its direction and is told once; the other goes on.
+    /// Returns the next packet of either direction.
+    ///
+    /// # Errors
+    /// A direction cannot be read further. The error is returned once; the other direction continues.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
@@ -150,7 +153,7 @@ impl Tap {
         Ok(None)
     }
 
-    /// Where a direction became unreadable for lack of a secret.
+    /// Returns the encrypted rest of a direction whose secret is unknown.
     pub fn sealed(&self, way: PacketDirection) -> Option<EncryptedRest> {
         let lane = self.newest(way)?;
         let bytes = lane.sealed?;
@@ -160,17 +163,17 @@ impl Tap {
         })
     }
 
-    /// Offset of a direction's first encrypted byte, if it has come to that.
+    /// Returns the offset of a direction's first encrypted byte, once encryption has started.
     pub fn encrypted_at(&self, way: PacketDirection) -> Option<u64> {
         self.newest(way)?.encrypted_at
     }
 
-    /// Bytes of a direction that are here, decrypted, and not read: the beginning of a packet, or what is wrong.
+    /// Returns the decrypted bytes of a direction that were not read: an incomplete or invalid packet.
     pub fn rest(&self, way: PacketDirection) -> &[u8] {
         self.newest(way).map_or(&[], |lane| lane.stream.rest())
     }
 
-    /// Offset of those in their direction's stream.
+    /// Returns the offset of [`rest`](Self::rest) in the stream of its direction.
     pub fn at(&self, way: PacketDirection) -> u64 {
         self.newest(way).map_or(0, |lane| lane.stream.at())
     }
@@ -179,7 +182,7 @@ impl Tap {
         self.candidates.last().map(|candidate| candidate.lane(way))
     }
 
-    /// Keeps the candidates that the client's first bytes speak of.
+    /// Keeps the candidates that fit the client's first bytes.
     fn listen(&mut self) -> Result<(), (PacketDirection, TapError)> {
         if self.is_announced {
             return Ok(());
@@ -204,7 +207,7 @@ impl Tap {
         }
     }
 
-    /// Drops the candidates that do not fit, unless none does.
+    /// Drops the candidates that do not fit, unless all would be dropped.
     fn keep(&mut self, fits: impl Fn(&Candidate) -> bool) {
         if self.candidates.iter().any(&fits) {
             self.candidates.retain(fits);
@@ -214,7 +217,7 @@ impl Tap {
     fn next_of(&mut self, way: PacketDirection) -> Result<Option<TapPacket>, TapError> {
         self.read(way, 1);
         if !self.agree(way) {
-            // The wrong ones break sooner or later; mostly within the next packets.
+            // Wrong candidates usually fail within the next packets.
             self.read(way, MAX_PACKETS_AHEAD);
             if !self.agree(way) {
                 if !self.ended
@@ -225,7 +228,7 @@ impl Tap {
                 {
                     return Ok(None);
                 }
-                // A wrong one waits for the end of a packet that is none.
+                // A wrong candidate may wait for the end of an invalid packet.
                 let furthest = self
                     .candidates
                     .iter()
@@ -253,8 +256,8 @@ impl Tap {
         }
     }
 
-    /// Each candidate reads on until it is so many packets ahead. Those that break, while others do not, are dropped; if
-    /// all break, those stay that came furthest.
+    /// Lets each candidate read ahead up to `packets` packets. Candidates that fail are dropped; if all fail, those that read
+    /// furthest stay.
     fn read(&mut self, way: PacketDirection, ahead: usize) {
         let secret = self.secret.as_deref();
         for candidate in &mut self.candidates {
@@ -268,7 +271,7 @@ impl Tap {
         self.keep(|candidate| Some(candidate.lane(way).reach()) == furthest);
     }
 
-    /// Whether all candidates see the same bytes as the next packet, or all see none.
+    /// Whether all candidates agree on the bytes of the next packet, or none has one.
     fn agree(&self, way: PacketDirection) -> bool {
         let mut next = self
             .candidates
@@ -279,11 +282,11 @@ impl Tap {
     }
 }
 
-/// A build that may be the one.
+/// A possible build.
 #[derive(Debug)]
 struct Candidate {
     build: Build,
-    /// Whether it is only a guess: then what the client says of its number is held against it.
+    /// Whether the build is a guess, which the client's protocol number may disprove.
     is_guess: bool,
     to_server: Lane,
     to_client: Lane,
@@ -326,7 +329,7 @@ impl Candidate {
         (self.to_server.is_closed, self.to_client.is_closed) = (true, true);
     }
 
-    /// Reads one packet ahead, if it is here.
+    /// Reads one packet ahead, if it is complete.
     fn read(&mut self, way: PacketDirection, secret: Option<&[u8]>) -> bool {
         let (build, mut is_guess) = (self.build, self.is_guess);
         let lane = self.lane_mut(way);
@@ -367,18 +370,18 @@ impl Candidate {
     }
 }
 
-/// One direction, as one candidate sees it.
+/// One direction, decoded in one candidate build.
 #[derive(Debug)]
 struct Lane {
     stream: PacketStream,
     cipher: Option<Cipher>,
     encrypted_at: Option<u64>,
-    /// Bytes that cannot be decrypted, once there may be some.
+    /// Number of bytes that cannot be decrypted, once encryption has started.
     sealed: Option<u64>,
-    /// Packets read and not given out.
+    /// Packets that were read and not returned.
     ahead: VecDeque<TapPacket>,
     failed: Option<TapError>,
-    /// The failure was told.
+    /// Whether the error was returned.
     is_closed: bool,
 }
 
@@ -399,7 +402,7 @@ impl Lane {
         }
     }
 
-    /// All that follows is encrypted.
+    /// Starts encryption.
     fn seal(&mut self, build: Build, secret: Option<&[u8]>) {
         self.encrypted_at = Some(self.stream.at());
         let Some(secret) = secret else {
@@ -417,7 +420,7 @@ impl Lane {
         }
     }
 
-    /// How far it can be read: without end, as long as nothing is wrong.
+    /// Offset up to which reading succeeded; infinite without an error.
     fn reach(&self) -> u64 {
         if self.failed.is_some() {
             self.stream.at()
@@ -426,7 +429,7 @@ impl Lane {
         }
     }
 
-    /// Whether it has not read too far ahead yet.
+    /// Whether the limit for reading ahead is not reached.
     fn is_close_by(&self) -> bool {
         let from = self
             .ahead

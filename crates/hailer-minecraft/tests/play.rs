@@ -376,7 +376,7 @@ fn old_and_new_players_together() {
     );
 }
 
-/// 1.2.5 cannot encrypt, so a server that insists does not let it in.
+/// Servers that require encryption refuse 1.2.5, which lacks it.
 #[test]
 fn nobody_comes_in_the_clear_where_encryption_is_required() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Flat);

@@ -110,7 +110,7 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
             reason: "Server closed".into()
         })));
     for line in [
-        "Old joined from 127.0.0.1 with 1.2.5, in the clear",
+        "Old joined from 127.0.0.1 with 1.2.5, not encrypted",
         "<Old> hello",
         "New left: kicked: Server closed",
     ] {

@@ -505,12 +505,14 @@ fn long_texts_are_split_and_commands_move_the_player() {
     assert!(quit(&heard));
     run(["join", "127.0.0.1:1", "--say", "/walk north"])
         .fails_as_usage("/walk takes x and z in blocks, such as /walk 100 -20");
-    run(["join", "127.0.0.1:1", "--name", "a;b"])
-        .fails_as_usage("the character ';' is not allowed");
-    run(["join", "127.0.0.1:1", "--name", "a b"])
-        .fails_as_usage("the character ' ' is not allowed");
-    run(["join", "127.0.0.1:1", "--name", &"x".repeat(17)])
-        .fails_as_usage("17 characters; at most 16");
+    for (name, error) in [
+        ("a;b", "the character ';' is not allowed"),
+        ("a b", "the character ' ' is not allowed"),
+        ("xxxxxxxxxxxxxxxxx", "17 characters; at most 16"),
+    ] {
+        let printed = run(["join", "127.0.0.1:1", "--name", name]).ends_with(2);
+        assert!(printed.err.contains(error), "{}", printed.err);
+    }
 }
 
 #[test]
@@ -568,12 +570,16 @@ fn refusals_say_what_to_do() {
             "account-check",
             "the server checks accounts, which is not supported; join a server in offline mode",
         ),
-        (Game::Silent, "timeout", "not let in within 0.3 s"),
+        (
+            Game::Silent,
+            "timeout",
+            "the login was not accepted within 0.3 s",
+        ),
         (Game::Kick, "kicked", "kicked: Enough of you"),
         (
             Game::HangUp,
             "closed",
-            "closed the connection without a word",
+            "closed the connection without a reason",
         ),
     ] {
         let build = Build::W27a;

@@ -302,7 +302,7 @@ fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
     }
     let said = decode(format!("{head}? what\n< 1 ff0000\n"), &[]).ends_with(1);
     assert!(
-        said.err.contains("line 3: should begin with") && said.out.contains("Kick"),
+        said.err.contains("line 3: must begin with") && said.out.contains("Kick"),
         "{}",
         said.err
     );

@@ -23,12 +23,12 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 const EXPONENT: u32 = 65537;
 /// Size of our own keys, in bytes. `spec/minecraft-12w.md#6`
 const SIZE: usize = 128;
-/// What stands before the modulus in the DER of such a key: `rsaEncryption`, and the lengths of all that follows.
+/// DER bytes before the modulus: `rsaEncryption`, and the lengths of all following fields.
 const DER_BEFORE: [u8; 29] = [
     0x30, 0x81, 0x9f, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01,
     0x05, 0x00, 0x03, 0x81, 0x8d, 0x00, 0x30, 0x81, 0x89, 0x02, 0x81, 0x81, 0x00,
 ];
-/// What stands after it: the exponent.
+/// DER bytes after the modulus: the exponent.
 const DER_AFTER: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
 /// Bytes that padding needs: 00 02, eight random ones, 00.
 const OVERHEAD: usize = 11;
@@ -48,7 +48,7 @@ pub enum KeyError {
     Exponent,
     /// More bytes than a key of this size encrypts.
     TooLong {
-        /// Length of what was to be encrypted, in bytes.
+        /// Length of the plain text, in bytes.
         len: usize,
         /// The most that this key takes, in bytes.
         max: usize,

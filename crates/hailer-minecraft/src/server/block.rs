@@ -1,28 +1,28 @@
-//! What the server has to know of blocks and items: light, and what is in the way.
+//! Properties of blocks and items that the server needs: light, placing, drops.
 
 use crate::build::Build;
 use crate::chunk::Block;
 
-/// Blocks that let all light pass, and that are no full cubes.
+/// Blocks that let all light pass and are not full cubes.
 const CLEAR: &[u16] = &[
     0, 6, 20, 26, 27, 28, 29, 31, 32, 33, 34, 36, 37, 38, 39, 40, 50, 51, 52, 54, 55, 59, 63, 64,
     65, 66, 68, 69, 70, 71, 72, 75, 76, 77, 78, 81, 83, 85, 90, 92, 93, 94, 96, 101, 102, 104, 105,
     106, 107, 111, 113, 115, 116, 117, 118, 119, 120, 122, 127, 130, 131, 132,
 ];
 
-/// Blocks that a placed one takes the place of.
+/// Blocks that a placed block replaces.
 const REPLACEABLE: &[u16] = &[0, 8, 9, 10, 11, 31, 32, 51, 78, 106];
 
-/// Blocks that break at the first touch.
+/// Blocks that break instantly.
 const BRITTLE: &[u16] = &[
     6, 31, 32, 37, 38, 39, 40, 46, 50, 51, 55, 59, 75, 76, 83, 93, 94, 95, 104, 105, 111, 115, 131,
     132,
 ];
 
-/// Blocks that exist only as part of something, or do harm to whoever sees them alone.
+/// Blocks that are only part of others, or crash clients.
 const UNPLACEABLE: &[u16] = &[0, 34, 36, 90, 119];
 
-/// Light that a block takes away: 15 is all of it.
+/// Returns how much light a block absorbs, 0 to 15.
 pub(super) fn opacity(id: u16) -> u8 {
     match id {
         18 | 30 => 1,
@@ -32,7 +32,7 @@ pub(super) fn opacity(id: u16) -> u8 {
     }
 }
 
-/// Light that a block gives.
+/// Returns how much light a block emits, 0 to 15.
 pub(super) fn emission(id: u16) -> u8 {
     match id {
         10 | 11 | 51 | 89 | 91 | 119 | 124 => 15,
@@ -46,22 +46,22 @@ pub(super) fn emission(id: u16) -> u8 {
     }
 }
 
-/// Whether a body cannot be in it.
+/// Returns whether a block stops bodies.
 pub(super) fn is_solid(id: u16) -> bool {
     crate::block::info(id).solid
 }
 
-/// Whether a placed block takes its place.
+/// Returns whether a placed block replaces it.
 pub(super) fn is_replaceable(id: u16) -> bool {
     REPLACEABLE.contains(&id)
 }
 
-/// Whether it breaks at the first touch.
+/// Returns whether it breaks instantly.
 pub(super) fn is_brittle(id: u16) -> bool {
     BRITTLE.contains(&id)
 }
 
-/// The highest block and item that a build knows. What a client does not know makes it crash.
+/// Returns the highest block and item id of a build. Clients crash at higher ones.
 fn highest(build: Build) -> (i16, i16) {
     const SINCE: &[(Build, (i16, i16))] = &[
         (Build::V1_2_4, (124, 385)),
@@ -77,13 +77,13 @@ fn highest(build: Build) -> (i16, i16) {
         .map_or((124, 385), |(_, highest)| *highest)
 }
 
-/// Whether a build knows an item, blocks included.
+/// Returns whether a build knows an item or block.
 pub(super) fn is_item(id: i16, build: Build) -> bool {
     let (block, item) = highest(build);
     (1..=block).contains(&id) || (256..=item).contains(&id) || (2256..=2266).contains(&id)
 }
 
-/// The block that an item becomes where it is put, if it is one.
+/// Returns the block that an item becomes when placed.
 pub(super) fn placed(item: i16, damage: i16, face: u8, build: Build) -> Option<Block> {
     let id = u16::try_from(item)
         .ok()
@@ -101,7 +101,7 @@ pub(super) fn placed(item: i16, damage: i16, face: u8, build: Build) -> Option<B
     Some(Block { id, metadata })
 }
 
-/// What a dug block leaves, as item and damage.
+/// Returns the item and damage that a dug block drops.
 pub(super) fn drop(block: Block) -> Option<(i16, i16)> {
     let kept = i16::from(block.metadata);
     Some(match block.id {
@@ -124,7 +124,7 @@ pub(super) fn drop(block: Block) -> Option<(i16, i16)> {
     })
 }
 
-/// How many of an item fit into one slot.
+/// Returns the maximum stack size of an item.
 pub(super) fn stack(id: i16) -> i8 {
     match id {
         256..=259

@@ -1,4 +1,4 @@
-//! Chat, commands, and the ends of words.
+//! Chat, commands, and tab completion.
 
 use super::config::GameMode;
 use super::player::Position;
@@ -6,12 +6,12 @@ use super::{ClientId, Server, ServerEvent};
 use crate::table::{ChangeGameState, Chat, TabComplete, TimeUpdate};
 use crate::types::is_legal_in_chat;
 
-/// Longer lines are kicked, as in vanilla (spec/minecraft-12w.md#5.1).
+/// Maximum length of a line in UTF-16 units. Longer ones are kicked, as in vanilla (spec/minecraft-12w.md#5.1).
 const LONGEST: usize = 100;
-/// What fits into one packet.
+/// Maximum length of a packet's text, in UTF-16 units.
 const PACKET: usize = 119;
 
-/// Commands, what follows them, and what they are for.
+/// Commands: name, arguments, purpose.
 const COMMANDS: &[(&str, &str, &str)] = &[
     ("/gamemode", "0|1", "survival or creative"),
     ("/help", "", "this list"),
@@ -23,7 +23,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 ];
 
 impl Server {
-    /// Somebody said something.
+    /// Handles a line of chat.
     pub(super) fn hear(&mut self, id: ClientId, units: &[u16]) {
         let (now, rate) = (self.now, self.config.limits.chat);
         if units.len() > LONGEST {
@@ -157,7 +157,7 @@ impl Server {
         true
     }
 
-    /// The possible ends of the last word, parted by NUL (spec/minecraft-12w.md#5).
+    /// Sends the completions of the last word, separated by NUL (spec/minecraft-12w.md#5).
     pub(super) fn complete(&mut self, id: ClientId, text: &str) {
         let begun = text
             .rsplit(' ')
@@ -192,7 +192,7 @@ impl Server {
     }
 }
 
-/// Cut where a packet ends, at spaces where there are any.
+/// Splits a text into packets, at spaces where possible.
 fn lines(mut text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     while text.len() > PACKET {

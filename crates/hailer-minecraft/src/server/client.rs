@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! Connection of a client.
 
 use super::bucket::Bucket;
 use super::player::Player;
@@ -8,39 +8,39 @@ use crate::{Build, ConnectionState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How far a client is.
+/// Phase of a connection.
 pub(super) enum Phase {
-    /// Before the game.
+    /// Before the game starts.
     Login(Login),
     /// In the game.
     Play(Box<Player>),
-    /// What is left to send is sent, then it is over.
+    /// Only unsent bytes are left.
     Over,
 }
 
-/// What a login knows so far.
+/// State of a login.
 #[derive(Default)]
 pub(super) struct Login {
-    /// The first bytes told what the client speaks.
+    /// Whether the build was detected from the first bytes.
     pub(super) greeted: bool,
     pub(super) name: String,
     pub(super) token: [u8; 4],
-    /// The secret, not decrypted yet.
+    /// Encrypted secret of the client.
     pub(super) answer: Option<EncryptionResponse>,
 }
 
-/// One connection.
+/// Connection of a client.
 pub(super) struct Client {
     pub(super) ip: IpAddr,
     pub(super) connection: Connection,
     pub(super) phase: Phase,
-    /// When it connected.
+    /// Time of the connection.
     pub(super) since: Duration,
-    /// When its last packet came.
+    /// Time of the last packet.
     pub(super) heard: Duration,
     pub(super) packets: Bucket,
     pub(super) bytes: Bucket,
-    /// Its queue was full: nothing is sent any more.
+    /// Whether it had too many unsent bytes. Nothing is sent then.
     pub(super) choked: bool,
 }
 
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// Sends a packet. What the client's build does not have is left out: nobody there misses it.
+    /// Sends a packet, unless the client's build lacks it.
     pub(super) fn send(&mut self, packet: impl Into<Packet>) {
         if self.choked || self.connection.state() == ConnectionState::Closed {
             return;

@@ -1,34 +1,32 @@
-//! What the server is told once, at its start.
+//! Configuration and limits of the server.
 
 use crate::build::Build;
 use std::time::Duration;
 
-/// What is served, and to whom.
+/// Configuration of a [`Server`](super::Server).
 #[derive(Clone, Debug)]
 pub struct GameServerConfig {
-    /// The build spoken. Its number decides who may enter; where two builds share one, so does this
-    /// (spec/minecraft-12w.md#1).
+    /// Build that clients need. For protocol numbers with two builds, this one is used (spec/minecraft-12w.md#1).
     pub build: Build,
-    /// Whether that build is all that is spoken. Otherwise 1.2.5 is spoken too, since its first bytes tell it apart; but
-    /// not where encryption is required, which it does not have.
+    /// Whether to refuse 1.2.5. Otherwise 1.2.5 is accepted too, unless encryption is required, which it lacks.
     pub only_build: bool,
-    /// The line in the list of servers. A `§` would end it there, so it is left out (spec/minecraft-12w.md#6.1).
+    /// MOTD in the list of servers. `§` characters are removed, since they end it there (spec/minecraft-12w.md#6.1).
     pub motd: String,
-    /// The most players at a time.
+    /// Maximum number of players.
     pub max_players: u16,
     /// Shape of the world.
     pub world: WorldKind,
-    /// The same seed makes the same world.
+    /// Seed of the world. The same seed gives the same world.
     pub seed: u64,
-    /// How players begin.
+    /// Game mode of players.
     pub mode: GameMode,
-    /// Columns in each direction that a player is sent, 3 to 15.
+    /// View distance in columns, 3 to 15.
     pub view_distance: u8,
     /// Whether survival players may stay in the air. Otherwise they are kicked after 80 packets, as in vanilla.
     pub allow_flight: bool,
     /// Whether connections are encrypted.
     pub encryption: Encryption,
-    /// What a client may cost.
+    /// Limits per client and in total.
     pub limits: Limits,
 }
 
@@ -51,7 +49,7 @@ impl Default for GameServerConfig {
 }
 
 impl GameServerConfig {
-    /// Whether 1.2.5 is spoken beside the build.
+    /// Returns whether 1.2.5 is accepted too.
     pub fn speaks_old(&self) -> bool {
         !self.only_build && self.encryption != Encryption::Required
     }
@@ -60,23 +58,23 @@ impl GameServerConfig {
 /// Shape of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldKind {
-    /// Grass as far as one sees.
+    /// A plain of grass.
     Flat,
     /// Hills, water, trees.
     Hilly,
 }
 
-/// What a player can do.
+/// Game mode of players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GameMode {
-    /// Blocks take time to dig and come out of the inventory.
+    /// Digging takes time, and placing needs items.
     Survival,
-    /// They do not.
+    /// Digging is instant, and items are free.
     Creative,
 }
 
 impl GameMode {
-    /// As it is on the wire (spec/minecraft-12w.md#5.1).
+    /// Returns the wire number (spec/minecraft-12w.md#5.1).
     pub const fn number(self) -> i8 {
         match self {
             Self::Survival => 0,
@@ -85,67 +83,66 @@ impl GameMode {
     }
 }
 
-/// Whether connections are encrypted, where the build can (spec/minecraft-12w.md#6).
+/// Whether connections are encrypted, if the build can (spec/minecraft-12w.md#6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// Clients that answer the key without a secret are sent away.
+    /// Clients that do not encrypt are kicked.
     Required,
-    /// A key is sent; whoever does not want it goes on in the clear.
+    /// A key is sent. Clients may ignore it and stay unencrypted.
     Offered,
     /// No key is sent.
     Off,
 }
 
-/// So many a second, and so many at once after a rest.
+/// Rate limit with a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// What flows back in a second.
+    /// Sustained amount per second.
     pub per_second: u32,
-    /// The most that can be had at once.
+    /// Maximum amount in a burst.
     pub burst: u32,
 }
 
-/// What a client may cost. None of these is met by people who play.
+/// Limits per client and in total. Normal players do not reach them.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time. Past it new ones are refused: each costs a socket of the process.
+    /// Maximum number of connections. Further ones are refused.
     pub connections: usize,
-    /// Connections from one address. A household or a computer club fits. Not counted for this machine's own, behind which
-    /// a proxy may have everybody.
+    /// Maximum number of connections from one address. Loopback addresses are exempt, since a proxy may use them.
     pub connections_per_ip: usize,
-    /// Connections that have not entered yet. Past it the oldest makes room, so that idle ones lock nobody out.
+    /// Maximum number of logins in progress. Above it, the oldest is closed, so that idle ones do not block others.
     pub logins: usize,
-    /// The same of one address, whose oldest then makes room.
+    /// Maximum number of logins in progress from one address. Above it, the oldest is closed.
     pub logins_per_ip: usize,
-    /// A connection that does not say a first byte is closed after so long.
+    /// Time limit for the first byte of a connection.
     pub first_byte: Duration,
-    /// A login takes at most so long: vanilla's 600 ticks.
+    /// Time limit for a login: vanilla's 600 ticks.
     pub login: Duration,
-    /// A player who sends nothing is gone after so long: vanilla's 1,200 ticks.
+    /// Time without a packet after which a player is kicked: vanilla's 1,200 ticks.
     pub silence: Duration,
-    /// Packets of one client. The game sends some 25 a second.
+    /// Packets per client. The game sends about 25 per second.
     pub packets: Rate,
-    /// Bytes of one client. The game sends about a thousand a second.
+    /// Bytes per client. The game sends about 1,000 per second.
     pub bytes: Rate,
-    /// The longest packet from a client. The largest honest one is a plugin message of 32 KiB.
+    /// Maximum length of a packet from a client, in bytes. Plugin messages have up to 32 KiB.
     pub max_packet: usize,
-    /// What waits to be sent to one client, in bytes: vanilla's 2 MiB. A slow reader is dropped.
+    /// Maximum number of unsent bytes per client: vanilla's 2 MiB. Slower readers are dropped.
     pub unsent: usize,
-    /// Lines of chat of one player: vanilla's count of 20 ticks a line, 200 at most.
+    /// Lines of chat per player, as in vanilla.
     pub chat: Rate,
-    /// Blocks that one player changes. A creative player who holds the button digs about seven a second.
+    /// Block changes per player. A creative player who holds the button digs about seven per second.
     pub changes: Rate,
-    /// Blocks that one player moves. Falling is the fastest, 78 a second.
+    /// Blocks that a player moves. A fall is the fastest motion, at 78 blocks/s.
     pub motion: Rate,
-    /// RSA decryptions of all clients together: each takes about a millisecond, two make a login. Logins past it wait.
+    /// RSA decryptions of all clients: two per login, about 1 ms each. Further logins wait.
     pub decryptions: Rate,
-    /// Changed blocks remembered, at about 50 bytes. When they are used up, only changed ones change again.
+    /// Maximum number of changed blocks, at about 50 bytes each. Above it, only already changed blocks can change.
     pub edits: usize,
-    /// Columns kept ready, at some 50 KB. Others are made anew when they are needed.
+    /// Cached columns, at about 50 KB each. Others are generated again.
     pub columns: usize,
-    /// Columns kept compressed, at some 3 KB.
+    /// Cached compressed columns, at about 3 KB each.
     pub packed: usize,
-    /// Items that lie about. The oldest vanish.
+    /// Maximum number of dropped items. The oldest are removed.
     pub items: usize,
 }
 

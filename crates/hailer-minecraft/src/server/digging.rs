@@ -1,4 +1,4 @@
-//! Digging and building.
+//! Digging and placing blocks.
 
 use super::block::{drop, is_brittle, is_replaceable, is_solid, placed};
 use super::config::GameMode;
@@ -8,9 +8,9 @@ use crate::chunk::Block;
 use crate::table::{BlockChange, PlayerBlockPlacement, PlayerDigging};
 use crate::types::{BlockType, Slot};
 
-/// Nobody digs it who has to take their time.
+/// Cannot be dug in survival mode.
 const BEDROCK: u16 = 7;
-/// The last face of a block; 255 uses the item held.
+/// Last face of a block; 255 means the use of the held item.
 const LAST_FACE: u8 = 5;
 
 impl Server {
@@ -39,7 +39,7 @@ impl Server {
                 let slot = player.held_slot();
                 let item = player.inventory.take(slot, 1);
                 self.throw(id, item);
-                // The client waits to be told what is left.
+                // The client expects the resulting block.
                 self.send_held(id);
                 self.show_held(id);
             }
@@ -52,7 +52,7 @@ impl Server {
         let Some(player) = self.player(id) else {
             return;
         };
-        // Far-away places are not looked at: each would make a column.
+        // Ignore distant blocks: each would generate a column.
         if !player.reaches(place) {
             return;
         }
@@ -100,7 +100,7 @@ impl Server {
         let Some(player) = self.player(id) else {
             return;
         };
-        // No face, but a use of the item held, or nonsense.
+        // No face: a use of the held item, or an invalid value.
         if put.direction > LAST_FACE || !player.reaches(against) {
             return self.send_held(id);
         }
@@ -122,7 +122,7 @@ impl Server {
                 && self.world.set_block(place, block)
         });
         if !done {
-            // The client has put it already.
+            // The client already shows it.
             self.show_block(id, against);
             self.show_block(id, place);
             return self.send_held(id);
@@ -143,7 +143,7 @@ impl Server {
             .is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
     }
 
-    /// Tells a player how a block really is.
+    /// Sends the real block to a player.
     fn show_block(&mut self, id: ClientId, place @ (x, y, z): (i32, i32, i32)) {
         let near = self
             .player(id)
@@ -171,7 +171,7 @@ impl Server {
         }
     }
 
-    /// The oldest build that is spoken: what it does not know, nobody may bring into the world.
+    /// Returns the oldest accepted build. Blocks that it lacks cannot be placed.
     fn oldest(&self) -> crate::Build {
         if self.config.speaks_old() {
             self.config.build.min(OLD)
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Whether every client here knows an item.
+    /// Returns whether all accepted builds know an item.
     pub(super) fn knows(&self, item: &Slot) -> bool {
         item.is_empty() || super::block::is_item(item.id, self.oldest())
     }

@@ -1,48 +1,48 @@
-//! What the server tells whoever runs it.
+//! Events of the server, for logs.
 
 use crate::build::Build;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Something worth a line in a log. Names are of letters, digits and underscores; other texts are as a client sent
+/// Something that happened on the server. Names consist of letters, digits and underscores. Other texts are as a client sent
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// Somebody entered.
+    /// A player joined.
     Joined {
-        /// Who.
+        /// Name of the player.
         name: String,
-        /// From where.
+        /// Address of the client.
         ip: IpAddr,
-        /// The build that the client speaks, or the first that speaks like it.
+        /// Build of the client, or the first with the same protocol.
         build: Build,
         /// Whether the connection is encrypted.
         encrypted: bool,
     },
-    /// A player is gone.
+    /// A player left.
     Left {
-        /// Who.
+        /// Name of the player.
         name: String,
-        /// Why.
+        /// Reason for it.
         reason: String,
     },
-    /// Somebody said something, or gave a command.
+    /// A player sent a line of chat or a command.
     Chat {
-        /// Who.
+        /// Name of the player.
         name: String,
-        /// What.
+        /// The line.
         text: String,
     },
-    /// Somebody asked for the status.
+    /// A client requested the status.
     Pinged {
-        /// From where.
+        /// Address of the client.
         ip: IpAddr,
     },
-    /// Somebody did not get in.
+    /// A client was refused.
     Refused {
-        /// From where.
+        /// Address of the client.
         ip: IpAddr,
-        /// Why.
+        /// Reason for it.
         reason: String,
     },
 }
@@ -59,24 +59,24 @@ impl fmt::Display for ServerEvent {
                 let how = if *encrypted {
                     "encrypted"
                 } else {
-                    "in the clear"
+                    "not encrypted"
                 };
                 write!(f, "{name} joined from {ip} with {build}, {how}")
             }
             Self::Left { name, reason } => write!(f, "{name} left: {reason}"),
             Self::Chat { name, text } => write!(f, "<{name}> {text}"),
-            Self::Pinged { ip } => write!(f, "{ip} asked for the status"),
-            Self::Refused { ip, reason } => write!(f, "{ip} did not get in: {reason}"),
+            Self::Pinged { ip } => write!(f, "{ip} requested the status"),
+            Self::Refused { ip, reason } => write!(f, "{ip} was refused: {reason}"),
         }
     }
 }
 
-/// Why a connection is not taken.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There are too many.
+    /// There are too many connections.
     Connections,
-    /// There are too many from this address.
+    /// There are too many connections from this address.
     Address,
 }
 

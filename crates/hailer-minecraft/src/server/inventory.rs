@@ -1,18 +1,18 @@
-//! What a player carries: the slots of window 0, and what hangs on the cursor.
+//! Inventory of a player: the slots of window 0, and the item on the cursor.
 
 use super::block::stack;
 use crate::types::Slot;
 
-/// Slots of window 0: result, 4 to craft, 4 of armour, 27, and the hotbar of 9.
+/// Slots of window 0: crafting result, 4 crafting, 4 armour, 27 storage, 9 hotbar.
 pub(super) const SLOTS: i16 = 45;
-/// The first slot of the hotbar.
+/// First slot of the hotbar.
 pub(super) const HOTBAR: i16 = 36;
-/// Slots that keep items; those before are for crafting, which this server does not have.
+/// Slots that keep items. Those before are for crafting, which the server does not support.
 const KEPT: std::ops::Range<i16> = 5..SLOTS;
-/// The longest tag kept, in bytes: a client could fill 45 slots with 32 KiB each.
+/// Maximum length of an item's NBT, in bytes. Otherwise a client could fill 45 slots with 32 KiB each.
 const MAX_TAG: usize = 2048;
 
-/// What a player carries.
+/// Inventory of a player.
 #[derive(Debug)]
 pub(super) struct Inventory {
     slots: Vec<Slot>,
@@ -46,7 +46,7 @@ impl Inventory {
             .flatten()
     }
 
-    /// Puts an item into a slot, whatever was there. False if that slot keeps none.
+    /// Replaces the item of a slot. Returns `false` if the slot keeps no items.
     pub(super) fn set(&mut self, place: i16, mut item: Slot) -> bool {
         if item.is_empty() || item.count <= 0 {
             item = Slot::EMPTY;
@@ -58,13 +58,13 @@ impl Inventory {
         self.slot_mut(place).map(|slot| *slot = item).is_some()
     }
 
-    /// Takes so many out of a slot.
+    /// Removes `count` items from a slot and returns them.
     pub(super) fn take(&mut self, place: i16, count: i8) -> Slot {
         self.slot_mut(place)
             .map_or(Slot::EMPTY, |slot| split(slot, count))
     }
 
-    /// Puts an item where it fits, first to its like. Gives back the slots that changed, and what is left over.
+    /// Adds an item, first to stacks of the same kind. Returns the changed slots and the rest.
     pub(super) fn add(&mut self, mut item: Slot) -> (Vec<i16>, Slot) {
         let mut changed = Vec::new();
         let places = || (HOTBAR..SLOTS).chain(9..HOTBAR);
@@ -81,12 +81,12 @@ impl Inventory {
         (changed, item)
     }
 
-    /// Takes what hangs on the cursor, or one of it with the right button.
+    /// Removes the stack on the cursor, or one item of it with the right button.
     pub(super) fn throw(&mut self, button: i8) -> Slot {
         split(&mut self.cursor, if button == 1 { 1 } else { i8::MAX })
     }
 
-    /// A left (0) or right (1) click on a slot, as the game does it. False if there is no such click.
+    /// Handles a left (0) or right (1) click on a slot, as the game does. Returns `false` for other clicks.
     pub(super) fn click(&mut self, place: i16, button: i8) -> bool {
         let mut cursor = std::mem::take(&mut self.cursor);
         let armour = (5..9).contains(&place);
@@ -119,7 +119,7 @@ fn is_like(one: &Slot, other: &Slot) -> bool {
     (one.id, one.damage, &one.tag) == (other.id, other.damage, &other.tag)
 }
 
-/// So many of what is in a slot.
+/// Returns a stack of `count` items of the kind in a slot.
 fn split(slot: &mut Slot, count: i8) -> Slot {
     let count = count.clamp(0, slot.count.max(0));
     let taken = if count == 0 {
@@ -137,7 +137,7 @@ fn split(slot: &mut Slot, count: i8) -> Slot {
     taken
 }
 
-/// Pours at most so many from one slot into another that is empty or holds the like. Whether any went.
+/// Moves at most `count` items into a slot that is empty or has the same kind. Returns whether any moved.
 fn pour(from: &mut Slot, to: &mut Slot, most: i8) -> bool {
     if !to.is_empty() && !is_like(from, to) {
         return false;
@@ -152,7 +152,7 @@ fn pour(from: &mut Slot, to: &mut Slot, most: i8) -> bool {
     true
 }
 
-/// Helmets go to slot 5, boots to slot 8; a pumpkin is a helmet too.
+/// Returns the armour slot of an item: helmets 5 to boots 8. A pumpkin is a helmet.
 fn fits_armour(id: i16, place: i16) -> bool {
     (298..=317).contains(&id) && (id - 298) % 4 == place - 5 || (id, place) == (86, 5)
 }

@@ -1,20 +1,20 @@
-//! Items that lie about.
+//! Dropped items.
 
 use super::player::Position;
 use super::{ClientId, Server};
 use crate::table::{CollectItem, SpawnDroppedItem};
 use crate::types::{Absolute, NbtData, Slot};
 
-/// Ticks after which an item vanishes, as in vanilla.
+/// Ticks after which an item is removed, as in vanilla.
 const LIFE: u32 = 6000;
-/// Ticks before it can be picked up: whoever throws it is near.
+/// Ticks before an item can be picked up, since the player who threw it is near.
 const REST: u32 = 40;
-/// From how far it is picked up, in blocks.
+/// Distance at which an item is picked up, in blocks.
 const GRASP: f64 = 1.5;
-/// How far it is thrown.
+/// Distance that an item is thrown, in blocks.
 const THROW: f64 = 1.5;
 
-/// An item that lies somewhere.
+/// A dropped item.
 pub(super) struct Item {
     pub(super) what: Slot,
     pub(super) place: Position,
@@ -41,7 +41,7 @@ impl Item {
 }
 
 impl Server {
-    /// Somebody throws an item; it lies before their feet.
+    /// Drops an item of a player in front of their feet.
     pub(super) fn throw(&mut self, id: ClientId, item: Slot) {
         let Some(player) = self.player(id) else {
             return;
@@ -60,7 +60,7 @@ impl Server {
         self.drop_at(item, if blocked { Position { x, y, z } } else { ahead });
     }
 
-    /// An item lies where a block was.
+    /// Drops an item at the place of a block.
     pub(super) fn lay(&mut self, item: Slot, (x, y, z): (i32, i32, i32)) {
         let middle = |at: i32| f64::from(at) + 0.5;
         self.drop_at(
@@ -78,7 +78,7 @@ impl Server {
     fn drop_at(&mut self, mut what: Slot, place: Position) {
         what.tag = NbtData::NONE;
         let (x, y, z) = place.block();
-        // Nothing below: it is gone.
+        // Nothing below: the item is lost.
         let Some(floor) = self.world.floor((x, y + 1, z)) else {
             return;
         };
@@ -102,7 +102,7 @@ impl Server {
         );
     }
 
-    /// Items grow old and are picked up.
+    /// Ages items, and lets players pick them up.
     pub(super) fn move_items(&mut self) {
         let mut gone = Vec::new();
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! From the first byte to the game (spec/minecraft-12w.md#6).
+//! The server's side of the login (spec/minecraft-12w.md#6).
 
 use super::block::is_solid;
 use super::client::{Client, Phase};
@@ -17,7 +17,7 @@ use crate::types::{Bytes16, List16, Shrunk, Slot, WireString};
 const NO_CHECK: &str = "-";
 
 impl Server {
-    /// Looks at the first bytes, which tell the client's build. Whether there is something to read.
+    /// Detects the client's build from its first bytes. Returns whether packets can be read.
     pub(super) fn greet(&mut self, id: ClientId) -> bool {
         let ours = self.config.build;
         let Some(client) = self.clients.get_mut(&id) else {
@@ -48,7 +48,7 @@ impl Server {
         build.is_ok()
     }
 
-    /// A packet before the game. What has no place there did not get past the connection.
+    /// Handles a packet of the login. The connection has rejected all others.
     pub(super) fn login(&mut self, id: ClientId, packet: Packet) {
         match packet {
             Packet::ServerListPing(_) => self.ping(id),
@@ -75,7 +75,7 @@ impl Server {
         };
         let ip = client.ip;
         let motd: String = self.config.motd.chars().filter(|c| *c != '§').collect();
-        // Cut by units, not by characters: the counts have to fit behind it.
+        // Cut by UTF-16 units, so that the counts fit after it.
         let motd = WireString::<200>::from(motd.as_str());
         let reason = format!(
             "{motd}§{}§{}",
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// The old login tells its number only here.
+    /// Handles the login request of old builds, which contains their protocol number.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
         let (ours, old) = (self.config.build, self.config.speaks_old());
         let Some(client) = self.clients.get_mut(&id) else {
@@ -158,7 +158,7 @@ impl Server {
         self.enter(id);
     }
 
-    /// Decrypts the secret, if it is not too soon: others may have been asking for much of it.
+    /// Decrypts the secret, if the rate limit of decryptions allows it.
     pub(super) fn decrypt(&mut self, id: ClientId) {
         let rate = self.config.limits.decryptions;
         let Some(client) = self.clients.get_mut(&id) else {
@@ -189,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Lets a client into the game.
+    /// Adds a player to the game.
     fn enter(&mut self, id: ClientId) {
         let Some(client) = self.clients.get(&id) else {
             return;
@@ -234,7 +234,7 @@ impl Server {
         self.say_to_all(&format!("§e{name} joined the game."));
     }
 
-    /// What 1.3.2 sends before the first column, in its order.
+    /// Sends the packets before the first column, in the order of 1.3.2.
     fn welcome(&mut self, id: ClientId) {
         let (x, y, z) = self.world.spawn;
         let Some(player) = self.player(id) else {
@@ -277,7 +277,7 @@ impl Server {
         self.teleport(id, place);
         self.send(id, TimeUpdate { time: self.time });
         self.send_inventory(id);
-        // Creative players too: vanilla tells it everybody in the first tick.
+        // In creative mode too: vanilla sends it in the first tick.
         self.send(
             id,
             UpdateHealth {
@@ -295,7 +295,7 @@ impl Server {
         }
     }
 
-    /// Above whatever was built there.
+    /// Returns the spawn position, above blocks that players placed there.
     pub(super) fn spawn_place(&mut self) -> Position {
         let (x, y, z) = self.world.spawn;
         let mut blocked = |y| {
@@ -311,7 +311,7 @@ impl Server {
         }
     }
 
-    /// All slots, and the cursor.
+    /// Sends all slots and the cursor.
     pub(super) fn send_inventory(&mut self, id: ClientId) {
         let Some(player) = self.player(id) else {
             return;
@@ -338,7 +338,7 @@ impl Server {
         );
     }
 
-    /// One slot.
+    /// Sends one slot.
     pub(super) fn send_slot(&mut self, id: ClientId, slot: i16) {
         let item = self
             .player(id)

@@ -1,4 +1,4 @@
-//! A small server of the game, without I/O: bytes in, bytes out, time and randomness as arguments.
+//! A small game server without I/O. Bytes, time and randomness are arguments.
 //!
 //! ```text
 //!   socket ─► connect, receive ─► login.rs ─► play.rs, digging.rs, items.rs, chat.rs ─► World
@@ -6,10 +6,10 @@
 //!   socket ◄─ outgoing, sent ◄─ one Connection for each client        log ◄─ events
 //! ```
 //!
-//! It serves one build, and 1.2.5 beside it: the first bytes of a client tell which (spec/minecraft-12w.md#6). Every build
-//! sees the same world. There are no monsters, no crafting, no physics of fluids: players, blocks, items and chat.
+//! It accepts one build, and 1.2.5: a client's first bytes tell which (spec/minecraft-12w.md#6). All builds share one world
+//! with players, blocks, items and chat. There are no monsters, no crafting and no flowing fluids.
 //!
-//! A client costs what [`Limits`] say and no more: whatever it sends, nothing here panics, waits, or grows without bound.
+//! All resources are limited by [`Limits`], per client and in total. No input causes a panic.
 
 mod block;
 mod bucket;
@@ -46,31 +46,31 @@ use std::net::IpAddr;
 use std::time::Duration;
 use world::World;
 
-/// A tick of the game.
+/// Interval between two ticks of the game.
 pub const TICK: Duration = Duration::from_millis(50);
-/// Ticks made up for at most when the clock jumped.
+/// Maximum number of late ticks that are run.
 const CATCH_UP: u32 = 10;
-/// Events kept for the caller. More are dropped: a log is no reason to grow.
+/// Maximum number of unread events. More are dropped.
 const EVENTS: usize = 1024;
-/// Ticks between signs of life, as in vanilla.
+/// Ticks between keep alives, as in vanilla.
 const KEEP_ALIVE: u64 = 21;
-/// Ticks between ping figures.
+/// Ticks between updates of latencies.
 const PINGS: u64 = 100;
-/// The time of day at the start: a morning.
+/// Time of day at the start, in ticks: morning.
 const MORNING: i64 = 1000;
 
-/// One connection of a server. Never used twice.
+/// Id of a connection. Ids are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
-/// Fills a slice with random bytes, fit for keys.
+/// Fills a slice with random bytes of cryptographic quality.
 type Random = Box<dyn FnMut(&mut [u8]) + Send>;
 
-/// A server with its world and its clients.
+/// Game server with its world and clients.
 pub struct Server {
     config: GameServerConfig,
     random: Random,
-    /// None if nothing is encrypted.
+    /// RSA keys; `None` if encryption is off.
     keys: Option<KeyPair>,
     world: World,
     clients: BTreeMap<ClientId, Client>,
@@ -86,7 +86,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server on which nobody is. `random` fills slices with random bytes that nobody can guess: keys come from it.
+    /// Creates a server. `random` must be of cryptographic quality, since it generates keys.
     ///
     /// # Errors
     /// The random source repeats itself.
@@ -117,12 +117,15 @@ impl Server {
         })
     }
 
-    /// What it was made with.
+    /// Returns the configuration.
     pub fn config(&self) -> &GameServerConfig {
         &self.config
     }
 
-    /// Somebody connected. Times count from any moment, and never go back.
+    /// Adds a connection. `now` is a time since any fixed moment.
+    ///
+    /// # Errors
+    /// There are too many connections.
     pub fn connect(&mut self, now: Duration, ip: IpAddr) -> Result<ClientId, Refusal> {
         self.pass(now);
         let limits = &self.config.limits;
@@ -130,7 +133,7 @@ impl Server {
         let refusal = if self.clients.len() >= limits.connections {
             Some(Refusal::Connections)
         } else if !ip.is_loopback() && ours().count() >= limits.connections_per_ip {
-            // Everybody may sit behind this machine's own address: a proxy of ours, for one.
+            // Loopback is exempt: all players may connect through a local proxy.
             Some(Refusal::Address)
         } else {
             None
@@ -146,14 +149,14 @@ impl Server {
             (limits.logins, limits.logins_per_ip, limits.max_packet);
         let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
         let crowd = || logins().filter(|(_, client)| client.ip == ip && !ip.is_loopback());
-        // The oldest makes room, so that idle ones lock nobody out: who means it is in within a second.
+        // Close the oldest login, so that idle ones do not block others. A real login takes less than a second.
         let oldest = match (crowd().count() >= most_of_one, logins().count() >= most) {
             (true, _) => crowd().next(),
             (false, true) => logins().next(),
             (false, false) => None,
         };
         if let Some((&oldest, _)) = oldest {
-            self.refuse(oldest, "made room for others");
+            self.refuse(oldest, "too many logins, this was the oldest");
         }
         let id = ClientId(self.next_client);
         self.next_client += 1;
@@ -162,7 +165,7 @@ impl Server {
         Ok(id)
     }
 
-    /// Bytes came from a client, as many and as few as there are.
+    /// Adds bytes received from a client, in pieces of any length.
     pub fn receive(&mut self, id: ClientId, now: Duration, bytes: &[u8]) {
         self.pass(now);
         let limits = &self.config.limits;
@@ -187,7 +190,7 @@ impl Server {
         }
     }
 
-    /// Handles the packets that are here.
+    /// Handles all complete packets.
     fn read(&mut self, id: ClientId) {
         let rate = self.config.limits.packets;
         while let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) {
@@ -206,19 +209,19 @@ impl Server {
                         _ => self.play(id, packet),
                     }
                 }
-                // The words are the same for all of them: an attacker learns nothing about keys.
+                // One text for all errors, which reveals nothing about keys.
                 Err(_) => return self.kick(id, "Protocol error"),
             }
         }
     }
 
-    /// The client is gone: its connection ended.
+    /// Removes a client whose connection ended.
     pub fn hang_up(&mut self, id: ClientId) {
         self.leave(id, "connection lost");
         self.clients.remove(&id);
     }
 
-    /// Lets time pass. To be called 20 times a second; late calls are made up for within reason.
+    /// Runs the ticks that are due. Call it 20 times per second; up to ten late ticks are caught up.
     pub fn tick(&mut self, now: Duration) {
         self.pass(now);
         let mut next = self.next_tick.unwrap_or(self.now);
@@ -232,14 +235,14 @@ impl Server {
         self.next_tick = Some(next.max(self.now.saturating_sub(TICK)));
     }
 
-    /// Sends everybody away, with a reason.
+    /// Kicks all clients with a reason.
     pub fn close(&mut self, reason: &str) {
         for id in self.ids(|_| true) {
             self.kick(id, reason);
         }
     }
 
-    /// Bytes for a client. Whoever has sent them says so with [`Server::sent`].
+    /// Returns the bytes to send to a client. Report how many were sent with [`Server::sent`].
     pub fn outgoing(&self, id: ClientId) -> &[u8] {
         self.clients
             .get(&id)
@@ -247,24 +250,24 @@ impl Server {
             .map_or(&[], |client| client.connection.outgoing())
     }
 
-    /// The first `count` bytes of [`Server::outgoing`] are on their way.
+    /// Removes the first `count` bytes from [`Server::outgoing`].
     pub fn sent(&mut self, id: ClientId, count: usize) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.connection.sent_bytes(count);
         }
     }
 
-    /// Whether the connection is to be closed once [`Server::outgoing`] is empty; then [`Server::hang_up`].
+    /// Returns whether to close the connection once [`Server::outgoing`] is empty. Call [`Server::hang_up`] then.
     pub fn is_over(&self, id: ClientId) -> bool {
         self.clients.get(&id).is_none_or(Client::is_over)
     }
 
-    /// What happened since this was asked last.
+    /// Returns the events since the last call.
     pub fn events(&mut self) -> impl Iterator<Item = ServerEvent> {
         std::mem::take(&mut self.events).into_iter()
     }
 
-    /// Names of those who play.
+    /// Returns the names of the players.
     pub fn players(&self) -> impl Iterator<Item = &str> {
         self.clients
             .values()
@@ -272,14 +275,14 @@ impl Server {
             .map(|player| player.name.as_str())
     }
 
-    /// Connections, those included that have not entered.
+    /// Returns the number of connections, including logins in progress.
     pub fn connections(&self) -> usize {
         self.clients.len()
     }
 
-    /// A column of the world as it is now, by its coordinates; those beyond the world's end are at its end.
+    /// Returns a column of the world. Coordinates are clamped to the end of the world.
     pub fn column(&mut self, x: i32, z: i32) -> &Column {
-        /// In columns: 32 million blocks, past which no player comes.
+        /// End of the world in columns: 32 million blocks.
         const END: i32 = 2_000_000;
         self.world.lit((x.clamp(-END, END), z.clamp(-END, END)))
     }
@@ -316,7 +319,7 @@ impl Server {
         i32::from_be_bytes(bytes)
     }
 
-    /// A number that no other thing in the world has.
+    /// Returns a new entity id.
     fn entity(&mut self) -> i32 {
         let entity = self.next_entity;
         self.next_entity = self.next_entity.checked_add(1).unwrap_or(1);
@@ -329,7 +332,7 @@ impl Server {
         }
     }
 
-    /// Sends a packet to all who play and are `wanted`.
+    /// Sends a packet to all players that are `wanted`.
     fn send_to(&mut self, packet: impl Into<Packet>, wanted: impl Fn(&Player) -> bool) {
         let packet = packet.into();
         for client in self.clients.values_mut() {
@@ -343,7 +346,7 @@ impl Server {
         self.send_to(Chat { text: text.into() }, |_| true);
     }
 
-    /// Sends somebody away, with a reason.
+    /// Kicks a client with a reason.
     fn kick(&mut self, id: ClientId, reason: &str) {
         self.send(
             id,
@@ -354,12 +357,12 @@ impl Server {
         self.leave(id, &format!("kicked: {reason}"));
     }
 
-    /// Closes a login without a word.
+    /// Closes a login without a packet.
     fn refuse(&mut self, id: ClientId, reason: &str) {
         self.leave(id, reason);
     }
 
-    /// Takes somebody out of the game. What is left to send will be sent.
+    /// Removes a player from the game. Unsent bytes are still sent.
     fn leave(&mut self, id: ClientId, reason: &str) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -392,7 +395,7 @@ impl Server {
         }
     }
 
-    /// Takes an entity away from all who see it.
+    /// Removes an entity from the view of all players.
     fn vanish(&mut self, entity: i32) {
         let gone = DestroyEntities {
             entity,
@@ -444,7 +447,7 @@ impl Server {
         self.drop_slow_readers();
     }
 
-    /// Ends logins that take too long and players who say nothing.
+    /// Ends logins and players that exceed their time limits.
     fn end_the_silent(&mut self) {
         let (now, limits) = (self.now, self.config.limits.clone());
         let over = |client: &Client| match &client.phase {
@@ -457,7 +460,7 @@ impl Server {
         };
         for id in self.ids(over) {
             match self.clients.get(&id).map(|client| &client.phase) {
-                Some(Phase::Login(login)) if !login.greeted => self.refuse(id, "said nothing"),
+                Some(Phase::Login(login)) if !login.greeted => self.refuse(id, "sent nothing"),
                 Some(Phase::Login(_)) => self.kick(id, "Took too long to log in"),
                 _ => self.kick(id, "Timed out"),
             }
@@ -467,7 +470,7 @@ impl Server {
     fn ask_for_signs_of_life(&mut self) {
         let now = self.now;
         for id in self.ids(|client| client.player().is_some()) {
-            // 0 is what clients send by themselves.
+            // Clients use 0 for keep alives of their own.
             let token = self.random_i32() | 1;
             if let Some(player) = self
                 .player_mut(id)
@@ -479,7 +482,7 @@ impl Server {
         }
     }
 
-    /// A queue that only grows belongs to somebody who does not read.
+    /// Drops clients with too many unsent bytes.
     fn drop_slow_readers(&mut self) {
         let unsent = self.config.limits.unsent;
         for id in self.ids(|client| !client.choked && client.connection.outgoing().len() > unsent) {
@@ -493,5 +496,5 @@ impl Server {
     }
 }
 
-/// The build that 29 is, where it is spoken beside another.
+/// Build of protocol 29, accepted in addition to the configured build.
 const OLD: Build = Build::V1_2_5;

@@ -1,4 +1,4 @@
-//! What players send: where they are, what they do with arms, legs and slots.
+//! Packets of players: movement, actions, inventory.
 
 use super::config::GameMode;
 use super::player::{BODY, CROUCHING, EYES, Player, Position, SPRINTING};
@@ -10,15 +10,15 @@ use crate::table::{
 };
 use crate::types::Slot;
 
-/// The end of the world on each side, as in vanilla.
+/// Maximum coordinate, as in vanilla.
 const EDGE: f64 = 3.2e7;
-/// The longest step between two packets, as in vanilla.
+/// Longest movement between two packets in blocks, as in vanilla.
 const STEP: f64 = 10.0;
-/// Below it a body falls for ever.
+/// Height below which players die, in blocks.
 const VOID: f64 = -64.0;
-/// A client's echo of where it was put may be off by so much.
+/// Tolerance of a teleport confirmation, in blocks.
 const ECHO: f64 = 0.25;
-/// Ticks after which a client that has not said yes is put there again.
+/// Ticks after which an unconfirmed teleport is sent again.
 const AGAIN: u32 = 20;
 /// Value of y and stance while riding.
 const RIDING: f64 = -999.0;
@@ -28,7 +28,7 @@ const MAX_AIRBORNE_PACKETS: u32 = 80;
 const FALLING: f64 = -0.03125;
 
 impl Server {
-    /// A packet of the game.
+    /// Handles a packet of a player.
     pub(super) fn play(&mut self, id: ClientId, packet: Packet) {
         match packet {
             Packet::KeepAlive(answer) => self.hear_sign_of_life(id, answer.token),
@@ -77,7 +77,7 @@ impl Server {
             Packet::ClientSettings(config) => self.set_view(id, config.view_distance.0),
             Packet::ClientStatus(status) if status.status == 1 => self.respawn(id),
             Packet::RespawnRequest(_) => self.respawn(id),
-            // What changes nothing here: clicks on entities, signs, plugins, flying, enchanting.
+            // Ignored: clicks on entities, signs, plugin messages, abilities, enchanting.
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// A step, a look, or both.
+    /// Handles a movement, a turn, or both.
     fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
         let (now, rate) = (self.now, self.config.limits.motion);
         let Some(player) = self.player_mut(id).filter(|player| !player.dead) else {
@@ -125,7 +125,7 @@ impl Server {
             return self.kick(id, "Illegal stance");
         }
         if let Some((there, _)) = player.teleport {
-            // What was on its way when we put the player elsewhere says nothing.
+            // Ignore movements sent before the client received the teleport.
             if to.distance(there) <= ECHO {
                 player.teleport = None;
             }
@@ -220,7 +220,7 @@ impl Server {
         };
         (player.dead, player.flags) = (false, 0);
         let (entity, mode) = (player.entity, player.mode.number());
-        // Others forget the body that fell, and see a new one.
+        // Other players see a new entity.
         self.vanish(entity);
         self.forget_all(id);
         self.send(
@@ -246,7 +246,7 @@ impl Server {
         self.send_inventory(id);
     }
 
-    /// Puts a player somewhere. Until the client says the same, its own steps do not count.
+    /// Teleports a player. Movements are ignored until the client confirms the position.
     pub(super) fn teleport(&mut self, id: ClientId, place: Position) {
         let Some(player) = self.player_mut(id) else {
             return;
@@ -269,7 +269,7 @@ impl Server {
         );
     }
 
-    /// Puts those there again who have not said yes.
+    /// Sends unconfirmed teleports again.
     pub(super) fn resend_teleports(&mut self) {
         let waits = |player: &mut Player| {
             let (place, ticks) = player.teleport.as_mut()?;
@@ -317,7 +317,7 @@ impl Server {
         }
     }
 
-    /// Others see what is in the hand.
+    /// Sends the held item to other players.
     pub(super) fn show_held(&mut self, id: ClientId) {
         if let Some((entity, equipment)) = self
             .player(id)
@@ -327,7 +327,7 @@ impl Server {
         }
     }
 
-    /// A click into the inventory: done here as the client did it, or refused and told how it is.
+    /// Handles a click in the inventory. A refused click is followed by the correct inventory.
     fn click(&mut self, id: ClientId, click: &ClickWindow) {
         let Some(player) = self.player_mut(id) else {
             return;
@@ -360,7 +360,7 @@ impl Server {
         self.show_held(id);
     }
 
-    /// Tells those whose clicks were refused what they have: once a tick, for it is much longer than a click.
+    /// Sends the inventory to players whose clicks were refused. At most once per tick, since it is much longer than a click.
     pub(super) fn correct_inventories(&mut self) {
         for id in self.ids(|client| client.player().is_some_and(|player| player.is_misled)) {
             self.send_inventory(id);
@@ -370,7 +370,7 @@ impl Server {
         }
     }
 
-    /// Creative players take what they like, as far as everybody here knows it.
+    /// Handles an item created in creative mode. All accepted builds must know it.
     fn conjure(&mut self, id: ClientId, slot: i16, item: Slot) {
         let known = self.knows(&item);
         let Some(player) = self.player_mut(id) else {
@@ -388,7 +388,7 @@ impl Server {
         }
     }
 
-    /// What hangs on the cursor goes back when the window closes.
+    /// Returns the item on the cursor to the inventory when the window closes.
     fn put_cursor_back(&mut self, id: ClientId) {
         let Some(player) = self.player_mut(id) else {
             return;
@@ -401,7 +401,7 @@ impl Server {
         self.throw(id, left);
     }
 
-    /// Others see how far somebody's digging is.
+    /// Sends the progress of digging to other players.
     pub(super) fn show_digging(&mut self) {
         for id in self.ids(|client| {
             client

@@ -9,9 +9,9 @@ use crate::types::{Abilities, Absolute, Angle, Metadata, MetadataValue, Slot};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
-/// From the feet to the eyes: the game's own number, a 1.62 of four bytes.
+/// Height of the eyes above the feet, in blocks: 1.62 as an f32, as in the game.
 pub(super) const EYES: f64 = 1.62_f32 as f64;
-/// Half of a body's width, and its height.
+/// Half of the width and the height of a body, in blocks.
 pub(super) const BODY: (f64, f64) = (0.3, 1.8);
 /// Crouching and sprinting in the first byte of the metadata (spec/minecraft-12w.md#4.5).
 pub(super) const CROUCHING: i8 = 2;
@@ -52,7 +52,7 @@ impl Position {
     }
 }
 
-/// What the others know of somebody's place: moves on the wire count from it.
+/// Position that other clients know. Relative moves count from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) place: [Absolute; 3],
@@ -60,16 +60,16 @@ pub(super) struct Shown {
     pub(super) pitch: Angle,
 }
 
-/// A block that is being dug.
+/// Progress of digging.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digging {
     pub(super) block: (i32, i32, i32),
-    /// Ticks since it began, and cracks that others saw.
+    /// Ticks since the start.
     pub(super) ticks: u32,
     pub(super) stage: u8,
 }
 
-/// One player.
+/// A player in the game.
 pub(super) struct Player {
     pub(super) name: String,
     pub(super) entity: i32,
@@ -78,23 +78,23 @@ pub(super) struct Player {
     pub(super) yaw: f32,
     pub(super) pitch: f32,
     pub(super) shown: Shown,
-    /// Where the client was put and has not said yes to, and how many ticks ago.
+    /// Unconfirmed teleport, and ticks since it was sent.
     pub(super) teleport: Option<(Position, u32)>,
     pub(super) flags: i8,
-    /// Place of the hotbar, 0 to 8.
+    /// Selected slot of the hotbar, 0 to 8.
     pub(super) held: i16,
     pub(super) inventory: Inventory,
-    /// The client takes its inventory for another than it is.
+    /// Whether a click was refused, so that the client shows a wrong inventory.
     pub(super) is_misled: bool,
     pub(super) view: i32,
     pub(super) centre: Option<At>,
     pub(super) loaded: HashSet<At>,
     pub(super) queue: VecDeque<At>,
-    /// The tick in which columns were sent last.
+    /// Tick in which columns were sent last.
     pub(super) served: u64,
     /// Entities that the client knows.
     pub(super) seen: BTreeSet<i32>,
-    /// The number to be returned, and when it was sent.
+    /// Keep alive without a reply, and when it was sent.
     pub(super) keep_alive: Option<(i32, Duration)>,
     pub(super) ping: i16,
     pub(super) chat: Bucket,
@@ -181,7 +181,7 @@ impl Player {
         }
     }
 
-    /// At least one value: without any, clients fail (spec/minecraft-12w.md#5.1).
+    /// Returns the metadata. Clients crash without any value (spec/minecraft-12w.md#5.1).
     pub(super) fn metadata(&self) -> Metadata {
         Metadata::default()
             .with(0, MetadataValue::Byte(self.flags))
@@ -207,7 +207,7 @@ impl Player {
         }
     }
 
-    /// Without the tag: what one client made up must not reach another.
+    /// Returns the held item without NBT, since invalid NBT of one client could crash others.
     pub(super) fn equipment(&self) -> EntityEquipment {
         let &Slot {
             id, count, damage, ..
@@ -226,7 +226,7 @@ impl Player {
         }
     }
 
-    /// Whether a block would stand in the body.
+    /// Returns whether the body overlaps a block.
     pub(super) fn overlaps(&self, (x, y, z): (i32, i32, i32)) -> bool {
         let (half, height) = BODY;
         let across = |at: f64, block: i32| {
@@ -240,7 +240,7 @@ impl Player {
         across(px, x) && across(pz, z) && py + height > f64::from(y) && py < f64::from(y) + 1.0
     }
 
-    /// Whether the arm reaches a block: six blocks from the eyes to its middle.
+    /// Returns whether the middle of a block is at most six blocks from the eyes.
     pub(super) fn reaches(&self, (x, y, z): (i32, i32, i32)) -> bool {
         let middle = |at: i32| f64::from(at) + 0.5;
         let eyes = Position {

@@ -1,4 +1,4 @@
-//! What the world is before anybody comes: a pure function of seed and place.
+//! Generated terrain: a pure function of seed and position.
 
 use super::config::WorldKind;
 use crate::chunk::{Block, Column};
@@ -77,7 +77,7 @@ impl Terrain {
         }
     }
 
-    /// Whether one can stand there with dry feet, and no tree near.
+    /// Returns whether a player can stand there: on land, without a tree nearby.
     pub(super) fn is_clear(self, x: i32, z: i32) -> bool {
         self.kind == WorldKind::Flat
             || self.height(x, z) > SEA + 1
@@ -142,7 +142,7 @@ impl Terrain {
         }
     }
 
-    /// The trees that stand in a square of blocks.
+    /// Returns the trees in a square of blocks.
     fn trees(self, from: (i32, i32), to: (i32, i32)) -> impl Iterator<Item = Tree> {
         let groves = |from: i32, to: i32| from.div_euclid(GROVE)..=to.div_euclid(GROVE);
         let all =

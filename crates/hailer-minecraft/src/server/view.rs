@@ -1,4 +1,4 @@
-//! What each player sees: columns around, blocks that change, entities that come, move and go.
+//! View of each player: columns nearby, changed blocks, and entities.
 
 use super::client::Client;
 use super::pack::{Piece, join};
@@ -19,16 +19,16 @@ use crate::types::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Columns sent to a player in a tick, as in vanilla.
+/// Maximum number of columns sent to a player per tick, as in vanilla.
 const COLUMNS: usize = 5;
-/// Columns made and compressed in a tick, for all players together: about a millisecond each. Who got some longest ago
-/// comes first.
+/// Maximum number of columns generated and compressed per tick for all players, at about 1 ms each. The player who has
+/// waited longest comes first.
 const FRESH: usize = 25;
-/// More blocks of one column that change in a tick are sent as sections, as in vanilla.
+/// If more blocks of a column change in a tick, they are sent as sections, as in vanilla.
 const MANY: usize = 64;
-/// No column is sent while more than so many bytes wait.
+/// No column is sent while more than this many bytes are unsent.
 const BUSY: usize = 256 << 10;
-/// Entities in one 0x1D.
+/// Maximum number of entities in one 0x1D.
 const DESTROYED: usize = 127;
 /// 256 biomes, all plains, as a zlib stream (spec/minecraft-12w.md#7).
 const PLAINS: [u8; 12] = [
@@ -36,7 +36,7 @@ const PLAINS: [u8; 12] = [
 ];
 
 impl Server {
-    /// The client's wish: 0 far, 1 normal, 2 short, 3 tiny.
+    /// Sets the view distance that the client requests: 0 far, 1 normal, 2 short, 3 tiny.
     pub(super) fn set_view(&mut self, id: ClientId, wish: i32) {
         let most = i32::from(self.config.view_distance.clamp(3, 15));
         if let Some(player) = self.player_mut(id) {
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// Sends columns that came into view and takes back those that went out of it.
+    /// Sends columns that came into view and unloads those that went out of it.
     pub(super) fn send_columns(&mut self) {
         let served = |client: &Client| client.player().map(|player| player.served);
         let mut order: Vec<(u64, ClientId)> = self
@@ -85,7 +85,7 @@ impl Server {
                     packets.push(bulk(&pieces).into());
                 } else {
                     for (at, piece) in &pieces {
-                        // Since 12w18a clients make room by themselves; the connection leaves it out there.
+                        // Builds since 12w18a lack this packet, and the connection drops it.
                         packets.push(
                             PreChunk {
                                 x: at.0,
@@ -102,8 +102,8 @@ impl Server {
         }
     }
 
-    /// Takes back all that a player was shown, to be sent anew. A client that comes back to life in the same dimension
-    /// forgets nothing by itself: what is out of view by then would stay there for ever.
+    /// Unloads all columns and entities of a client, to be sent again. A client that respawns in the same dimension keeps
+    /// them, so those out of view would stay forever.
     pub(super) fn forget_all(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -123,7 +123,7 @@ impl Server {
             .for_each(|at| client.send(unload(build, at)));
     }
 
-    /// Tells the blocks that changed in this tick.
+    /// Sends the blocks that changed in this tick.
     pub(super) fn send_changes(&mut self) {
         for (at, blocks) in self.world.changes() {
             let packet: Packet = match blocks.len() {
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Shows players and items to those in whose columns they are, and how players moved.
+    /// Sends entities that came into view or went out of it, and movements.
     pub(super) fn show_entities(&mut self) {
         let mut there: HashMap<i32, At> = HashMap::new();
         let players = self
@@ -183,7 +183,7 @@ impl Server {
         self.show_moves();
     }
 
-    /// What makes an entity appear, as the others know it.
+    /// Returns the packets that spawn an entity for other players.
     fn spawn(&self, entity: i32) -> Vec<Packet> {
         if let Some(item) = self.items.get(&entity) {
             return vec![item.spawn(entity).into()];
@@ -228,7 +228,7 @@ impl Server {
     }
 }
 
-/// Plans anew what to send to a player who came into another column, nearest first. Gives back what went out of view.
+/// Queues the columns for a player who entered another column, nearest first. Returns the columns that went out of view.
 fn look_around(player: &mut Player) -> Vec<At> {
     let centre @ (cx, cz) = player.position.column();
     if player.centre == Some(centre) {
@@ -241,7 +241,7 @@ fn look_around(player: &mut Player) -> Vec<At> {
             .abs()
             .max((i64::from(z) - i64::from(cz)).abs())
     };
-    // One more than the view: who walks to and fro across a border is not sent the same again.
+    // One more than the view distance, so that walking across a border repeatedly does not resend columns.
     let gone: Vec<At> = player
         .loaded
         .iter()
@@ -277,8 +277,8 @@ fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
     }
 }
 
-/// Takes a column back. Since 12w18a it is a column without sections, whose biomes nobody reads
-/// (spec/minecraft-12w.md#7). So they are always the same: the real ones would mean to make a column that was forgotten.
+/// Unloads a column. Since 12w18a this is a column without sections. Clients ignore its biomes, so they are constant: the
+/// real ones would require generating the column again (spec/minecraft-12w.md#7).
 fn unload(build: Build, (x, z): At) -> Packet {
     if build < Build::W18a {
         return PreChunk { x, z, load: false }.into();
@@ -342,7 +342,7 @@ fn changed_blocks((x, z): At, blocks: &BTreeMap<Place, Block>) -> Packet {
     .into()
 }
 
-/// One packet each before 12w27a, lists since (spec/minecraft-12w.md#2).
+/// Returns the packets that remove entities: one per entity before 12w27a, lists since (spec/minecraft-12w.md#2).
 fn destroy(client: &mut Client, gone: &[i32]) {
     let at_once = if client.build() < Build::W27a {
         1
@@ -358,7 +358,7 @@ fn destroy(client: &mut Client, gone: &[i32]) {
     }
 }
 
-/// The packets of a move: relative if it is small.
+/// Returns the packets of a movement: relative if it is small.
 fn moved(entity: i32, from: Shown, to: Shown) -> Vec<Packet> {
     let Shown {
         place: [x, y, z],

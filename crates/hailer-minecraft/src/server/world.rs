@@ -1,4 +1,4 @@
-//! The world as it is now: what the terrain was, and what players made of it.
+//! Current state of the world: generated terrain plus changes by players.
 
 use super::block::emission;
 use super::config::{Limits, WorldKind};
@@ -9,17 +9,17 @@ use crate::chunk::{Block, Column};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A block's place inside of a column: x, then z, then y.
+/// Position of a block inside a column: x, z, y.
 pub(super) type Place = (u8, u8, u8);
 
-/// Blocks by column and place.
+/// Blocks by column and position.
 pub(super) type Blocks = BTreeMap<At, BTreeMap<Place, Block>>;
 
 struct Kept {
     column: Column,
     tops: Box<Tops>,
     lit: bool,
-    /// When it was needed last, by the count of all needs.
+    /// Number of the last use.
     used: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct World {
     packed: HashMap<At, (Arc<Piece>, u64)>,
     edits: Blocks,
     edit_count: usize,
-    /// What changed since the last [`World::changes`].
+    /// Changes since the last [`World::changes`].
     changed: Blocks,
     packer: Packer,
     uses: u64,
@@ -41,7 +41,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(kind: WorldKind, seed: u64, limits: &Limits) -> Self {
         let terrain = Terrain { kind, seed };
-        // Outwards in squares around the middle: some dry place comes.
+        // Search squares around the origin until a dry place is found.
         let ring = |r: i32| (-r..=r).flat_map(move |i| [(i, -r), (i, r), (-r, i), (r, i)]);
         let places = (0..200).flat_map(ring).map(|(x, z)| (x * 8, z * 8));
         let (x, z) = places
@@ -67,7 +67,7 @@ impl World {
         self.terrain.kind
     }
 
-    /// The column, made if it is not there.
+    /// Returns the column, generated if necessary.
     fn kept(&mut self, at: At) -> &mut Kept {
         self.uses += 1;
         let (uses, terrain, edits) = (self.uses, self.terrain, &self.edits);
@@ -88,7 +88,7 @@ impl World {
         kept
     }
 
-    /// The column with its light right.
+    /// Returns the column with up-to-date light.
     pub(super) fn lit(&mut self, at @ (cx, cz): At) -> &Column {
         let around = |i: i32| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1));
         if !self.kept(at).lit {
@@ -117,14 +117,14 @@ impl World {
         &self.kept(at).column
     }
 
-    /// Blocks of a column that give light, moved by so much. The terrain has none, so players put them there.
+    /// Returns the blocks of a column that give light, shifted by (`dx`, `dz`). Only changed blocks do; the terrain has none.
     fn lamps(&self, at: At, (dx, dz): (i32, i32)) -> impl Iterator<Item = super::light::Place> {
         let edits = self.edits.get(&at).into_iter().flatten();
         let lamps = edits.filter(|(_, block)| emission(block.id) > 0);
         lamps.map(move |(&(x, z, y), _)| (dx + i32::from(x), i32::from(y), dz + i32::from(z)))
     }
 
-    /// The block at a place; air above and below the world.
+    /// Returns the block at a position; air above and below the world.
     pub(super) fn block(&mut self, (x, y, z): (i32, i32, i32)) -> Block {
         let Ok(y) = u8::try_from(y) else {
             return Block::AIR;
@@ -134,7 +134,7 @@ impl World {
             .block(x as u8, y, z as u8)
     }
 
-    /// Puts a block. False if the memory for changes is used up, or there is no such place.
+    /// Sets a block. Returns `false` if there are too many changes, or if the position is outside the world.
     pub(super) fn set_block(&mut self, (x, y, z): (i32, i32, i32), block: Block) -> bool {
         let Ok(y) = u8::try_from(y) else { return false };
         let (at @ (cx, cz), place) = ((x >> 4, z >> 4), (x as u8 & 15, z as u8 & 15, y));
@@ -162,17 +162,17 @@ impl World {
         true
     }
 
-    /// What changed since this was asked last.
+    /// Returns the changes since the last call.
     pub(super) fn changes(&mut self) -> Blocks {
         std::mem::take(&mut self.changed)
     }
 
-    /// Whether [`World::piece`] costs nothing.
+    /// Returns whether the column is cached in compressed form.
     pub(super) fn is_packed(&self, at: At) -> bool {
         self.packed.contains_key(&at)
     }
 
-    /// A whole column, compressed.
+    /// Returns a complete column, compressed.
     pub(super) fn piece(&mut self, at: At) -> Arc<Piece> {
         self.uses += 1;
         if let Some((piece, used)) = self.packed.get_mut(&at) {
@@ -186,14 +186,14 @@ impl World {
         piece
     }
 
-    /// Some sections of a column, compressed, without biomes.
+    /// Returns some sections of a column, compressed, without biomes.
     pub(super) fn sections(&mut self, at: At, wanted: u16) -> Piece {
         let mut bytes = Vec::new();
         let masks = self.lit(at).encode(wanted, false, &mut bytes);
         self.packer.pack(masks, &bytes)
     }
 
-    /// Where the ground is below a place, for things that fall.
+    /// Returns the height of the ground below a position, for falling items.
     pub(super) fn floor(&mut self, (x, y, z): (i32, i32, i32)) -> Option<i32> {
         (0..y.clamp(0, 256))
             .rev()
@@ -201,10 +201,10 @@ impl World {
             .map(|y| y + 1)
     }
 
-    /// Forgets the columns that were not needed for longest, if there are too many.
+    /// Evicts the least recently used columns above the limits.
     pub(super) fn forget(&mut self) {
         let oldest = |mut uses: Vec<u64>, limit: usize| {
-            // A quarter more than must go, so that this is not done again at once.
+            // Evict a quarter more than necessary, so that this runs rarely.
             let place = uses
                 .len()
                 .saturating_sub(limit - limit / 4)
@@ -226,7 +226,7 @@ impl World {
     }
 }
 
-/// The block coordinates of a place in a column.
+/// Returns block coordinates of a position in a column.
 pub(super) fn spot((cx, cz): At, (x, z, y): Place) -> (i32, u8, i32) {
     (block_of(cx, x), y, block_of(cz, z))
 }

@@ -147,7 +147,7 @@ impl Wire for NbtData {
 /// Data compressed with zlib, behind a count of four bytes; [`chunk`](crate::chunk) inflates it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zlib {
-    /// Four bytes between count and data until 12w26a, which nobody uses.
+    /// Four unused bytes between count and data, until 12w26a.
     pub unused: i32,
     /// The compressed bytes.
     pub bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Columns of blocks as they are named on the wire; [`chunk`](crate::chunk) says what is in them.
+//! Wire formats of columns. [`chunk`](crate::chunk) decodes their content.
 
 use super::bytes::count32;
 use super::list::{announced, read_all, show};
@@ -10,7 +10,7 @@ use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// Several columns compressed together; what each is made of stands behind the data (spec/minecraft-12w.md#7).
+/// Several columns compressed together, followed by their metadata (spec/minecraft-12w.md#7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ColumnBulk {
     columns: Vec<ColumnMeta>,

@@ -34,7 +34,7 @@ use std::fmt;
 pub trait Wire:
     Sized + Default + Clone + PartialEq + fmt::Debug + fmt::Display + serde::Serialize
 {
-    /// The fewest bytes that a value takes in any build: a list announces at least so many for each of its values.
+    /// Minimum length of a value in any build, in bytes. Lists use it to reject impossible counts.
     const MIN: usize;
 
     /// Reads a value. Too few bytes are [`ErrorKind::Short`](hailer_proto::wire::ErrorKind::Short) with the number

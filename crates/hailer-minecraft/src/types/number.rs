@@ -143,7 +143,7 @@ macro_rules! widths {
                 }))
             }
 
-            /// What does not fit the narrower form is cut, as the game does it.
+            /// Values that do not fit the narrower form are truncated, as in the game.
             #[inline]
             fn write(&self, out: &mut Vec<u8>, build: Build) {
                 match build < Build::$build {
@@ -169,7 +169,7 @@ widths! {
     BlockType(i16): u8, i16 from W30a
 }
 
-/// What a player may do: four bytes of yes and no until 12w17a, bits of one byte since.
+/// Abilities of a player: four boolean bytes until 12w17a, bits of one byte since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Abilities(pub i8);
 
@@ -180,7 +180,7 @@ impl Abilities {
     pub const FLYING: i8 = 2;
     /// May fly.
     pub const CAN_FLY: i8 = 4;
-    /// Breaks blocks at once: creative mode.
+    /// Breaks blocks instantly: creative mode.
     pub const INSTANT_BUILD: i8 = 8;
 
     /// Whether a bit is set.

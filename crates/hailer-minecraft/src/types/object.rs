@@ -1,4 +1,4 @@
-//! What an object carries (spec/minecraft-12w.md#5.1, the packet 0x17).
+//! Data of an object (spec/minecraft-12w.md#5.1, packet 0x17).
 
 use super::{Velocity, Wire};
 use crate::build::Build;

@@ -1,4 +1,4 @@
-//! What a map in somebody's hand shows (spec/minecraft-12w.md#5.1, the packet 0x83).
+//! Content of a map item (spec/minecraft-12w.md#5.1, packet 0x83).
 
 use super::bytes::hex_text;
 use super::{List8, Wire};
@@ -23,7 +23,7 @@ pub enum MapData {
     },
     /// All icons anew.
     Icons(Vec<MapIcon>),
-    /// Anything else, as it came.
+    /// Any other bytes, unchanged.
     Other(#[serde(serialize_with = "hex_text")] Vec<u8>),
 }
 

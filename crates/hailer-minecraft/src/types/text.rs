@@ -7,10 +7,10 @@ use hailer_proto::wire::{Error, Reader};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What the game's font has besides ASCII.
+/// Characters of the game's font besides ASCII.
 const FONT: &str = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»⌂";
 
-/// Whether players may say it. Servers kick who says anything else.
+/// Returns whether a character is allowed in chat. Servers kick players who send others.
 pub fn is_legal_in_chat(c: char) -> bool {
     matches!(c, ' '..='~') || FONT.contains(c)
 }

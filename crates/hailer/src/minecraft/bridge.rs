@@ -1,13 +1,13 @@
-//! Two connections as one: what a proxy does between a client and a server, without sockets.
+//! The protocol of a proxy between a client and a server, without sockets.
 //!
 //! ```text
 //!   client ─► near (we are the server) ─► packets, byte for byte ─► far (we are the client) ─► server
 //!             our RSA key, its secret                                its RSA key, our secret
 //! ```
 //!
-//! Encryption ends here on both sides, so the two packets of it are our own (spec/minecraft-12w.md#6). From 12w17a on a
-//! check of accounts covers key and secret, so it shows that somebody sits between: it cannot be passed on. Until 12w16a
-//! it covers neither, and passes.
+//! Each side has its own encryption, so the proxy writes the packets of the key exchange itself (spec/minecraft-12w.md#6).
+//! Since 12w17a the account check covers key and secret and would reveal the proxy: such servers are refused. Until
+//! 12w16a it covers neither and is forwarded.
 
 use hailer_minecraft::crypto::{CipherKind, KeyPair, encrypt, same_token};
 use hailer_minecraft::state::UnexpectedPacket;
@@ -19,51 +19,51 @@ use hailer_minecraft::{
 use std::fmt;
 use std::sync::Arc;
 
-/// A server that says this as its id checks no accounts.
+/// Server id of servers that do not check accounts.
 const NO_CHECK: &str = "-";
-/// Length of a verify token, bytes.
+/// Length of a verify token, in bytes.
 const TOKEN: usize = 4;
 
-/// A packet that went through.
+/// A forwarded packet.
 #[derive(Debug)]
 pub struct ForwardedPacket {
-    /// Its direction.
+    /// Direction of the packet.
     pub way: PacketDirection,
-    /// The build in whose speech it was read.
+    /// Build in which it was decoded.
     pub build: Build,
-    /// Whether the build is sure. It is not until the login request of a client of 29 or 30.
+    /// Whether the build is certain. For protocols 29 and 30 it is not before the login request.
     pub is_sure: bool,
-    /// What it says, as it came in.
+    /// Decoded packet, as received.
     pub packet: Packet,
-    /// Its bytes as they came in, decrypted.
+    /// Bytes of the packet as received, decrypted.
     pub bytes: Vec<u8>,
-    /// Offset of its first byte in its direction's stream.
+    /// Offset of its first byte in the stream of its direction.
     pub offset: u64,
 }
 
-/// Why nothing more can pass.
+/// Error that ends a proxied session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BridgeError {
-    /// One side sent what is no packet, or one that has no place here.
+    /// One side sent an invalid or unexpected packet.
     Peer {
         /// Direction of the bytes.
         way: PacketDirection,
-        /// The build in whose speech they were read.
+        /// Build in which they were decoded.
         build: Build,
-        /// What is wrong.
+        /// The error.
         error: PeerError,
-        /// Offset of the packet in its direction's stream.
+        /// Offset of the packet in the stream of its direction.
         offset: u64,
-        /// The bytes from there on, decrypted.
+        /// Bytes from that offset, decrypted.
         bytes: Vec<u8>,
     },
-    /// The client is of a build that is not known, with this number.
+    /// No known build has the client's protocol number.
     Protocol(i8),
     /// The server checks accounts.
     AccountCheck,
-    /// The server's key cannot be used.
+    /// The server's key is not usable.
     ServerKey(String),
-    /// The client encrypted another secret or token than it should have.
+    /// The client's secret or token is not encrypted with the proxy's key.
     ClientSecret,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for BridgeError {
                 write!(f, "the {} sent: {error}", if *way == PacketDirection::ToServer { "client" } else { "server" })
             }
             Self::Protocol(number) => {
-                write!(f, "the client speaks protocol {number}; 29 to 39 (1.2.4 to 1.3.2) can pass")
+                write!(f, "the client speaks protocol {number}; supported are 29 to 39 (1.2.4 to 1.3.2)")
             }
             Self::AccountCheck => f.write_str(
                 "the server checks accounts, and the check covers the encryption, which ends here; turn it off there \
@@ -88,12 +88,12 @@ impl fmt::Display for BridgeError {
 
 impl std::error::Error for BridgeError {}
 
-/// SessionSecrets that were agreed on.
+/// Negotiated secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSecrets {
-    /// Between client and proxy.
+    /// Secret between client and proxy.
     pub near: Vec<u8>,
-    /// Between proxy and server.
+    /// Secret between proxy and server.
     pub far: Vec<u8>,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Debug for SessionSecrets {
     }
 }
 
-/// One client's connection through the proxy.
+/// Connection of one client through the proxy.
 #[derive(Debug)]
 pub struct Bridge {
     near: Connection,
@@ -112,20 +112,20 @@ pub struct Bridge {
     wish: Option<Build>,
     is_announced: bool,
     is_sure: bool,
-    /// Our verify token, towards the client.
+    /// Verify token sent to the client.
     token: [u8; TOKEN],
-    /// What the server sent to encrypt with.
+    /// Key request of the server.
     request: Option<EncryptionRequest>,
     secrets: Option<SessionSecrets>,
-    /// What is wrong with the packet told of last.
+    /// Error of the packet reported last.
     fault: Option<BridgeError>,
-    /// Bytes that passed in each direction.
+    /// Bytes forwarded in each direction.
     to_server: u64,
     to_client: u64,
 }
 
 impl Bridge {
-    /// A connection on which nothing was said. `wish` decides where the client's number means two builds.
+    /// Creates a bridge. `wish` decides where the client's protocol number has two builds.
     pub fn new(key: Arc<KeyPair>, wish: Option<Build>) -> Self {
         let build = wish.unwrap_or_default();
         Self {
@@ -144,7 +144,7 @@ impl Bridge {
         }
     }
 
-    /// Takes bytes that go this way, from the side that sends them.
+    /// Adds bytes received for this direction.
     pub fn receive(&mut self, way: PacketDirection, bytes: &[u8]) {
         match way {
             PacketDirection::ToServer => self.near.receive(bytes),
@@ -152,7 +152,7 @@ impl Bridge {
         }
     }
 
-    /// Bytes to hand on, this way.
+    /// Returns the bytes to send in this direction.
     pub fn outgoing(&self, way: PacketDirection) -> &[u8] {
         match way {
             PacketDirection::ToServer => self.far.outgoing(),
@@ -160,7 +160,7 @@ impl Bridge {
         }
     }
 
-    /// So many of them are on their way.
+    /// Removes the first `count` bytes that were sent.
     pub fn sent_bytes(&mut self, way: PacketDirection, count: usize) {
         match way {
             PacketDirection::ToServer => self.far.sent_bytes(count),
@@ -168,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// Bytes that came and make no whole packet.
+    /// Returns the number of received bytes that are not a complete packet.
     pub fn unread(&self, way: PacketDirection) -> &[u8] {
         match way {
             PacketDirection::ToServer => self.near.unread(),
@@ -176,32 +176,32 @@ impl Bridge {
         }
     }
 
-    /// The build spoken, as far as it is known.
+    /// Returns the build, as far as it is known.
     pub fn build(&self) -> Build {
         self.near.build()
     }
 
-    /// Whether the client has said the first thing, so that a server is needed.
+    /// Returns whether the client has sent its first packet, so that a server is needed.
     pub fn is_announced(&self) -> bool {
         self.is_announced
     }
 
-    /// Where the connection stands.
+    /// Returns the state of the connection.
     pub fn state(&self) -> ConnectionState {
         self.near.state()
     }
 
-    /// Whether one side has said goodbye: nothing passes after that.
+    /// Returns whether one side has disconnected. Nothing is forwarded after that.
     pub fn is_over(&self) -> bool {
         self.state() == ConnectionState::Closed
     }
 
-    /// The secrets, once after they were agreed on.
+    /// Returns the secrets once after they were negotiated.
     pub fn take_secrets(&mut self) -> Option<SessionSecrets> {
         self.secrets.take()
     }
 
-    /// Says goodbye to both sides, as far as they understand it.
+    /// Sends a disconnect packet to both sides, if their state allows it.
     pub fn kick(&mut self, reason: &str) {
         let kick: Packet = Kick {
             reason: reason.into(),
@@ -213,7 +213,10 @@ impl Bridge {
         }
     }
 
-    /// Lets the next packet pass, if one is here. `random` must be fit for keys.
+    /// Forwards the next packet, if it is complete. `random` must be of cryptographic quality.
+    ///
+    /// # Errors
+    /// The packet cannot be forwarded. The session is over then.
     pub fn next(
         &mut self,
         random: &mut impl FnMut(&mut [u8]),
@@ -249,14 +252,14 @@ impl Bridge {
         Ok(None)
     }
 
-    /// Learns the build from the client's first bytes. `false`: they have not come yet.
+    /// Detects the build from the client's first bytes. Returns `false` if there are too few.
     fn listen(&mut self) -> Result<bool, BridgeError> {
         if self.is_announced {
             return Ok(true);
         }
         match (ClientHello::of(self.near.unread()), self.near.unread()) {
             (None, [] | [0x02]) => return Ok(false),
-            // No client of the game: the parser names what it is.
+            // Not a client of the game: the decoder reports the error.
             (None, _) => {}
             (Some(announced), _) => {
                 let Some(build) = announced.build(self.wish) else {
@@ -301,7 +304,7 @@ impl Bridge {
             PacketDirection::ToServer => (&self.near, self.to_server),
             PacketDirection::ToClient => (&self.far, self.to_client),
         };
-        // A packet out of place was read, one that is broken was not.
+        // An unexpected packet was consumed, an invalid one was not.
         let read = if let PeerError::Unexpected(_) = error {
             from.last_bytes()
         } else {
@@ -324,7 +327,7 @@ impl Bridge {
         match &passed.packet {
             Packet::EncryptionResponse(response) => return self.secure(response, random),
             Packet::LoginRequest(login) if passed.build < Build::W17a => {
-                // Nobody else has this number: the server says what it thinks of another.
+                // No build has this number. The server replies with its own kick.
                 if let Some(build) =
                     Build::of_protocol(login.protocol).filter(|build| *build < Build::W17a)
                 {
@@ -346,7 +349,7 @@ impl Bridge {
         let sent = match &passed.packet {
             Packet::EncryptionRequest(request) => {
                 if request.server_id != *NO_CHECK {
-                    // Worth seeing, and then the end.
+                    // Report the packet, then end the session.
                     self.fault = Some(BridgeError::AccountCheck);
                     return Ok(());
                 }
@@ -379,7 +382,7 @@ impl Bridge {
         }
     }
 
-    /// The client's secret holds on its side; on the other we choose our own.
+    /// Uses the client's secret on its side, and a new one on the server's side.
     fn secure(
         &mut self,
         response: &EncryptionResponse,

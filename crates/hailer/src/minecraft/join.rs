@@ -1,4 +1,4 @@
-//! Joining a server: the client of [`hailer_minecraft`] on a socket.
+//! Joins a server: the client of [`hailer_minecraft`] on a socket.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), hailer::minecraft::JoinError> {
@@ -23,23 +23,23 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-/// Where SRV records of the game stand.
+/// Service name of the game's SRV records.
 const SERVICE: &str = "_minecraft._tcp";
-/// Bytes read at once.
-const READ: usize = 64 << 10;
-/// While the server takes no more than this off us, we take nothing off it.
-const MAX_WAITING: usize = 1 << 20;
-/// Our goodbye is worth waiting this long for.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// Size of the read buffer, in bytes.
+const READ_BYTES: usize = 64 << 10;
+/// Reading stops while this many bytes wait to be sent.
+const MAX_UNSENT_BYTES: usize = 1 << 20;
+/// Time limit for sending the disconnect packet.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How to join.
+/// Settings for [`join`].
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Who joins, and in which build. Host and port are taken from the target.
+    /// Settings of the client. Host and port are taken from the target.
     pub client: GameClientConfig,
-    /// So long connecting may take for each address, and then the login.
+    /// Time limit for connecting to each address, and again for the login.
     pub timeout: Duration,
-    /// Ask this name server instead of the system's.
+    /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
 }
 
@@ -53,45 +53,45 @@ impl Default for Join {
     }
 }
 
-/// Why a server cannot be joined, or was left.
+/// Error that prevented or ended a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The name leads nowhere.
+    /// The host name does not resolve.
     #[error(transparent)]
     Name(#[from] Error),
-    /// Nobody listens there, or there is no way there.
+    /// The TCP connection failed.
     #[error("{address}: cannot connect: {}", unreachable(cause))]
     Connect {
-        /// Who was asked.
+        /// Address of the server.
         address: SocketAddr,
-        /// What the operating system says.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// There is no connection in time, or the server does not let us in.
+    /// Connecting or the login took too long.
     #[error("{address}: {}", late(*.connected, *.after))]
     TimedOut {
-        /// Who was asked.
+        /// Address of the server.
         address: SocketAddr,
-        /// Whether there was a connection.
+        /// Whether the TCP connection was made.
         connected: bool,
-        /// How long.
+        /// Time limit that passed.
         after: Duration,
     },
-    /// The connection ended without a word.
+    /// The server closed the connection without a reason.
     #[error("{address}: {}", closed(*.joined))]
     Closed {
-        /// Who was asked.
+        /// Address of the server.
         address: SocketAddr,
-        /// Whether it had let us in.
+        /// Whether the login was accepted before.
         joined: bool,
     },
-    /// The server said or did something that ends the game.
+    /// The server or the protocol ended the session.
     #[error("{address}: {error}")]
     Game {
-        /// Who was asked.
+        /// Address of the server.
         address: SocketAddr,
-        /// What.
+        /// Error of the client.
         error: Box<ClientError>,
     },
     /// The recording cannot be written.
@@ -103,7 +103,7 @@ fn late(connected: bool, after: Duration) -> String {
     let after = after.as_secs_f64();
     match connected {
         true => format!(
-            "connected, but not let in within {after:.1} s: another service, or the server hangs"
+            "connected, but the login was not accepted within {after:.1} s: another service, or the server hangs"
         ),
         false => format!(
             "no connection in {after:.1} s: filtered, on another port, or the server is down"
@@ -113,16 +113,16 @@ fn late(connected: bool, after: Duration) -> String {
 
 fn closed(joined: bool) -> &'static str {
     match joined {
-        true => "the server closed the connection without a word",
+        true => "the server closed the connection without a reason",
         false => {
-            "the server closed the connection without a word: it may speak another version, or mind that one joins \
-             again within a few seconds"
+            "the server closed the connection without a reason: it may require another version, or refuse connections \
+             within a few seconds of the last one"
         }
     }
 }
 
 impl JoinError {
-    /// Builds with which it may go better.
+    /// Returns the builds to try next, the most likely first.
     pub fn try_builds(&self) -> &[Build] {
         match self {
             Self::Game { error, .. } => error.try_builds(),
@@ -130,7 +130,7 @@ impl JoinError {
         }
     }
 
-    /// A stable word for programs.
+    /// Returns a stable identifier for programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Name(error) => error.kind(),
@@ -143,7 +143,10 @@ impl JoinError {
     }
 }
 
-/// Connects, and says who we are. What the server makes of it, [`JoinSession::next`] tells.
+/// Connects and sends the handshake. [`JoinSession::next`] reports the result of the login.
+///
+/// # Errors
+/// The name does not resolve, or no address accepts a connection in time.
 pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError> {
     let Join {
         client: mut settings,
@@ -160,7 +163,7 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         .map_err(|cause| JoinError::Connect { address, cause })?;
     let mut ticker = tokio::time::interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The system's source of randomness fails on no system that has sockets; without it nothing is kept secret.
+    // The random source works on every system with sockets. Without it, secrets would not be secret.
     let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random bytes");
     Ok(JoinSession {
         client: Client::new(settings, random),
@@ -172,11 +175,11 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         timeout,
         joined: None,
         recorder: None,
-        buffer: vec![0; READ],
+        buffer: vec![0; READ_BYTES],
     })
 }
 
-/// To the first address that lets us, one after the other.
+/// Connects to the first address that accepts, one after the other.
 async fn connect(
     addresses: &[SocketAddr],
     timeout: Duration,
@@ -185,7 +188,7 @@ async fn connect(
     for &address in addresses {
         let end = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Each packet counts, and most are small.
+                // Packets are small and urgent.
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, address));
             }
@@ -201,7 +204,7 @@ async fn connect(
     Err(last.expect("a name has at least one address"))
 }
 
-/// A connection to a server, from the first byte to the last.
+/// Connection to a server.
 pub struct JoinSession {
     client: Client,
     stream: TcpStream,
@@ -222,47 +225,49 @@ impl std::fmt::Debug for JoinSession {
 }
 
 impl JoinSession {
-    /// The server.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Our own end.
+    /// Returns the local address.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// Time since we were connected.
+    /// Returns the time since the connection was made.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// When the server let us in, since we were connected.
+    /// Returns when the login was accepted, since the connection was made. `None` before.
     pub fn joined(&self) -> Option<Duration> {
         self.joined
     }
 
-    /// What is known of the game.
+    /// Returns the client, which has the state of the game.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The same, to have it do something. What it is to send is sent by [`next`](Self::next).
+    /// Returns the client for actions. [`next`](Self::next) sends their packets.
     pub fn client_mut(&mut self) -> &mut Client {
         &mut self.client
     }
 
-    /// Records every packet from here on; the client must [keep](GameClientConfig::keep_packets) them.
+    /// Records every packet from now on. The client must [keep](GameClientConfig::keep_packets) them.
     pub fn record(&mut self, recorder: Recorder<Box<dyn Write + Send>>) {
         self.recorder = Some(recorder);
     }
 
-    /// Plays until something happens that is worth telling. May be dropped at any time and called again: nothing is
-    /// lost. The game stands still while nobody calls it.
+    /// Plays until the next event. The future may be dropped at any time without loss. Nothing happens between calls.
+    ///
+    /// # Errors
+    /// The session has ended, or the recording cannot be written.
     pub async fn next(&mut self) -> Result<ClientEvent, JoinError> {
         loop {
             let next = self.client.next();
-            self.write_down()?;
+            self.record_packets()?;
             match next {
                 Ok(Some(event)) => {
                     if matches!(event, ClientEvent::Joined { .. }) {
@@ -289,16 +294,16 @@ impl JoinSession {
         }
     }
 
-    /// Until bytes have come or gone, or a tick has passed.
+    /// Waits until bytes were received or sent, or a tick has passed.
     async fn wait(&mut self) -> Result<(), JoinError> {
         let waiting = self.client.outgoing().len();
         tokio::select! {
             _ = self.ticker.tick() => self.client.tick(self.started.elapsed()),
             _ = self.stream.writable(), if waiting > 0 => self.write(),
-            _ = self.stream.readable(), if waiting < MAX_WAITING => match self.stream.try_read(&mut self.buffer) {
+            _ = self.stream.readable(), if waiting < MAX_UNSENT_BYTES => match self.stream.try_read(&mut self.buffer) {
                 Ok(count @ 1..) => self.client.receive(&self.buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // How a connection ends without a word says nothing more.
+                // The error code of a connection that just ends adds nothing.
                 _ => return Err(JoinError::Closed { address: self.address, joined: self.joined.is_some() }),
             },
         }
@@ -309,12 +314,12 @@ impl JoinSession {
         match self.stream.try_write(self.client.outgoing()) {
             Ok(count) => self.client.sent(count),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // Nobody listens any more. What was said before that is still to be read, and may say why.
+            // The server has closed. Unread bytes may still contain the reason.
             Err(_) => self.client.sent(usize::MAX),
         }
     }
 
-    fn write_down(&mut self) -> Result<(), JoinError> {
+    fn record_packets(&mut self) -> Result<(), JoinError> {
         if let Some(recorder) = &mut self.recorder {
             let at = self.started.elapsed();
             for (way, bytes) in self.client.take_packets() {
@@ -326,15 +331,18 @@ impl JoinSession {
         Ok(())
     }
 
-    /// Says goodbye and hangs up. Also ends the recording, so call it after an error too.
+    /// Sends a disconnect packet and closes the connection, within 1 s. Also ends the recording, so call it after errors.
+    ///
+    /// # Errors
+    /// The recording cannot be written.
     pub async fn leave(&mut self) -> Result<(), JoinError> {
         self.client.leave();
-        let goodbye = async {
+        let farewell = async {
             while !self.client.outgoing().is_empty() && self.stream.writable().await.is_ok() {
                 self.write();
             }
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
-            // Whoever hangs up with bytes unread takes back what it said last.
+            // Closing with unread bytes would reset the connection and discard the disconnect packet.
             while self.stream.readable().await.is_ok() {
                 match self.stream.try_read(&mut self.buffer) {
                     Ok(1..) => {}
@@ -343,8 +351,8 @@ impl JoinSession {
                 }
             }
         };
-        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
-        self.write_down()?;
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, farewell).await;
+        self.record_packets()?;
         self.recorder
             .as_mut()
             .map_or(Ok(()), Recorder::flush)

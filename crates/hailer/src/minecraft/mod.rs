@@ -1,4 +1,4 @@
-//! The Minecraft game protocol on sockets: the crate `hailer_minecraft` does the thinking, this module the waiting.
+//! The Minecraft game protocol on sockets. The crate `hailer_minecraft` has the protocol, this module the I/O.
 
 pub mod bridge;
 mod join;
@@ -12,11 +12,11 @@ pub use proxy::Proxy;
 pub use recording::{RecordedPacket, Recorder, Recording, RecordingError};
 pub use serve::{GameServer, GameServerError};
 
-/// Why there is no connection, in words that say where to look.
+/// Describes why a TCP connection failed.
 fn unreachable(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => {
-            "nothing listens on this TCP port: the server is down, or the port is another".into()
+            "nothing listens on this TCP port: the server is down, or it uses another port".into()
         }
         _ => error.to_string(),
     }

@@ -1,7 +1,7 @@
-//! Stands between clients and a server, and shows what passes: sockets around a [`Bridge`] for each client.
+//! A proxy between clients and a server that reports every packet: sockets around one [`Bridge`] per client.
 //!
-//! Every buffer has a bound. What one side does not take is not read from the other; a client that is slow, silent or
-//! wrong holds up nobody but itself.
+//! Every buffer is limited. While one side does not accept bytes, the other side is not read, so a slow client delays
+//! only itself.
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
@@ -19,56 +19,56 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// With so many bytes waiting for one side, the other is not read.
+/// While this many bytes wait for one side, the other side is not read.
 const MAX_WAITING: usize = 256 << 10;
-/// Read at once.
+/// Size of the read buffer, in bytes.
 const CHUNK: usize = 16 << 10;
-/// A client says something within this time, as the game's own server wants it.
+/// Time limit for the first bytes of a client, as in vanilla servers.
 const SILENCE: Duration = Duration::from_secs(30);
-/// The server takes the connection within this time.
+/// Time limit for connecting to the server.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Once one side has ended, the other gets so long to take what it is owed and to end as well.
+/// After one side has closed, time limit for sending the rest to the other side.
 const GRACE: Duration = Duration::from_secs(5);
-/// After the last byte sent, so long is listened for the peer's end: closing at once could take back what it has not read.
+/// After the last byte, time limit for the peer to close. Closing earlier could discard bytes it has not read.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What to do.
+/// Settings of a [`Proxy`].
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
-    /// Name or address of the server.
+    /// Host name or IP address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// The build, where the number that a client says (32, 38) has two. `None`: the newer one.
+    /// Build for clients whose protocol number (32, 38) has two builds. `None` means the newer one.
     pub build: Option<Build>,
-    /// Connections at a time; whoever comes then is sent away.
+    /// Maximum number of connections. Further clients are kicked.
     pub max_connections: usize,
 }
 
-/// What happens on a connection.
+/// Something that happened on a connection.
 #[derive(Debug)]
 pub enum ProxyEvent<'a> {
-    /// A client is there.
+    /// A client connected.
     Opened,
-    /// A packet passed.
+    /// A packet was forwarded.
     Packet(&'a ForwardedPacket),
-    /// A secret was agreed on.
+    /// A secret was negotiated.
     Secret(SessionSecret<'a>),
-    /// It is over.
+    /// The connection ended.
     Closed(&'a SessionEnd),
 }
 
-/// A secret with which one of the two connections is encrypted.
+/// Secret of one of the two encrypted connections.
 pub struct SessionSecret<'a> {
-    /// Which one.
+    /// Which of the two connections.
     pub side: Side,
-    /// The end that connected.
+    /// Address that made the connection.
     pub client: SocketAddr,
-    /// The end that was connected to.
+    /// Address that accepted the connection.
     pub server: SocketAddr,
-    /// The build, which says the cipher.
+    /// Build, which determines the cipher.
     pub build: Build,
-    /// The secret.
+    /// Secret bytes.
     pub secret: &'a [u8],
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for SessionSecret<'_> {
     }
 }
 
-/// Which of the two connections.
+/// One of the two connections of a proxied session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Between client and proxy.
@@ -100,29 +100,29 @@ impl fmt::Display for Side {
     }
 }
 
-/// How a connection ended.
+/// Why a proxied session ended.
 #[derive(Debug)]
 pub enum SessionEnd {
-    /// One side said goodbye in the words of the game.
+    /// One side sent a disconnect packet.
     Goodbye,
-    /// This side closed the connection, after so many bytes that make no whole packet.
+    /// This side closed the connection. The number counts its bytes of an incomplete packet.
     Hangup(Side, usize),
-    /// Something that cannot pass.
+    /// A packet could not be forwarded.
     BridgeError(BridgeError),
-    /// The server cannot be reached.
+    /// The connection to the server failed.
     Unreachable(io::Error),
-    /// The client said nothing.
+    /// The client sent nothing in time.
     Silence,
-    /// Too many clients at a time.
+    /// There were too many clients.
     Full,
-    /// This side's connection broke.
+    /// The connection to this side failed.
     Io(Side, io::Error),
     /// The proxy was stopped.
     Stopped,
 }
 
 impl SessionEnd {
-    /// Whether it is as it should be.
+    /// Returns whether the session ended normally.
     pub fn is_sound(&self) -> bool {
         matches!(self, Self::Goodbye | Self::Hangup(_, 0) | Self::Stopped)
     }
@@ -131,33 +131,33 @@ impl SessionEnd {
 impl fmt::Display for SessionEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Goodbye => f.write_str("goodbye was said"),
+            Self::Goodbye => f.write_str("disconnected"),
             Self::Hangup(side, 0) => write!(f, "the {side} closed the connection"),
             Self::Hangup(side, count) => {
                 write!(
                     f,
-                    "the {side} closed the connection in the middle of a packet, {count} bytes of it were there"
+                    "the {side} closed the connection after {count} bytes of an incomplete packet"
                 )
             }
             Self::BridgeError(fault) => fault.fmt(f),
             Self::Unreachable(error) => {
-                write!(f, "the server cannot be reached: {}", unreachable(error))
+                write!(f, "cannot connect to the server: {}", unreachable(error))
             }
-            Self::Silence => write!(f, "the client said nothing for {} s", SILENCE.as_secs()),
-            Self::Full => f.write_str("sent away, too many connections"),
-            Self::Io(side, error) => write!(f, "the connection to the {side} broke: {error}"),
+            Self::Silence => write!(f, "the client sent nothing for {} s", SILENCE.as_secs()),
+            Self::Full => f.write_str("refused: too many connections"),
+            Self::Io(side, error) => write!(f, "the connection to the {side} failed: {error}"),
             Self::Stopped => f.write_str("stopped"),
         }
     }
 }
 
-/// Who wants to know what happens. Called in the order of events, from all connections; while it works, they wait.
+/// Receives the events of all connections in order. A slow observer delays the connections.
 pub trait ProxyObserver: Send + Sync + 'static {
-    /// Something happened, so long after the connection began. Connections are numbered from 1.
+    /// Handles an event that happened `at` after the start of its connection. Connections are numbered from 1.
     fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: ProxyEvent<'_>);
 }
 
-/// A proxy.
+/// Proxy between clients and a server.
 #[derive(Debug)]
 pub struct Proxy {
     settings: ProxyConfig,
@@ -167,7 +167,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy with a key of its own.
+    /// Creates a proxy with a new RSA key.
     pub fn new(settings: ProxyConfig) -> io::Result<Self> {
         let key =
             KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
@@ -180,15 +180,14 @@ impl Proxy {
         })
     }
 
-    /// Takes clients until told to stop; then both sides of each connection are told so, and it is waited for them within
-    /// reason.
+    /// Accepts clients until `stop` completes, then disconnects both sides of every connection and waits for them.
     pub async fn serve(
         self: Arc<Self>,
         listener: &TcpListener,
         watch: Arc<impl ProxyObserver>,
         until: impl Future<Output = ()> + Send,
     ) {
-        // Dropped with the future, and its connections with it.
+        // Dropping the future closes all connections.
         let mut connections = tokio::task::JoinSet::new();
         let mut until = std::pin::pin!(until);
         for number in 1.. {
@@ -250,7 +249,7 @@ impl Proxy {
         end
     }
 
-    /// Passes on what can be passed, until it is over.
+    /// Forwards packets until the session ends.
     async fn pass(
         &self,
         bridge: &mut Bridge,
@@ -311,7 +310,7 @@ impl Proxy {
                     } else {
                         PacketDirection::ToClient
                     };
-                    // Somebody who asks for the status may stop talking, and still listens.
+                    // A client that requests the status may close its sending half and still read.
                     if side == Side::Server || bridge.state() != ConnectionState::Pinged {
                         return SessionEnd::Hangup(side, bridge.unread(way).len());
                     }
@@ -337,25 +336,25 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // Out of files, or a client that is gone again: neither is over for good.
+            // Out of file descriptors, or a client that is gone already: both are temporary.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// One side's socket.
+/// Socket of one side.
 struct Link {
     socket: TcpStream,
     side: Side,
-    /// Direction of what comes from it.
+    /// Direction of its packets.
     from: PacketDirection,
-    /// Direction of what goes to it.
+    /// Direction of packets for it.
     to: PacketDirection,
-    /// Nothing more will come.
+    /// Whether the peer has closed its sending half.
     is_ended: bool,
 }
 
-/// What came of waiting.
+/// Result of waiting for both sides.
 enum Turn {
     Moved,
     Ended(Side),
@@ -364,7 +363,7 @@ enum Turn {
 
 impl Link {
     fn new(socket: TcpStream, side: Side) -> Self {
-        // The game is made of small packets that are worth most when they are new.
+        // Packets are small and urgent.
         let _ = socket.set_nodelay(true);
         let (from, to) = match side {
             Side::Client => (PacketDirection::ToServer, PacketDirection::ToClient),
@@ -379,7 +378,7 @@ impl Link {
         }
     }
 
-    /// Waits until something can be read or written on either side, and does it.
+    /// Waits until either side can be read or written, and does it.
     async fn turn(
         &mut self,
         far: Option<&mut Self>,
@@ -399,7 +398,7 @@ impl Link {
         }
     }
 
-    /// Waits until there is something to do: `Ok(true)` to read, `Ok(false)` to write.
+    /// Waits until the socket is ready: `Ok(true)` to read, `Ok(false)` to write.
     async fn ready(&self, bridge: &Bridge) -> io::Result<bool> {
         let may_read = !self.is_ended && bridge.outgoing(self.from).len() < MAX_WAITING;
         let may_write = !bridge.outgoing(self.to).is_empty();
@@ -435,7 +434,7 @@ impl Link {
         });
         match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Turn::Moved),
-            // Gone without a word, as the game's own client goes.
+            // The game's client closes without a disconnect packet.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.is_ended = true;
                 Ok(Turn::Ended(self.side))
@@ -444,7 +443,7 @@ impl Link {
         }
     }
 
-    /// Sends what is left, ends our half, and waits a little for the other.
+    /// Sends the rest, closes the sending half, and waits up to 1 s for the peer to close.
     async fn finish(mut self, bridge: &Bridge) {
         if self
             .socket
@@ -463,7 +462,7 @@ impl Link {
     }
 }
 
-/// Tells a client why it cannot stay, if its socket takes that at once.
+/// Kicks a client that exceeds the limit, if its socket accepts the packet without waiting.
 fn send_away(client: &TcpStream) {
     let mut connection = Connection::new(Role::Server, Build::LATEST);
     if connection
@@ -480,7 +479,7 @@ fn send_away(client: &TcpStream) {
     debug_assert_eq!(connection.state(), ConnectionState::Closed);
 }
 
-/// Fills with bytes fit for keys.
+/// Fills a slice with random bytes of cryptographic quality.
 fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system has a random source");
 }

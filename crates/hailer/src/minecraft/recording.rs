@@ -1,4 +1,4 @@
-//! Sessions in files: the packets of one connection as text, decrypted, one a line.
+//! Recordings: text files with the decrypted packets of one connection, one per line.
 //!
 //! ```text
 //! # hailer session 1
@@ -7,8 +7,8 @@
 //! < 0.041250 fd…        to the client
 //! ```
 //!
-//! Text, so that `grep`, `diff` and a person can read it, and a line at a time, so that a session cut short loses nothing
-//! but its end. Lines that begin with `#` are comments.
+//! Tools such as `grep` and `diff` can read the text. If a session is interrupted, only its last line is lost. Lines that
+//! begin with `#` are comments.
 
 use hailer_minecraft::stream::MAX_PACKET;
 use hailer_minecraft::{Build, PacketDirection};
@@ -16,25 +16,31 @@ use hailer_proto::wire::hexadecimal;
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
-/// The first line of every recording.
+/// First line of every recording.
 const MAGIC: &str = "# hailer session 1";
-/// A line cannot be longer: the longest packet in hexadecimal, and room for the rest.
+/// Maximum length of a line, in bytes: the longest packet in hexadecimal, plus direction and time.
 const MAX_LINE: u64 = 2 * MAX_PACKET as u64 + 64;
 
-/// Writes a session as it goes.
+/// Writes a recording.
 #[derive(Debug)]
 pub struct Recorder<W> {
     out: W,
 }
 
 impl<W: Write> Recorder<W> {
-    /// Begins a recording.
+    /// Starts a recording.
+    ///
+    /// # Errors
+    /// Writing the header failed.
     pub fn start(mut out: W, build: Build) -> io::Result<Self> {
         writeln!(out, "{MAGIC}\n# build {build}")?;
         Ok(Self { out })
     }
 
-    /// Writes a packet, so long after the beginning.
+    /// Writes a packet that was transferred `at` after the start.
+    ///
+    /// # Errors
+    /// Writing failed.
     pub fn packet(&mut self, at: Duration, way: PacketDirection, bytes: &[u8]) -> io::Result<()> {
         let arrow = if way == PacketDirection::ToServer {
             '>'
@@ -47,45 +53,48 @@ impl<W: Write> Recorder<W> {
             at.subsec_micros(),
             hexadecimal(bytes)
         );
-        // In one piece, so that a reader of the growing file meets whole lines.
+        // One write, so that readers of the growing file see complete lines.
         self.out.write_all(line.as_bytes())
     }
 
-    /// Hands everything written to the operating system.
+    /// Writes buffered lines to the file.
+    ///
+    /// # Errors
+    /// Writing failed.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 }
 
-/// A line of a recording.
+/// One packet of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedPacket {
-    /// Time since the beginning.
+    /// Time since the start.
     pub at: Duration,
-    /// Direction.
+    /// Direction of the packet.
     pub way: PacketDirection,
-    /// The packet, decrypted.
+    /// Bytes of the packet, decrypted.
     pub bytes: Vec<u8>,
 }
 
-/// Why a recording cannot be read.
+/// Error in a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordingError {
-    /// The file cannot be read.
+    /// Reading the file failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A line is not as it should be.
+    /// A line is invalid.
     #[error("line {line}: {problem}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
 }
 
-/// Reads a recording, a line at a time.
+/// Reads a recording line by line.
 #[derive(Debug)]
 pub struct Recording<R> {
     input: R,
@@ -94,12 +103,15 @@ pub struct Recording<R> {
 }
 
 impl<R: BufRead> Recording<R> {
-    /// Whether a file that begins with these bytes is a recording.
+    /// Returns whether a file with these first bytes is a recording.
     pub fn is_one(start: &[u8]) -> bool {
         start.starts_with(MAGIC.as_bytes())
     }
 
-    /// Reads the head.
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// The header is invalid, or reading failed.
     pub fn open(input: R) -> Result<Self, RecordingError> {
         let mut recording = Self {
             input,
@@ -111,20 +123,20 @@ impl<R: BufRead> Recording<R> {
         if magic.trim_end() != MAGIC {
             return Err(wrong(
                 1,
-                format!("no recording; the first line should be {MAGIC:?}"),
+                format!("not a recording; the first line must be {MAGIC:?}"),
             ));
         }
         let head = recording.next_line()?.unwrap_or_default();
         let build = head.trim_end().strip_prefix("# build ");
-        let build = build
-            .ok_or_else(|| wrong(2, "should name the build, such as `# build 1.3.2`".into()))?;
+        let build =
+            build.ok_or_else(|| wrong(2, "must name the build, such as `# build 1.3.2`".into()))?;
         recording.build = build
             .parse()
             .map_err(|error| wrong(2, format!("{error}")))?;
         Ok(recording)
     }
 
-    /// The build spoken.
+    /// Returns the build that the session used.
     pub fn build(&self) -> Build {
         self.build
     }
@@ -147,13 +159,13 @@ impl<R: BufRead> Recording<R> {
             Some("<") => PacketDirection::ToClient,
             _ => {
                 return Err(wrong(
-                    "should begin with `>` (to the server), `<` (to the client) or `#`",
+                    "must begin with `>` (to the server), `<` (to the client) or `#`",
                 ));
             }
         };
         let seconds = words.next().and_then(|word| word.parse().ok());
         let at = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let at = at.ok_or_else(|| wrong("the second word should be a time in seconds"))?;
+        let at = at.ok_or_else(|| wrong("the second word must be a time in seconds"))?;
         let digits = words.next().unwrap_or_default().as_bytes();
         let (pairs, odd) = digits.as_chunks::<2>();
         let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -162,7 +174,7 @@ impl<R: BufRead> Recording<R> {
             Some(bytes) if odd.is_empty() && !bytes.is_empty() => {
                 Ok(RecordedPacket { at, way, bytes })
             }
-            _ => Err(wrong("the third word should be a packet in hexadecimal")),
+            _ => Err(wrong("the third word must be a packet in hexadecimal")),
         }
     }
 }
@@ -234,7 +246,7 @@ mod tests {
         assert!(
             error("nonsense")
                 .unwrap()
-                .starts_with("line 1: no recording")
+                .starts_with("line 1: not a recording")
         );
         assert!(
             error("# hailer session 1\n# build 2.0\n")

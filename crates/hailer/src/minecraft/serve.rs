@@ -1,8 +1,8 @@
-//! The game server on sockets: [`hailer_minecraft::server`] does the thinking, this file the waiting.
+//! The game server on sockets. [`hailer_minecraft::server`] has the protocol and the world, this file the I/O.
 //!
-//! One task for each connection, one for each listener, one for the clock. They share the server behind a lock that
-//! nobody holds while waiting, so a slow socket makes nobody else wait. What a client has not read yet stays in the
-//! server, which drops it past its limit.
+//! There is one task per connection, one per listener and one for ticks. They share the server behind a lock that is never
+//! held while waiting, so a slow socket delays only itself. Unsent bytes stay in the server, which drops clients above its
+//! limit.
 
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
@@ -20,34 +20,34 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Bytes read at once: clients send little, and there may be many of them.
+/// Size of a connection's read buffer, in bytes. Clients send little.
 const READ: usize = 2 << 10;
-/// Bytes written at once.
+/// Maximum number of bytes per write.
 const PIECE: usize = 16 << 10;
-/// A client that was told goodbye has so long to read it.
+/// Time limit for a kicked client to read the reason.
 const GOODBYE: Duration = Duration::from_secs(2);
-/// Events that wait for their reader. More are dropped.
+/// Maximum number of unread events. More are dropped.
 const EVENTS: usize = 256;
 
-/// Why no server could be started.
+/// Error that prevented the start of a game server.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GameServerError {
-    /// An address cannot be listened on.
+    /// Listening on an address failed.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
+        /// Address that was requested.
         address: SocketAddr,
-        /// Why.
+        /// Error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// No key could be made.
+    /// Creating the RSA key failed.
     #[error("cannot make a key: {0}")]
     Key(#[from] KeyError),
 }
 
-/// A game server that listens.
+/// Game server that listens on sockets.
 ///
 /// ```no_run
 /// use hailer::game::server::GameServerConfig;
@@ -81,12 +81,12 @@ struct Shared {
 
 struct State {
     server: Server,
-    /// Wakes the task of a connection that rests.
+    /// Wakes the idle task of a connection.
     bells: HashMap<ClientId, Arc<Notify>>,
 }
 
 impl Shared {
-    /// The server. A task that panicked while it held it left a world that is whole all the same.
+    /// Locks the server. A panic in another task leaves it consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,10 +95,10 @@ impl Shared {
         self.started.elapsed()
     }
 
-    /// Hands events on and wakes whoever has something to send.
+    /// Forwards events and wakes the connections with bytes to send.
     fn pass_on(&self, state: &mut State) {
         for event in state.server.events() {
-            // Nobody reads, or not fast enough: a log is no reason to wait.
+            // Drop events that the reader is too slow for.
             let _ = self.log.try_send(event);
         }
         for (id, bell) in &state.bells {
@@ -110,7 +110,10 @@ impl Shared {
 }
 
 impl GameServer {
-    /// A server that listens at these addresses. Nobody is let in before [`GameServer::run`].
+    /// Listens on these addresses. Connections are accepted by [`GameServer::run`].
+    ///
+    /// # Errors
+    /// An address is not available, or creating the key failed.
     pub async fn bind(
         addresses: &[SocketAddr],
         settings: GameServerConfig,
@@ -141,22 +144,22 @@ impl GameServer {
         })
     }
 
-    /// Where it listens.
+    /// Returns the addresses that the server listens on.
     pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(TcpListener::local_addr).collect()
     }
 
-    /// What happens, to be read while the server runs; it ends with it. Whoever does not keep up misses some. The second
-    /// call gets nothing.
+    /// Returns the receiver of events. It holds at most 256 unread events and drops further ones. The second call returns
+    /// `None`.
     pub fn events(&mut self) -> Option<mpsc::Receiver<ServerEvent>> {
         self.events.take()
     }
 
-    /// Serves until the future ends; then sends everybody away with a word.
+    /// Serves until `stop` completes, then kicks all players with a reason.
     pub async fn run(self, until: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
         let mut clock = interval(TICK);
-        // The server itself makes up for ticks that were late.
+        // The server itself catches up on late ticks.
         clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
         tokio::pin!(until);
         loop {
@@ -169,7 +172,7 @@ impl GameServer {
                 }
                 accepted = accept(&self.listeners) => match accepted {
                     Ok((socket, from)) => self.welcome(socket, from, &mut connections),
-                    // A passing shortage, of descriptors say; never a reason to stop, nor to spin.
+                    // A temporary error, such as too many open files: wait and continue.
                     Err(_) => sleep(Duration::from_millis(10)).await,
                 },
                 Some(_) = connections.join_next() => {}
@@ -205,7 +208,7 @@ impl GameServer {
     }
 }
 
-/// The next connection to any of them.
+/// Accepts the next connection on any listener.
 async fn accept(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)> {
     poll_fn(|context| {
         let ready = listeners
@@ -217,7 +220,7 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)
     .await
 }
 
-/// One client's task.
+/// Task of one client.
 struct Connection {
     shared: Arc<Shared>,
     id: ClientId,
@@ -225,7 +228,7 @@ struct Connection {
 }
 
 impl Drop for Connection {
-    /// However it ends, the server hears of it.
+    /// Removes the client from the server, however the task ends.
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.bells.remove(&self.id);
@@ -235,9 +238,9 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Carries bytes both ways until one side ends it.
+    /// Transfers bytes in both directions until one side closes.
     async fn carry(self, mut socket: TcpStream) {
-        // Moves are small and must not wait for each other.
+        // Packets are small and urgent.
         let _ = socket.set_nodelay(true);
         let mut incoming = vec![0; READ];
         let mut outgoing: Vec<u8> = Vec::new();
@@ -263,14 +266,14 @@ impl Connection {
                 () = sleep(GOODBYE), if over => return,
             }
         }
-        // Closing with bytes unread would be a reset, which takes the goodbye with it. So the other side ends first, or
-        // has had its time.
+        // Closing with unread bytes would reset the connection and discard the reason. So wait for the client to close,
+        // for a limited time.
         let _ = writer.shutdown().await;
         let rest = async { while let Ok(1..) = reader.read(&mut incoming).await {} };
         let _ = timeout(GOODBYE, rest).await;
     }
 
-    /// Takes a piece of what is to be sent. Whether it is the end.
+    /// Copies the next bytes to send. Returns whether the connection is over.
     fn take(&self, outgoing: &mut Vec<u8>) -> bool {
         let mut state = self.shared.state();
         let all = state.server.outgoing(self.id);

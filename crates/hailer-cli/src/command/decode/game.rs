@@ -277,6 +277,7 @@ impl<'a> Game<'a> {
         self.sound = false;
         let TapError::Packet(broken) = error else {
             tell!("\x1b[31m{way}:\x1b[0m {error}");
+            self.hint_at_swapped_files(way, tap.at(way), tap.rest(way));
             return Ok(());
         };
         let (build, bytes) = (tap.likely(), tap.rest(way));
@@ -304,18 +305,20 @@ impl<'a> Game<'a> {
                     "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
                 );
             }
-            None if self.args.stream.is_some()
-                && broken.at == 0
-                && is_of_other_direction(bytes, way) =>
-            {
-                tell!(
-                    "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
-                     what went to the server, then the file of what went to the client"
-                );
-            }
+            None => self.hint_at_swapped_files(way, broken.at, bytes),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Prints a note if a stream ends early at bytes that fit the other direction.
+    fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
+        if self.args.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way) {
+            tell!(
+                "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of what \
+                 went to the server, then the file of what went to the client"
+            );
+        }
     }
 
     /// Nothing more comes of a connection: shows what was held back, and tells what could not be read.
