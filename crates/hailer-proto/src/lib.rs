@@ -11,7 +11,8 @@
 //! arguments.
 //!
 //! Modules import only from modules further right: [`registry`] > the protocol folders >
-//! [`protocol`] > [`token`] > [`model`] > [`wire`]. A protocol folder never imports another one.
+//! [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never imports
+//! another one.
 //!
 //! # Example
 //!
@@ -66,6 +67,7 @@ pub mod model;
 pub mod onequery;
 pub mod protocol;
 pub mod registry;
+pub mod sample;
 pub mod token;
 pub mod ugp;
 pub mod wire;

@@ -41,6 +41,12 @@ pub trait Protocol: Sync {
         options: &Options,
     ) -> Result<Arc<dyn Responder>, OptionError>;
 
+    /// Returns the status of a simulated server, for demos and tests: a function of `seed`. A client that requests
+    /// everything reads exactly this status.
+    fn sample(&self, seed: u64) -> Status {
+        crate::sample::status(seed)
+    }
+
     /// Reads one datagram of either direction with the protocol's own parser, for its notes.
     /// `None`: certainly not this protocol.
     fn explain(

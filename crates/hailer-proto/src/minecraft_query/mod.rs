@@ -17,6 +17,7 @@
 mod client;
 pub mod deviation;
 pub mod message;
+mod sample;
 mod server;
 
 pub use client::MinecraftQueryExchange;
@@ -95,6 +96,10 @@ impl Protocol for MinecraftQuery {
             keys,
             &MinecraftQueryConfig::read(options)?,
         )))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
     }
 
     fn explain(

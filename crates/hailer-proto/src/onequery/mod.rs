@@ -22,6 +22,7 @@ mod auth;
 mod client;
 pub mod deviation;
 pub mod message;
+mod sample;
 mod server;
 pub mod v1;
 
@@ -100,6 +101,10 @@ impl Protocol for OneQuery {
             keys,
             &OneQueryConfig::read(options)?,
         )))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
     }
 
     fn explain(

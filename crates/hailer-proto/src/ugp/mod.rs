@@ -17,6 +17,7 @@
 mod client;
 pub mod deviation;
 pub mod message;
+mod sample;
 mod server;
 pub mod table;
 
@@ -138,6 +139,10 @@ impl Protocol for Ugp {
             status,
             &UgpConfig::read(options)?,
         )))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
     }
 
     fn explain(

@@ -1,6 +1,6 @@
 //! Simulated network conditions: loss, duplicates and delay.
 
-use super::invent::Random;
+use hailer_proto::sample::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, SocketAddr};

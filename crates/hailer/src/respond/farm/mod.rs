@@ -35,7 +35,6 @@
 //! ```
 
 mod conditions;
-mod invent;
 mod run;
 
 pub use run::{BoundPort, FarmBindError};
@@ -45,7 +44,7 @@ use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry,
 };
 use hailer_udp::Outbox;
-use invent::Random;
+use hailer_proto::sample::Random;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -263,7 +262,7 @@ impl Farm {
                 secret[..8].copy_from_slice(&self.seed.to_be_bytes());
                 let keys = Keys::new(secret);
                 let build = |variant| {
-                    protocol.responder(&self.invent(protocol, variant), &keys, &Options::default())
+                    protocol.responder(&self.sample(protocol, variant), &keys, &Options::default())
                 };
                 let responders = (0..self.variants).map(build).collect::<Result<_, _>>()?;
                 self.services.push(ProtocolServers {
@@ -300,7 +299,7 @@ impl Farm {
             return None;
         };
         let place = self.place(ip, address.port());
-        (self.holds(ip) && !place.silent).then(|| self.invent(service.protocol, place.variant))
+        (self.holds(ip) && !place.silent).then(|| self.sample(service.protocol, place.variant))
     }
 
     /// Returns the protocols of a port.
@@ -364,12 +363,11 @@ impl Farm {
         hasher.finish()
     }
 
-    fn invent(&self, protocol: &dyn Protocol, variant: u32) -> Status {
-        let info = protocol.info();
+    fn sample(&self, protocol: &dyn Protocol, variant: u32) -> Status {
         let mut hasher = self.hash;
-        hasher.write(info.id.as_bytes());
+        hasher.write(protocol.info().id.as_bytes());
         hasher.write_u32(variant);
-        invent::status(info, hasher.finish())
+        protocol.sample(hasher.finish())
     }
 }
 

@@ -127,7 +127,7 @@ fn clients_read_exactly_the_status_of_the_farm() {
 fn texts_travel_in_both_encodings() {
     let farm = farm(settings());
     let motds: Vec<_> = (0..64)
-        .filter_map(|variant| farm.invent(farm.services[0].protocol, variant).motd)
+        .filter_map(|variant| farm.sample(farm.services[0].protocol, variant).motd)
         .collect();
     let latin1 = |motd: &&hailer_proto::Text| std::str::from_utf8(&motd.bytes()).is_err();
     let accented = |motd: &&hailer_proto::Text| {
