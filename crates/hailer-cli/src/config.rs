@@ -159,7 +159,7 @@ impl StatusSource {
     ) -> Option<Status> {
         let status = match self {
             Self::Fixed(status) => (**status).clone(),
-            Self::Demo(population) => population.status(listener.protocols[0].0.info(), seconds),
+            Self::Demo(population) => population.status(listener.protocols[0].0, seconds),
             Self::External(source) => match source.policy.decide(last, Instant::now()).0 {
                 Published::Status(status) => (*status).clone(),
                 Published::Silence => return None,

@@ -1,86 +1,58 @@
-//! Invented servers whose players come and go: a pure function of seed and time, so a demo can be shown twice.
+//! Simulated servers whose players come and go: a function of seed and time, so that demos are reproducible.
 
-use hailer::proto::minecraft_query;
-use hailer::proto::model::{Extra, Rule};
-use hailer::proto::{Cookie, Info};
+use hailer::proto::sample::uuid;
+use hailer::proto::{Cookie, Protocol};
 use hailer::{Player, Status, Text};
 
-/// People who are on now and then.
+/// Players of a server who are online at some time of the day.
 const MEMBERS: u64 = 40;
 const MAX_PLAYERS: i64 = 32;
-/// Maps change so often, seconds.
-const ROUND: u64 = 600;
+/// How often the map changes, in seconds.
+const MAP_SECONDS: u64 = 600;
 
-/// A population.
+/// The players of a simulated server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Population {
     pub(crate) seed: u64,
 }
 
 impl Population {
-    /// What the server says at a time, in seconds from any start, in the manner of a protocol's games.
-    pub(crate) fn status(self, info: &Info, seconds: u64) -> Status {
-        let mut status = Status {
-            name: Some(Text::unformatted("Hailer demo server")),
-            motd: Some(Text::legacy(
-                "\u{A7}6Hailer \u{A7}ldemo\u{A7}r \u{A7}7an invented server\n\u{A7}bcome and go as you like",
-            )),
-            map: Some(
-                self.pick(
-                    seconds / ROUND,
-                    &["harbour", "old_mill", "lighthouse", "high_pass"],
-                )
-                .into(),
-            ),
-            mode: Some("SMP".into()),
-            ..Status::default()
-        };
-        match info.id {
-            "minecraft-query" => {
-                status.version = Some("1.21.8".into());
-                status.extra.push(Extra::new("software", "Hailer"));
-                let plugins = [("Tides", "2.1"), ("Seagulls", "0.9.4")];
-                status.extra.extend(minecraft_query::plugins(plugins));
-            }
-            "ugp" => {
-                status.mode = Some("Roleplay".into());
-                status.game = Some("Grand Theft Auto: Connected".into());
-                status.extra.push(Extra::new("game-id", 3));
-                let rule = |key: &str, value: &str| Rule {
-                    key: key.into(),
-                    value: value.into(),
-                };
-                status.rules = vec![rule("Owner", "The harbour master"), rule("Language", "any")];
-            }
-            "onequery" => {
-                status.motd = Some(Text::unformatted(
-                    "An invented server: come and go as you like",
-                ));
-                status.version = Some("2026.11".into());
-            }
-            _ => {}
+    /// Returns the status at a time, in seconds: a sample of the protocol with the present players.
+    pub(crate) fn status(self, protocol: &dyn Protocol, seconds: u64) -> Status {
+        let mut status = protocol.sample(self.seed);
+        if status.name.is_some() {
+            status.name = Some(Text::unformatted("Hailer demo server"));
+            let motd = "A simulated server: come and go as you like";
+            status.motd = status.motd.map(|_| Text::unformatted(motd));
+        } else {
+            status.motd = Some(Text::legacy(
+                "\u{A7}6Hailer \u{A7}ldemo\u{A7}r \u{A7}7a simulated server\n\u{A7}bcome and go as you like",
+            ));
         }
-        status.players.max = Some(MAX_PLAYERS);
+        let maps = ["harbour", "old_mill", "lighthouse", "high_pass"];
+        let map = self.pick(seconds / MAP_SECONDS, &maps);
+        status.map = status.map.map(|_| map.into());
         let players: Vec<Player> = self
             .online(seconds)
             .map(|member| self.player(member))
             .collect();
+        status.players.max = Some(MAX_PLAYERS);
         status.players.online = i64::try_from(players.len()).ok();
         status.players.set_list(players);
         status
     }
 
-    /// Everybody has hours of their own: on for a part of each of their days, which are minutes long.
+    /// Returns the players who are online. Each has days of 2 to 10 minutes, and is online for 20 to 60 % of each.
     fn online(self, seconds: u64) -> impl Iterator<Item = u64> {
-        let on = move |member: &u64| {
+        let is_online = move |member: &u64| {
             let day = 120 + self.random(*member, 1) % 480;
             let share = 20 + self.random(*member, 2) % 40;
             (seconds + self.random(*member, 3)) % day < day * share / 100
         };
-        (0..MEMBERS).filter(on).take(MAX_PLAYERS as usize)
+        (0..MEMBERS).filter(is_online).take(MAX_PLAYERS as usize)
     }
 
-    /// Somebody.
+    /// Returns name and UUID of a player.
     pub(crate) fn player(self, member: u64) -> Player {
         let first = self.pick(
             member * 2,
@@ -94,15 +66,9 @@ impl Population {
                 "wen", "mar", "dis", "thas", "la", "nor", "rik", "via", "ston", "o",
             ],
         );
-        let mut uuid = [0; 16];
-        for (half, bytes) in uuid.chunks_exact_mut(8).enumerate() {
-            bytes.copy_from_slice(&self.random(member, 10 + half as u64).to_be_bytes());
-        }
-        // Version 4, variant 1, as random UUIDs are marked.
-        uuid[6] = uuid[6] & 0x0F | 0x40;
-        uuid[8] = uuid[8] & 0x3F | 0x80;
+        let bits = [10, 11].map(|purpose| self.random(member, purpose));
         Player {
-            uuid: Some(uuid),
+            uuid: Some(uuid(bits)),
             ..Player::named(Text::unformatted(format!("{first}{last}{member}")))
         }
     }
@@ -111,7 +77,7 @@ impl Population {
         from[self.random(index, 4) as usize % from.len()]
     }
 
-    /// A number that looks random, the same each time.
+    /// Returns a pseudorandom number, always the same for the same arguments.
     pub(crate) fn random(self, index: u64, purpose: u64) -> u64 {
         Cookie(self.seed).derive(index << 8 | purpose)
     }
@@ -123,9 +89,9 @@ mod tests {
     use hailer::registry;
 
     #[test]
-    fn the_same_seed_and_time_tell_the_same_story_and_others_another() {
-        let info = registry::PROTOCOLS[0].info();
-        let at = |seed, seconds| Population { seed }.status(info, seconds);
+    fn status_depends_on_seed_and_time_only() {
+        let protocol = registry::PROTOCOLS[0];
+        let at = |seed, seconds| Population { seed }.status(protocol, seconds);
         assert_eq!(at(1, 1000), at(1, 1000));
         assert_ne!(at(1, 1000).players, at(2, 1000).players);
         let counts: std::collections::HashSet<_> =

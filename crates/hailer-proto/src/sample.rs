@@ -148,7 +148,10 @@ pub struct Random(pub u64);
 
 impl Random {
     /// Returns 64 random bits.
-    #[expect(clippy::should_implement_trait, reason = "an endless generator is no iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an endless generator is no iterator"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
         let info = protocol.info();
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         let target: Target = format!("{}://{}", info.id, socket.local_addr()?).parse()?;
-        let board = Board::new(&[protocol], &population.status(info, now))?;
+        let board = Board::new(&[protocol], &population.status(protocol, now))?;
         let mut service = Service::new(board, Budget::default());
         let asked = target.to_string();
         let end = tokio::select! {

@@ -25,7 +25,7 @@ use crate::protocol::{
     Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::{Status, Text, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
 
 /// The protocol's entry in the registry.
@@ -70,6 +70,19 @@ impl Protocol for Minecraft12w {
     ) -> Result<Arc<dyn Responder>, OptionError> {
         options.check(INFO.options)?;
         Ok(Arc::new(ListPingResponder::new(status)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        let sample = crate::sample::status(seed);
+        // A reply has a MOTD without formatting codes, and the player counts.
+        let motd = sample.motd.map(|motd| motd.plain().replace('\n', " "));
+        let mut status = Status {
+            motd: motd.map(Text::unformatted),
+            ..Status::default()
+        };
+        status.players.online = sample.players.online;
+        status.players.max = sample.players.max;
+        status
     }
 
     fn explain(

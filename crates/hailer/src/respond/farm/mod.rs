@@ -40,11 +40,11 @@ mod run;
 pub use run::{BoundPort, FarmBindError};
 
 use conditions::{Conditions, Queue, Share};
+use hailer_proto::sample::Random;
 use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry,
 };
 use hailer_udp::Outbox;
-use hailer_proto::sample::Random;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher;

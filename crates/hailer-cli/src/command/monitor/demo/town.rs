@@ -2,8 +2,8 @@
 //! so that the past that is written at the start and what is asked later are one story.
 
 use crate::population::Population;
-use hailer::proto::model::{Extra, Player};
-use hailer::proto::{Protocol, minecraft_query};
+use hailer::proto::Protocol;
+use hailer::proto::model::Player;
 use hailer::{Status, Text, registry};
 use hailer_monitor::history::NewServer;
 use hailer_monitor::sample::Millis;
@@ -40,6 +40,7 @@ pub(super) struct Town {
     pub(super) name: &'static str,
     group: &'static str,
     pub(super) protocol: &'static dyn Protocol,
+    versions: Versions,
     motd: &'static str,
     /// Players of a good evening.
     peak: u32,
@@ -75,12 +76,24 @@ enum Way {
     New,
 }
 
+/// How its versions are numbered.
+#[derive(Clone, Copy, PartialEq)]
+enum Versions {
+    /// Like those of Minecraft.
+    Releases,
+    /// By year and month.
+    Calendar,
+    Unversioned,
+}
+
 use Region::{America, Asia, Europe};
+use Versions::{Calendar, Releases, Unversioned};
 
 type Row = (
     &'static str,
     &'static str,
     &'static str,
+    Versions,
     &'static str,
     u32,
     u32,
@@ -91,56 +104,57 @@ type Row = (
 /// Name, group, protocol, MOTD or name, players of a good evening, the most that fit, and the rest.
 #[rustfmt::skip]
 const TOWNS: &[Row] = &[
-    ("harbour", "Survival", "minecraft-query", "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Way::Usual),
-    ("iron-keep", "Survival", "minecraft-query", "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Way::Restarts),
-    ("old-mill", "Survival", "minecraft-query", "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Way::Usual),
-    ("caverns", "Survival", "minecraft-query", "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Way::Usual),
-    ("frostford", "Survival", "minecraft-query", "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Way::Usual),
-    ("driftwood", "Survival", "minecraft-query", "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Way::Lossy),
-    ("meadow", "Creative", "minecraft-query", "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Way::Usual),
-    ("skyline", "Creative", "minecraft-query", "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Way::Usual),
-    ("blueprint", "Creative", "minecraft-query", "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Way::Builds),
-    ("lobby-eu", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Way::Usual),
-    ("lobby-us", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Way::Usual),
-    ("lobby-asia", "Network", "minecraft-query", "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Way::New),
-    ("arena-1", "Network", "minecraft-query", "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Way::Usual),
-    ("arena-2", "Network", "minecraft-query", "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Way::Flaps),
-    ("arena-3", "Network", "minecraft-query", "§c§lARENA §r§ffor two", 8, 16, America, Way::Usual),
-    ("market", "Network", "minecraft-query", "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Way::Down),
-    ("lanterns", "Minigames", "minecraft-query", "§6✦ §eLantern Run §6✦", 21, 48, Asia, Way::Usual),
-    ("hide-and-seek", "Minigames", "minecraft-query", "§aHide §7and §cSeek", 24, 48, America, Way::Usual),
-    ("snowball", "Minigames", "minecraft-query", "§fSnow§bball §7fights until midnight", 11, 24, Europe, Way::Restarts),
-    ("parkour", "Minigames", "minecraft-query", "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Way::Usual),
-    ("liberty", "Roleplay", "ugp", "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Way::Usual),
-    ("vice", "Roleplay", "ugp", "[EN] Vice Nights • neon, music, boats", 33, 64, America, Way::Restarts),
-    ("empire-bay", "Roleplay", "ugp", "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Way::Usual),
-    ("neustadt", "Roleplay", "ugp", "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Way::Usual),
-    ("freeroam", "Roleplay", "ugp", "[ALL] Freeroam • no rules but one", 23, 100, Asia, Way::Usual),
-    ("race-club", "Racing", "ugp", "[EN] Race Club • a new track each hour", 13, 24, Europe, Way::Usual),
-    ("drift-king", "Racing", "ugp", "[JP] 峠の王 • drift only", 20, 32, Asia, Way::Usual),
-    ("derby", "Racing", "ugp", "[EN] Derby • last one rolling", 10, 24, America, Way::Lossy),
-    ("orbis", "Adventure", "onequery", "Welcome to Orbis", 88, 150, Europe, Way::Usual),
-    ("grove", "Adventure", "onequery", "Kweebecs welcome", 37, 80, America, Way::Usual),
-    ("howling-sands", "Adventure", "onequery", "Howling Sands: bring water", 25, 60, Asia, Way::Usual),
-    ("borea", "Adventure", "onequery", "Borea in winter", 19, 60, Europe, Way::New),
-    ("zone-3", "Adventure", "onequery", "Zone 3 (beta)", 6, 40, America, Way::Builds),
-    ("museum", "Museum", "minecraft-12w", "A museum by the sea", 4, 20, Europe, Way::Usual),
-    ("snapshot", "Museum", "minecraft-12w", "12w27a, as it was", 3, 10, America, Way::Usual),
-    ("first-night", "Museum", "minecraft-12w", "The first night, again and again", 2, 8, Asia, Way::Restarts),
-    ("mallory", "Hostile", "minecraft-query", "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Way::Hostile),
-    ("mirror", "Hostile", "onequery", "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
+    ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Way::Usual),
+    ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Way::Restarts),
+    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Way::Usual),
+    ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Way::Usual),
+    ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Way::Usual),
+    ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Way::Lossy),
+    ("meadow", "Creative", "minecraft-query", Releases, "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Way::Usual),
+    ("skyline", "Creative", "minecraft-query", Releases, "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Way::Usual),
+    ("blueprint", "Creative", "minecraft-query", Releases, "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Way::Builds),
+    ("lobby-eu", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Way::Usual),
+    ("lobby-us", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Way::Usual),
+    ("lobby-asia", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Way::New),
+    ("arena-1", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Way::Usual),
+    ("arena-2", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Way::Flaps),
+    ("arena-3", "Network", "minecraft-query", Releases, "§c§lARENA §r§ffor two", 8, 16, America, Way::Usual),
+    ("market", "Network", "minecraft-query", Releases, "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Way::Down),
+    ("lanterns", "Minigames", "minecraft-query", Releases, "§6✦ §eLantern Run §6✦", 21, 48, Asia, Way::Usual),
+    ("hide-and-seek", "Minigames", "minecraft-query", Releases, "§aHide §7and §cSeek", 24, 48, America, Way::Usual),
+    ("snowball", "Minigames", "minecraft-query", Releases, "§fSnow§bball §7fights until midnight", 11, 24, Europe, Way::Restarts),
+    ("parkour", "Minigames", "minecraft-query", Releases, "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Way::Usual),
+    ("liberty", "Roleplay", "ugp", Unversioned, "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Way::Usual),
+    ("vice", "Roleplay", "ugp", Unversioned, "[EN] Vice Nights • neon, music, boats", 33, 64, America, Way::Restarts),
+    ("empire-bay", "Roleplay", "ugp", Unversioned, "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Way::Usual),
+    ("neustadt", "Roleplay", "ugp", Unversioned, "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Way::Usual),
+    ("freeroam", "Roleplay", "ugp", Unversioned, "[ALL] Freeroam • no rules but one", 23, 100, Asia, Way::Usual),
+    ("race-club", "Racing", "ugp", Unversioned, "[EN] Race Club • a new track each hour", 13, 24, Europe, Way::Usual),
+    ("drift-king", "Racing", "ugp", Unversioned, "[JP] 峠の王 • drift only", 20, 32, Asia, Way::Usual),
+    ("derby", "Racing", "ugp", Unversioned, "[EN] Derby • last one rolling", 10, 24, America, Way::Lossy),
+    ("orbis", "Adventure", "onequery", Calendar, "Welcome to Orbis", 88, 150, Europe, Way::Usual),
+    ("grove", "Adventure", "onequery", Calendar, "Kweebecs welcome", 37, 80, America, Way::Usual),
+    ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Way::Usual),
+    ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Way::New),
+    ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Way::Builds),
+    ("museum", "Museum", "minecraft-12w", Unversioned, "A museum by the sea", 4, 20, Europe, Way::Usual),
+    ("snapshot", "Museum", "minecraft-12w", Unversioned, "12w27a, as it was", 3, 10, America, Way::Usual),
+    ("first-night", "Museum", "minecraft-12w", Unversioned, "The first night, again and again", 2, 8, Asia, Way::Restarts),
+    ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Way::Hostile),
+    ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
 ];
 
 /// All of them.
 pub(super) fn all(started: Millis) -> Vec<Town> {
     let town = |(seed, row): (u64, &Row)| {
-        let (name, group, protocol, motd, peak, max, region, way) = *row;
+        let (name, group, protocol, versions, motd, peak, max, region, way) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
         Town {
             seed,
             name,
             group,
             protocol,
+            versions,
             motd,
             peak,
             max,
@@ -240,39 +254,31 @@ impl Town {
     /// The version that it says at a time.
     pub(super) fn version(&self, at: Millis) -> Option<String> {
         let since = (at - self.opened()).max(0);
-        Some(match (self.protocol.info().id, self.way) {
+        Some(match (self.versions, self.way) {
             (_, Way::Hostile) => "\"><script>alert('owned')</script>".into(),
-            ("minecraft-query", Way::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
-            ("minecraft-query", _) => {
+            (Releases, Way::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
+            (Releases, _) => {
                 // Each takes its time.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
                 RELEASES
                     [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
                     .into()
             }
-            ("onequery", Way::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
-            ("onequery", _) => format!("2026.{}", 1 + since / (40 * DAY)),
-            _ => return None,
+            (Calendar, Way::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
+            (Calendar, _) => format!("2026.{}", 1 + since / (40 * DAY)),
+            (Unversioned, _) => return None,
         })
     }
 
     /// What it says of itself.
     pub(super) fn status(&self, at: Millis) -> Status {
-        let (info, people) = (self.protocol.info(), Population { seed: self.seed });
-        let mut status = people.status(info, (at / 1_000) as u64);
-        (status.name, status.motd) = (None, None);
-        match info.id {
-            "ugp" => status.name = Some(Text::unformatted(self.motd)),
-            "onequery" => status.name = Some(Text::unformatted(self.motd)),
-            _ => status.motd = Some(Text::legacy(self.motd)),
-        }
-        if info.id == "minecraft-query" {
-            status.extra = vec![Extra::new("software", "Paper on Bukkit")];
-            status.extra.extend(minecraft_query::plugins([
-                ("Tides", "2.1"),
-                ("Seagulls", "0.9.4"),
-                ("Vault", "1.7"),
-            ]));
+        let population = Population { seed: self.seed };
+        let mut status = population.status(self.protocol, (at / 1_000) as u64);
+        if status.name.is_some() {
+            status.name = Some(Text::unformatted(self.motd));
+            status.motd = None;
+        } else {
+            status.motd = Some(Text::legacy(self.motd));
         }
         status.version = self.version(at).map(Into::into);
         if self.way == Way::Hostile {
