@@ -1,4 +1,4 @@
-//! Batches by bare system calls, for the loops that the sweep is held against: nothing of `hailer-udp` is in them.
+//! Batches by bare system calls, for the loops that the sweep is compared with. They use nothing of `hailer-udp`.
 #![allow(unsafe_code)]
 
 use libc::{
@@ -39,7 +39,8 @@ struct Control {
 
 const _: () = assert!(size_of::<cmsghdr>().is_multiple_of(align_of::<in_pktinfo>()));
 
-/// A blocking socket on a port of all addresses, with long queues. With `destination`, it tells who was asked.
+/// A blocking socket on a port of all addresses, with long queues. With `destination`, it reports the
+/// local address of each datagram.
 pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, port))?;
     let set = |level: c_int, name: c_int, value: c_int| {
@@ -55,7 +56,7 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
             )
         }
     };
-    // Only root may; others get what the system gives.
+    // Only root may exceed the system's limit.
     let _ = set(SOL_SOCKET, SO_RCVBUFFORCE, BUFFER) == 0
         || set(SOL_SOCKET, libc::SO_RCVBUF, BUFFER) == 0;
     let _ = set(SOL_SOCKET, SO_SNDBUFFORCE, BUFFER) == 0
@@ -66,7 +67,7 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
     }
 }
 
-/// Waits until something can be received, at most so many milliseconds.
+/// Waits for a datagram, for at most `millis` milliseconds.
 pub(crate) fn wait(socket: &UdpSocket, millis: i32) {
     let mut polled = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -90,7 +91,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty one. `with_control`: the address of this machine that a datagram goes to or comes from is told.
+    /// Returns an empty batch. `with_control`: it has the local address of each datagram.
     pub(crate) fn new(with_control: bool) -> Self {
         // SAFETY: plain C structures, for which all zeros is a value.
         let (peer, control, vector, header) = unsafe { (zeroed(), zeroed(), zeroed(), zeroed()) };
@@ -111,7 +112,7 @@ impl Batch {
         self.len
     }
 
-    /// A datagram of it: who sent it, to which address, and what.
+    /// Returns a datagram: its source, its local address, its payload.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> (Peer, u32, &[u8]) {
         let name = &self.peers[i];
@@ -175,7 +176,7 @@ impl Batch {
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.point(BATCH, true);
         // SAFETY: the headers were just made to point into boxes of this batch, with their true lengths, and nothing else
-        // touches those before the call returns. All of it is plain data, for which whatever is written is a value.
+        // accesses those before the call returns. All of it is plain data, for which every value is valid.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

@@ -26,61 +26,61 @@ pub(crate) enum Kind {
     Sweep,
 }
 
-/// What to ask.
+/// Options of a client.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
-    /// Which client.
+    /// The client.
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
-    /// Which protocol.
+    /// The protocol.
     #[arg(long, value_enum, default_value = "minecraft")]
     pub(crate) game: Game,
     /// The server's port.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// How many targets.
+    /// Number of targets.
     #[arg(long, default_value_t = 0)]
     pub(crate) targets: u32,
-    /// The bare loop: questions without an end at one time.
+    /// The bare loop: largest number of queries in flight.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) window: u32,
-    /// The bare loop: rest so long when little comes, so that batches are fuller. 0: wait for the next datagram.
+    /// The bare loop: pause in microseconds when few datagrams arrive, for fuller batches. 0: wait for the next datagram.
     #[arg(long, default_value_t = 0)]
     pub rest_us: u64,
-    /// The sweep: datagrams in a second.
+    /// The sweep: datagrams per second.
     #[arg(long, default_value_t = f64::INFINITY)]
     pub packets_per_second: f64,
-    /// The sweep: datagrams in a second to one network.
+    /// The sweep: datagrams per second to one network.
     #[arg(long, default_value_t = f64::INFINITY)]
     pub per_prefix: f64,
-    /// The sweep: seconds to wait for an answer, and nothing is sent again. 0: the default patience.
+    /// The sweep: timeout in seconds, without retries. 0: the default timeout and retries.
     #[arg(long, default_value_t = 0)]
     pub(crate) timeout: u64,
-    /// The sweep: write answers as NDJSON to this file, over what it holds.
+    /// The sweep: write answers as NDJSON to this file, over its present contents.
     #[arg(long)]
     pub(crate) ndjson: Option<PathBuf>,
 }
 
-/// What a run measured.
+/// Results of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// Questions answered completely.
+    /// Queries answered completely.
     pub(crate) completed: u64,
-    /// From the first datagram to the last end.
+    /// Time from the first datagram to the last result, in seconds.
     pub(crate) wall: f64,
-    /// User and system time of all threads meanwhile.
+    /// User and system time of all threads in this time, in seconds.
     pub(crate) cpu: f64,
     /// Peak resident memory of the process in KiB.
     pub(crate) peak: u64,
-    /// Questions begun in a second while there were new ones.
+    /// Queries started per second, until the last one was started.
     pub(crate) begun: f64,
-    /// The same without the first fifth of the questions.
+    /// The same without the first fifth of the queries.
     pub begun_later: f64,
-    /// Datagrams sent again.
+    /// Retries.
     pub(crate) resent: u64,
-    /// Datagrams that our receive queue had no room for.
+    /// Datagrams that the client's receive queue had no room for.
     pub(crate) overflows: u64,
-    /// What else is worth knowing.
+    /// Further details.
     pub(crate) note: String,
 }
 
@@ -126,7 +126,7 @@ impl Clock {
     }
 }
 
-/// What the bare loop keeps of a target: 20 bytes, as the C reference.
+/// State of a target in the bare loop: 20 bytes, as in the C reference.
 #[derive(Clone, Copy, Default)]
 struct State {
     began: u32,
@@ -137,7 +137,7 @@ struct State {
     is_done: bool,
 }
 
-/// After so long without an answer a target is given up. Nothing is sent again.
+/// Timeout of a target. There are no retries.
 const TIMEOUT_MICROS: u32 = 1_000_000;
 
 /// One unconnected socket, a fixed window, batches both ways, an array indexed by address. Replies are checked by type and

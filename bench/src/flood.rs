@@ -46,7 +46,7 @@ const GAME_REPLY_BYTES: usize = 1_200;
 /// Bytes of the forged datagrams to the game server.
 const JUNK: &[u8; 20] = b"20 bytes of nothing.";
 
-/// What the flooding process does.
+/// Options of the flooding process.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ForgeConfig {
     /// Duration in seconds
@@ -215,7 +215,7 @@ fn judge(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     );
     for (protocol, client) in PROTOCOLS.iter().zip(&figures.clients) {
         at_least(
-            &format!("of the {protocol} queries answered within two tries"),
+            &format!("{protocol} queries answered within two tries, as a share"),
             client.answered as f64 / client.queries.max(1) as f64,
             0.95,
             &format!("({} of {})", client.answered, client.queries),
@@ -257,7 +257,7 @@ fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     let took: Vec<f64> = joined.iter().map(|player| player.took).collect();
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     at_least(
-        &format!("of {PLAYERS} players joined"),
+        &format!("players joined, of {PLAYERS}"),
         joined.len() as f64,
         f64::from(PLAYERS),
         &format!(
@@ -271,7 +271,7 @@ fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     let pings: u32 = joined.iter().map(|player| player.pings).sum();
     let pongs: u32 = joined.iter().map(|player| player.pongs).sum();
     at_least(
-        "of their pings answered in the same session",
+        "pings answered in the same session, as a share",
         f64::from(pongs) / f64::from(pings.max(1)),
         0.95,
         &format!("({pongs} of {pings})"),
@@ -294,7 +294,7 @@ fn watch_memory(server: &Server, seconds: f64) -> anyhow::Result<Vec<f64>> {
 
 fn judge_budget(figures: &Figures) {
     at_most(
-        "of the budget for all unverified sources, at its peak",
+        "peak share of the budget for all unverified sources",
         figures.peak_bytes,
         1.0,
         &format!(
@@ -303,19 +303,19 @@ fn judge_budget(figures: &Figures) {
         ),
     );
     at_most(
-        "of the datagrams for all unverified sources, at its peak",
+        "peak share of the datagrams for all unverified sources",
         figures.peak_datagrams,
         1.0,
         "",
     );
     at_most(
-        "of the budget for one source, at its peak",
+        "peak share of the budget for one source",
         figures.peak_victim,
         1.0,
         "",
     );
     at_most(
-        "of the replies sent, but not counted",
+        "replies sent but not counted, as a share",
         figures.uncounted as f64 / figures.replies.max(1) as f64,
         0.01,
         "",
@@ -340,7 +340,7 @@ struct Attacker {
 }
 
 impl Attacker {
-    /// Starts the process, which waits for its target. With namespaces, it has one of its own.
+    /// Starts the process, which waits for its target. With namespaces, it runs in another one.
     fn start(seconds: f64, rate: FloodRate, relay: bool) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let is_apart = namespace::is_inside();
@@ -685,7 +685,7 @@ fn play(
     end: Instant,
 ) -> anyhow::Result<PlayerFigures> {
     thread::sleep(start.saturating_duration_since(Instant::now()));
-    // Each player has a network of its own. On the far side of the link every address is local.
+    // Each player is in a different network. On the far side of the link every address is local.
     let first = if raw { 203 } else { 127 };
     let socket = UdpSocket::bind((Ipv4Addr::new(first, 100, index as u8, 9), 0))?;
     socket.connect(to)?;

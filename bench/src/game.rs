@@ -1,4 +1,4 @@
-//! The conversations that are measured: what is asked, what a server answers, and where the targets are.
+//! The queries that are measured: requests, replies, and addresses of the targets.
 
 use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The first target: the others follow it.
 const FIRST: u32 = u32::from_be_bytes([127, 0, 1, 0]);
-/// Different answers of the canned server.
+/// Different replies of the canned server.
 const VARIANTS: usize = 1_024;
 
 /// The address of a target.
@@ -28,7 +28,7 @@ pub(crate) fn target(ip: u32) -> usize {
     ip.wrapping_sub(FIRST) as usize
 }
 
-/// What is asked. Each takes two round trips.
+/// A query of two round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Game {
     /// Minecraft Query: handshake, full stat.
@@ -59,7 +59,7 @@ impl Game {
         registry::find(id).expect("a protocol of the registry")
     }
 
-    /// What the sweep is told to ask.
+    /// Returns the options of the query, for the sweep.
     pub(crate) fn ask(self) -> Ask {
         let mut ask = Ask::default();
         if self == Self::Onequery {
@@ -77,8 +77,8 @@ impl Game {
         out
     }
 
-    /// The bare client: looks at the type of a reply to what was sent in this step. Returns the length of the next
-    /// request, 0 if this was the last reply, or nothing if it is no such reply.
+    /// The bare client: checks the type of a reply in this step. Returns the length of the next request, 0 after the last
+    /// reply, or `None` for other datagrams.
     #[inline]
     pub(crate) fn follow(
         self,
@@ -129,8 +129,7 @@ impl Game {
     }
 }
 
-/// Servers whose answers were written beforehand: the same bytes that a farm's servers give, with a token that is bound to
-/// who asks whom.
+/// Servers with prepared replies: the bytes of a farm's servers, with a token that is bound to source and server.
 pub(crate) struct Canned {
     game: Game,
     replies: Vec<[Vec<u8>; 2]>,
@@ -138,7 +137,7 @@ pub(crate) struct Canned {
     key: SipHasher13,
 }
 
-/// What a request asks for: the step, and the four bytes that the reply repeats.
+/// The contents of a request: the step, and the four bytes that the reply repeats.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     step: u8,

@@ -35,9 +35,9 @@ pub(crate) struct Server {
     stdout: BufReader<ChildStdout>,
     /// Its port.
     pub(crate) port: u16,
-    /// How many of the targets answer.
+    /// Number of targets that reply.
     pub(crate) alive: u64,
-    /// What it says.
+    /// Its protocol.
     pub(crate) game: Game,
 }
 
@@ -108,16 +108,16 @@ impl Drop for Server {
     }
 }
 
-/// Figures of a client, and what the machine did meanwhile.
+/// Results of a client, and of the machine in the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// What the client measured.
+    /// Results of the client.
     pub(crate) figures: Figures,
     /// CPU of the server while the client ran, as a share of one core.
     pub(crate) server: f64,
-    /// CPU of strangers, as a share of the machine.
+    /// CPU of other processes, as a share of the machine.
     pub(crate) foreign: f64,
-    /// Targets that answer, and were not heard.
+    /// Targets that reply, without a result at the client.
     pub(crate) lost: u64,
 }
 

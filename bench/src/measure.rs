@@ -1,4 +1,4 @@
-//! What is measured, round by round, and how it is printed.
+//! The measurements, in rounds, and their output.
 
 use crate::client::{self, Figures};
 use crate::game::Game;
@@ -11,21 +11,21 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Share of the machine that strangers may use before we say so.
+/// Share of the machine above which the CPU time of other processes is reported.
 const FOREIGN: f64 = 0.12;
-/// Share of a core beyond which the server may be what limits a run.
+/// Share of a core above which the server may limit a run.
 const SERVER: f64 = 0.97;
-/// The reply's way: with two round trips, and what the loops add, some 81 ms for a full query.
+/// Delay of a reply: some 81 ms for a full query of two round trips, with the overhead of the loops.
 const DELAY_MS: u64 = 40;
 const SILENT: f64 = 0.2;
-/// Targets of a run without delay: less than a second, since the mood of a shared host changes that fast.
+/// Targets of a run without delay. It takes less than a second, because the load of a shared host changes fast.
 const SHORT: u32 = 100_000;
-/// Rounds of such runs for each of the others.
+/// Rounds of such runs for each round of the others.
 const SHORT_ROUNDS: usize = 3;
 
 #[derive(Parser)]
 #[command(
-    about = "Measures the sweep against bare loops in the same run, and prints ratios against the bars"
+    about = "Measures the sweep against bare loops in the same run, and prints ratios and verdicts"
 )]
 struct Args {
     #[command(subcommand)]
@@ -33,13 +33,13 @@ struct Args {
     /// Interleaved rounds. `rate` and `cpu`, whose runs are short, take three times as many.
     #[arg(long, global = true, default_value_t = 5)]
     rounds: usize,
-    /// All numbers of targets times this.
+    /// Factor for all numbers of targets.
     #[arg(long, global = true, default_value_t = 1.0)]
     scale: f64,
-    /// Who answers.
+    /// The server.
     #[arg(long, global = true, value_enum, default_value = "canned")]
     server: server::Kind,
-    /// `cli` and `monitor`: the program. Default: `hailer` beside this one.
+    /// `cli` and `monitor`: the program. Default: `hailer` in the folder of this one.
     #[arg(long, global = true)]
     hailer: Option<PathBuf>,
     /// `rate` and `cpu`: only this protocol.
@@ -49,13 +49,13 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Completed queries in a second, for each protocol.
+    /// Completed queries per second, for each protocol.
     Rate,
     /// CPU for each completed query, decoded and written as NDJSON.
     Cpu,
-    /// Whether pace is what limits, at 80 ms and with silent targets.
+    /// Whether the rate limit is reached, at 80 ms and with silent targets.
     Delay,
-    /// Memory for a million targets and for ten, nobody answering.
+    /// Memory for 1 million and for 10 million targets that do not reply.
     Memory,
     /// Answers lost by the client itself.
     Lost,
@@ -63,7 +63,7 @@ enum What {
     Million,
     /// One query from the command line.
     Cli,
-    /// The responder: answers a second on one core, and how soon at half of that.
+    /// The responder: replies per second on one core, and latency at half of that.
     Respond,
     /// The responder under a flood from forged sources, in two network namespaces.
     Flood {
@@ -90,13 +90,13 @@ enum What {
     },
     /// Instructions of the hot paths, counted by valgrind, next to those of golden/instructions.txt.
     Count,
-    /// The monitor: a hundred thousand servers of a farm, each once a minute, while pages are read.
+    /// The monitor: 100,000 servers of a farm, each polled once a minute, while pages are requested.
     Monitor {
-        /// For so long.
+        /// Duration in minutes.
         #[arg(long, default_value_t = 5.0)]
         minutes: f64,
     },
-    /// All of them, but for the monitor.
+    /// All of them except the monitor.
     All,
     #[command(hide = true)]
     Server(server::Plan),
@@ -110,7 +110,7 @@ enum What {
     Fleet,
     #[command(hide = true)]
     CliOnce { port: u16 },
-    /// A hot path so many times over, without a socket, for whoever counts instructions; without arguments: their names.
+    /// Repeats a hot path, for a counter of instructions. Without arguments: prints the names of the paths.
     #[command(hide = true)]
     Work {
         #[arg(requires = "times")]
@@ -119,7 +119,7 @@ enum What {
     },
 }
 
-/// Reads the arguments and does what they say.
+/// Parses the arguments and runs the measurement.
 pub(crate) fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match &args.what {
@@ -243,7 +243,7 @@ impl Args {
         Ok(())
     }
 
-    /// The bare loop with each of these windows, and the sweep beside it.
+    /// Runs the bare loop with each of these windows, and the sweep, in turns.
     fn beside(
         &self,
         server: &Server,
@@ -270,9 +270,9 @@ impl Args {
     fn cpu(&self) -> anyhow::Result<()> {
         heading("CPU for each completed query, decoded and written as NDJSON to a file");
         println!(
-            "A new file takes memory that a virtual machine may have to get back from its host, a microsecond for each"
+            "A new file takes memory that a virtual machine may have to request from its host, at 1 µs per KiB for any writer:"
         );
-        println!("KiB, whoever writes: so the verdict is on a file that is written over.");
+        println!("so the verdict is on a file that is overwritten.");
         let targets = self.targets(SHORT);
         let file = std::env::temp_dir().join(format!("hailer-bench-{}.ndjson", std::process::id()));
         let path = file
@@ -360,7 +360,7 @@ impl Args {
     }
 
     fn memory(&self) -> anyhow::Result<()> {
-        heading("memory with nobody answering, above an empty process");
+        heading("memory with silent targets, above an empty process");
         let empty = host::client(&["client", "--kind", "empty"].map(String::from), None)?
             .figures
             .peak;
@@ -369,7 +369,7 @@ impl Args {
             let targets = self.targets(targets);
             let server = self.server(Game::Minecraft, 1.0, 0, targets)?;
             let mut sweep = Series::new(format!("sweep, {targets} targets"));
-            // The pace of networks has a table of its own. The wait is so long that all that may be in flight is.
+            // The rate limit per network has a table, so it is off. The timeout is long, so that all probes are in flight.
             sweep.add(run(
                 &server,
                 targets,
@@ -384,7 +384,7 @@ impl Args {
     }
 
     fn lost(&self) -> anyhow::Result<()> {
-        heading("answers lost by the client itself, no limit to the pace");
+        heading("answers lost by the client itself, without a rate limit");
         let targets = self.targets(1_000_000);
         let server = self.server(Game::Minecraft, 0.0, 0, targets)?;
         let mut sweep = Series::new("sweep");
@@ -458,7 +458,7 @@ impl Args {
         server_lost(server)
     }
 
-    /// The program as it was named, or beside this one.
+    /// Returns the configured program, or the one in the folder of this one.
     fn program(&self) -> anyhow::Result<PathBuf> {
         let beside = || Ok(std::env::current_exe()?.with_file_name("hailer"));
         self.hailer.clone().map_or_else(beside, Ok)
@@ -506,7 +506,7 @@ fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
     host::client(&args, Some(server))
 }
 
-/// Ends a server, and says if it lost anything.
+/// Ends a server, and reports datagrams that it lost.
 fn server_lost(server: Server) -> anyhow::Result<()> {
     match server.end()? {
         0 => {}

@@ -1,4 +1,4 @@
-//! The monitor: a hundred thousand servers of a farm, each asked once a minute, while people and programs look at the page.
+//! The monitor: 100,000 servers of a farm, each polled once a minute, while pages and metrics are requested.
 
 use crate::host;
 use crate::report::{at_least, at_most, heading};
@@ -17,24 +17,25 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often each is asked, in milliseconds: the default of the monitor.
+/// Polling interval in milliseconds: the default of the monitor.
 const INTERVAL: i64 = 60_000;
-/// A sample is dated when it is due. Jitter is a twentieth of the interval, silence takes some seconds to be sure, and writing one.
+/// Largest delay of a sample in milliseconds. A sample has the time when it was due. Jitter is a twentieth of the interval,
+/// a timeout takes some seconds, and writing takes one.
 const LATEST: i64 = 15_000;
-/// Requests in a second.
+/// Requests per second.
 const REQUESTS: u32 = 5;
-/// Pages that are open and show what changes.
+/// Open pages with live updates.
 const OPEN_PAGES: usize = 3;
-/// Programs that read `/metrics` do so as often.
+/// How often `/metrics` is requested.
 const SCRAPES: Duration = Duration::from_secs(15);
 const GROUPS: u32 = 20;
-/// What the farm is like.
+/// Network conditions of the farm.
 const SILENT: f64 = 0.05;
 const LOSS: f64 = 0.01;
 const DELAY: Duration = Duration::from_millis(30);
 const JITTER: Duration = Duration::from_millis(20);
 
-/// Measures `hailer monitor` with so many targets for so long.
+/// Measures `hailer monitor` with `targets` targets for `minutes` minutes.
 pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Result<()> {
     heading(&format!(
         "hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"
@@ -86,7 +87,7 @@ fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
     let ports: Vec<_> = ports.iter().collect();
     for number in 0..targets {
         let (protocol, port) = ports[number as usize % ports.len()];
-        // From 127.1.0.0 on, some hundred to each network of 24 bits, as they are with those who rent servers out.
+        // From 127.1.0.0 on, 200 to each /24, as at hosting companies.
         let address = Ipv4Addr::from(0x7F01_0000 + number + number / 200 * 56);
         let group = number % GROUPS;
         let _ = writeln!(
@@ -174,7 +175,7 @@ fn measure(
         "",
     );
     at_least(
-        "of all servers have samples",
+        "servers with samples, as a share",
         samples.servers as f64 / f64::from(targets),
         1.0,
         "",
@@ -287,7 +288,7 @@ fn ureq_text(agent: &ureq::Agent, url: &str) -> anyhow::Result<String> {
         .read_to_string()?)
 }
 
-/// What the history has, counted.
+/// Counts of the history.
 #[derive(Default)]
 struct Samples {
     count: u64,
@@ -360,7 +361,7 @@ impl Samples {
     }
 }
 
-/// A child that says one line when it is ready. Ended when dropped.
+/// A child process that prints a line when it is ready. Killed when dropped.
 struct Process {
     child: Child,
     line: String,

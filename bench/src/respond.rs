@@ -1,5 +1,5 @@
-//! The responder's pool against a bare loop that answers the same sizes without looking: a process of its own on one
-//! core, asked from another, as fast as it goes and then at half of what the loop can do.
+//! The responder pool against a bare loop that sends replies of the same size to any datagram. Each is a process on one
+//! core, queried from another core: at full speed, and then at half of the loop's rate.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
@@ -17,43 +17,43 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests under way at one time: a queue is never empty, and never full.
+/// Requests in flight: enough that the queue is never empty, and never full.
 const WINDOW: usize = 512;
-/// Somebody who hears nothing for so long asks again.
+/// Timeout after which the requests are sent again.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Longer than any reply here.
+/// Longer than any reply of these measurements.
 const LONGEST: usize = 4_096;
 
-/// Who answers.
+/// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// The same bytes to everybody.
+    /// The bare loop: the same bytes to every source.
     Raw,
     /// `hailer::respond::ResponderPool`, one worker.
     Pool,
 }
 
-/// What to answer.
+/// Options of a server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
-    /// Who answers.
+    /// The server.
     #[arg(long, value_enum)]
     kind: Kind,
-    /// Of the raw loop: the bytes.
+    /// Bare loop: file with the reply.
     #[arg(long)]
     reply: Option<PathBuf>,
-    /// Of the pool: loopback pays from the default budget, as others do.
+    /// Pool: the default budget, for loopback as well.
     #[arg(long)]
     strict: bool,
-    /// Of the pool: where it listens.
+    /// Pool: address to listen on.
     #[arg(long, default_value_t = Ipv4Addr::LOCALHOST)]
     at: Ipv4Addr,
-    /// Of the pool: the game server that gets what no protocol claims.
+    /// Pool: the game server that receives unclaimed datagrams.
     #[arg(long)]
     relay: Option<SocketAddr>,
 }
 
-/// A question whose answer is measured.
+/// A query whose reply is measured.
 pub(crate) struct Case {
     /// Its name in tables.
     pub(crate) title: &'static str,
@@ -165,7 +165,7 @@ pub(crate) fn board() -> anyhow::Result<Board> {
     )?)
 }
 
-/// Everybody pays, and everybody can.
+/// Returns a budget without effective limits.
 pub(crate) fn ample() -> Budget {
     let mut budget = Budget::default();
     (budget.unverified_per_source, budget.unverified_packets) = (u32::MAX, u32::MAX);
@@ -243,7 +243,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Ends an pool. Returns how many datagrams it heard.
+    /// Ends a pool. Returns the number of datagrams that it received.
     pub(crate) fn end(mut self) -> anyhow::Result<u64> {
         drop(self.child.stdin.take());
         let mut line = String::new();
@@ -259,7 +259,7 @@ impl Drop for Server {
     }
 }
 
-/// A whole query; its last request and the reply to that. `talk`: the reply to a request.
+/// Runs a query. Returns its last request and the reply. `talk` returns the reply to a request.
 pub(crate) fn capture(
     case: &Case,
     mut talk: impl FnMut(&[u8]) -> anyhow::Result<Vec<u8>>,
@@ -284,7 +284,7 @@ pub(crate) fn capture(
     bail!("no end of it")
 }
 
-/// A socket, and what was captured with it: challenge tokens are good for one socket only.
+/// Returns a socket, with a request and a reply captured on it: challenge tokens can be bound to the port.
 fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec<u8>)> {
     let socket = bare::bind(0, false)?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -297,7 +297,7 @@ fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec
     Ok((socket, request, reply))
 }
 
-/// Keeps a server busy for so long. Answers a second, and its CPU for each in microseconds.
+/// Keeps a server busy for `time`. Returns the replies per second, and its CPU time per reply in microseconds.
 fn load(
     server: &Server,
     socket: &UdpSocket,
@@ -348,15 +348,15 @@ fn load(
         }
     }
     let (wall, used) = (started.elapsed().as_secs_f64(), cpu()? - before);
-    // What is still under way is not for the next.
+    // Replies in flight must not count for the next run.
     std::thread::sleep(Duration::from_millis(50));
     while input.receive(socket)? > 0 {}
     Ok((heard as f64 / wall, used * 1e6 / heard.max(1) as f64))
 }
 
-/// Offers so many requests a second for so long, each due at its time whatever became of those before, and so late as it
-/// is sent. In microseconds: percentiles 50, 99 and 99.9 of the time from when a request was due until the system had the
-/// reply, and percentile 99 of that until it was sent.
+/// Sends `rate` requests per second for `time`, each when it is due, without waiting for replies. Returns, in microseconds:
+/// percentiles 50, 99 and 99.9 of the time from when a request was due until the system had the reply, and percentile 99
+/// of the time until it was sent.
 fn offer(
     server: &Server,
     (socket, request, reply): (UdpSocket, Vec<u8>, Vec<u8>),
@@ -390,7 +390,7 @@ fn offer(
         {
             let waited = received
                 .waited
-                .context("the system tells no times")?
+                .context("a system with timestamps")?
                 .as_secs_f64();
             // Replies come in the order of the requests.
             took.push((now - waited - due(took.len())) * 1e6);
@@ -419,7 +419,7 @@ fn offer(
 /// Each case, interleaved.
 pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     heading(
-        "answers a second on one core, against a loop that answers the same sizes without looking",
+        "replies per second on one core, against a loop that sends the same sizes to any datagram",
     );
     host::pin(1);
     let time = Duration::from_secs_f64(2.0 * scale);
@@ -469,7 +469,7 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The time from request to reply when so much is asked of both, interleaved.
+/// Measures the time from request to reply at `rate` requests per second, for both servers in turns.
 fn half_load(
     case: &Case,
     raw: &Server,

@@ -1,4 +1,4 @@
-//! The server of a measurement, a process of its own: canned answers from a bare loop, or a farm of the library.
+//! The server process of a measurement: prepared replies from a bare loop, or a farm of the library.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Canned, Game, Wish, alive, ip};
@@ -11,39 +11,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Replies under way at one time, at most.
+/// Largest number of delayed replies.
 const MAX_DELAYED: usize = 1 << 20;
 
-/// Which server.
+/// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Canned answers.
+    /// Prepared replies.
     Canned,
     /// `hailer::respond::farm`.
     Farm,
 }
 
-/// What to serve.
+/// Options of a server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
-    /// Which server.
+    /// The server.
     #[arg(long, value_enum)]
     pub(crate) kind: Kind,
-    /// Which protocol.
+    /// The protocol.
     #[arg(long, value_enum)]
     pub(crate) game: Game,
-    /// Share of addresses that never answer.
+    /// Share of addresses that never reply.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) silent: f64,
-    /// How long a reply is under way.
+    /// Delay of a reply in milliseconds.
     #[arg(long, default_value_t = 0)]
     pub delay_ms: u64,
-    /// So many targets are counted: how many of them answer?
+    /// Number of targets, to count those that reply.
     #[arg(long)]
     pub(crate) targets: u32,
 }
 
-/// Serves until standard input ends. Says on standard output: the port, and how many of the targets answer.
+/// Serves until standard input ends. Prints the port, and the number of targets that reply.
 pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
@@ -81,7 +81,7 @@ struct Delayed {
     wish: Wish,
 }
 
-/// Long beside what a datagram takes, short beside what a queue holds.
+/// Much longer than a datagram takes, and too short for a queue to overflow.
 const NAP: Duration = Duration::from_micros(50);
 
 fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
@@ -143,8 +143,7 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
             output.send(&socket)?;
         }
         if count == 0 && released == 0 {
-            // By the clock and not by the socket: whoever sends to somebody that waits for it pays for waking it up, as no
-            // client does for servers that are elsewhere.
+            // Sleep instead of waiting for the socket: a sender pays for waking a local receiver, but not a remote one.
             std::thread::sleep(NAP);
         }
     }

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Walks a path so many times, or says which there are.
+/// Repeats a path `times` times. Without a path: prints the names.
 pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
     let Some(path) = path else {
         names().for_each(|name| println!("{name}"));
@@ -43,11 +43,11 @@ pub(crate) fn names() -> impl Iterator<Item = String> {
 enum Path {
     /// From a datagram of a batch to its reply in the outbox.
     Answer(&'static Case),
-    /// From a target to its status by way of the sweep's engine. The replies are made meanwhile.
+    /// From a target to its status, through the sweep's engine. Includes the responder.
     Sweep(&'static dyn Protocol),
-    /// The same exchange and replies without an engine.
+    /// The same exchange and replies without the engine.
     Exchange(&'static dyn Protocol),
-    /// A datagram out of a socket, and one into it.
+    /// A datagram sent, and one received.
     Datagram,
 }
 
@@ -139,7 +139,7 @@ impl Sink for Count {
     fn report_progress(&mut self, _: &Progress<'_>) {}
 }
 
-/// Sweeps so many servers, who all give the answers of one responder.
+/// Sweeps `times` servers with the replies of one responder.
 fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     let responder = responder(protocol)?;
     let mut config = SweepConfig::default();
