@@ -20,18 +20,16 @@ impl Population {
     /// Returns the status at a time, in seconds: a sample of the protocol with the present players.
     pub(crate) fn status(self, protocol: &dyn Protocol, seconds: u64) -> Status {
         let mut status = protocol.sample(self.seed);
-        if status.name.is_some() {
-            status.name = Some(Text::unformatted("Hailer demo server"));
-            let motd = "A simulated server: come and go as you like";
-            status.motd = status.motd.map(|_| Text::unformatted(motd));
+        // A listener may have several protocols: all of them need a name and a MOTD.
+        status.motd = Some(if status.name.is_some() {
+            Text::unformatted("A simulated server: come and go as you like")
         } else {
-            status.motd = Some(Text::legacy(
+            Text::legacy(
                 "\u{A7}6Hailer \u{A7}ldemo\u{A7}r \u{A7}7a simulated server\n\u{A7}bcome and go as you like",
-            ));
-        }
-        let maps = ["harbour", "old_mill", "lighthouse", "high_pass"];
-        let map = self.pick(seconds / MAP_SECONDS, &maps);
-        status.map = status.map.map(|_| map.into());
+            )
+        });
+        status.name = Some(Text::unformatted("Hailer demo server"));
+        status.map = status.map.map(|_| self.map(seconds).into());
         let players: Vec<Player> = self
             .online(seconds)
             .map(|member| self.player(member))
@@ -40,6 +38,12 @@ impl Population {
         status.players.online = i64::try_from(players.len()).ok();
         status.players.set_list(players);
         status
+    }
+
+    /// Returns the map, which changes every 10 minutes.
+    pub(crate) fn map(self, seconds: u64) -> &'static str {
+        let maps = ["harbour", "old_mill", "lighthouse", "high_pass"];
+        self.pick(seconds / MAP_SECONDS, &maps)
     }
 
     /// Returns the players who are online. Each has days of 2 to 10 minutes, and is online for 20 to 60 % of each.

@@ -273,7 +273,10 @@ impl Town {
     /// What it says of itself.
     pub(super) fn status(&self, at: Millis) -> Status {
         let population = Population { seed: self.seed };
-        let mut status = population.status(self.protocol, (at / 1_000) as u64);
+        let mut status = self.protocol.sample(self.seed);
+        status.map = status
+            .map
+            .map(|_| population.map((at / 1_000) as u64).into());
         if status.name.is_some() {
             status.name = Some(Text::unformatted(self.motd));
             status.motd = None;
