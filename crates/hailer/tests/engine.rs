@@ -87,7 +87,7 @@ fn dropped(pool: &ResponderPool, reason: &str) -> u64 {
         .sum()
 }
 
-/// Waits until it is so: workers report their counts a few times a second.
+/// Waits for a condition: workers publish their counters several times per second.
 fn until(mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -255,7 +255,7 @@ fn relays_unclaimed_datagrams_and_the_replies() {
     let address = pool.addresses()[0];
     let [one, two, three] = [(); 3].map(|()| client("127.0.0.1", address));
     let [as_one, as_two] = [&one, &two].map(|client| join(client, &game));
-    assert_ne!(as_one, as_two, "the game can tell them apart");
+    assert_ne!(as_one, as_two, "each player has a different session");
     three.send(b"too many").unwrap();
     until(|| dropped(&pool, "relay full") == 1);
     let long = vec![0x55; 1_400];

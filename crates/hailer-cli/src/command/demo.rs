@@ -24,7 +24,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     let mut out = anstream::stdout();
     writeln!(
         out,
-        "Starting a server for each protocol on this machine, and asking it over the loopback network.\n"
+        "Starting a server for each protocol on this machine, and querying it over loopback.\n"
     )?;
     let client = Client::default();
     let mut exit = Exit::Success;
@@ -53,24 +53,24 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     for (command, what) in [
         (
             "serve --demo",
-            "servers to play with, until Ctrl-C; then, in another terminal:",
+            "simulated servers, until Ctrl-C; then, in another terminal:",
         ),
-        ("query 127.0.0.1", "what is here? (every protocol at once)"),
+        ("query 127.0.0.1", "query every protocol"),
         (
             "query 127.0.0.1 --protocol minecraft-query --raw",
             "every byte of it, explained",
         ),
         ("query 127.0.0.1 --json", "for programs"),
-        ("ping 127.0.0.1", "round trips"),
+        ("ping 127.0.0.1", "latency"),
         (
             "serve --protocol minecraft-12w",
             "a small Minecraft server; then, in another terminal:",
         ),
         (
             "join 127.0.0.1 --for 10s --map map.png",
-            "a player who looks around, and a map of it",
+            "a player, and a map of the surroundings",
         ),
-        ("decode fefd0900000001", "what do these bytes say?"),
+        ("decode fefd0900000001", "explain these bytes"),
         ("query play.example.com", "your server"),
     ] {
         writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {what}")?;
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// The game itself: a server with a world, asked for its status and then joined.
+/// Runs a game server, queries it and joins it.
 async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Result<Exit> {
     let settings = server::GameServerConfig {
         seed,
@@ -120,7 +120,7 @@ async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Resul
     Ok(exit)
 }
 
-/// Joins a game until the columns around are here, and draws them.
+/// Joins a game, waits for the surrounding columns, and draws them.
 async fn look_around(target: &Target) -> Result<String, JoinError> {
     let mut session = join(target, Join::default()).await?;
     while !matches!(session.next().await?, ClientEvent::Surrounded { .. }) {}

@@ -118,10 +118,10 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
 fn summary(counts: &FarmCounts) -> String {
     let reasons = [
         (counts.silent, "to silent servers"),
-        (counts.lost, "lost on the way"),
+        (counts.lost, "lost by the simulated network"),
         (counts.foreign, "not to the farm, or not from this machine"),
         (counts.queue_full, "dropped because too many were delayed"),
-        (counts.unsent, "that the system would not send"),
+        (counts.unsent, "that the system did not send"),
         (counts.overflows, "lost because the receive queue was full"),
     ];
     let mut others: Vec<_> = reasons
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_is_for_people() {
+    fn summary_lists_counters_above_zero() {
         let mut counts = FarmCounts::default();
         assert_eq!(summary(&counts), "0 datagrams received: 0 replies sent");
         (counts.received, counts.answered, counts.duplicated) = (9, 1, 1);
@@ -176,7 +176,7 @@ mod tests {
         counts.dropped.insert("token", 1);
         assert_eq!(
             summary(&counts),
-            "9 datagrams received: 1 reply sent (1 twice); 3 to silent servers, 2 lost on the way, 1 with a wrong or old \
+            "9 datagrams received: 1 reply sent (1 twice); 3 to silent servers, 2 lost by the simulated network, 1 with a wrong or old \
              challenge token"
         );
     }

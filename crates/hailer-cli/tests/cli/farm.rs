@@ -6,7 +6,7 @@ use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// A farm on free ports, if this system can: one for each protocol.
+/// A farm on free ports, one for each protocol, if the system supports farms.
 fn start(args: &[&str]) -> Option<Serve> {
     let ports = ids()
         .into_iter()
@@ -18,7 +18,7 @@ fn start(args: &[&str]) -> Option<Serve> {
     cfg!(target_os = "linux").then(|| Serve::farm(ids().len(), args.chain(ports)))
 }
 
-/// The port in a line such as `listening on 127.0.0.0/8:41234 for ugp`.
+/// Returns the port of a line such as `listening on 127.0.0.0/8:41234 for ugp`.
 pub(crate) fn port(line: &str) -> u16 {
     line.split([':', ' '])
         .find_map(|word| word.parse().ok())
@@ -26,7 +26,7 @@ pub(crate) fn port(line: &str) -> u16 {
 }
 
 #[test]
-fn every_address_says_what_the_library_says() {
+fn every_address_has_the_status_of_the_library() {
     let Some(serve) = start(&["--seed", "7", "--silent", "30%"]) else {
         return;
     };
@@ -73,7 +73,7 @@ fn every_address_says_what_the_library_says() {
 }
 
 #[test]
-fn late_lost_and_doubled_replies_are_counted_and_borne() {
+fn counts_late_lost_and_duplicated_replies() {
     let weather = [
         "--loss",
         "0.1",
@@ -103,13 +103,13 @@ fn late_lost_and_doubled_replies_are_counted_and_borne() {
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0));
     assert!(
-        said.contains(" twice)") && said.contains(" lost on the way"),
+        said.contains(" twice)") && said.contains(" lost by the simulated network"),
         "{said}"
     );
 }
 
 #[test]
-fn only_the_network_is_answered_for_and_from_the_address_asked() {
+fn answers_for_its_network_only_and_from_the_queried_address() {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -138,7 +138,7 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
     assert_eq!(ask("127.77.1.2"), Some([127, 77, 1, 2].into()));
     assert_eq!(ask("127.78.1.2"), None);
     assert_eq!(ask("127.77.255.255"), Some([127, 77, 255, 255].into()));
-    // An address of this machine that others may reach, if it has one: no datagram leaves for this.
+    // A public address of this machine, if it has one. No datagram leaves the machine.
     let outside = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
@@ -150,7 +150,7 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
             .set_read_timeout(Some(Duration::from_millis(300)))
             .unwrap();
         for to in [outside.ip(), [127, 77, 1, 2].into()] {
-            // The system may refuse by itself what goes to loopback from elsewhere.
+            // The system itself may refuse datagrams from other addresses to loopback.
             if socket
                 .send_to(b"\xFE\xFD\x09\x01\x02\x03\x04", (to, port))
                 .is_ok()
@@ -168,7 +168,7 @@ fn only_the_network_is_answered_for_and_from_the_address_asked() {
 }
 
 #[test]
-fn mistakes_are_one_line() {
+fn rejects_invalid_farms_in_one_line() {
     run(["farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
     run(["farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
     let said = run(["farm", "--protocol", "minecraft-12w"]).ends_with(2);
