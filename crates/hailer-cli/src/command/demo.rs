@@ -61,7 +61,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
             "every byte of it, explained",
         ),
         ("query 127.0.0.1 --json", "for programs"),
-        ("ping 127.0.0.1", "latency"),
+        ("ping 127.0.0.1", "round trip times"),
         (
             "serve --protocol minecraft-12w",
             "a small Minecraft server; then, in another terminal:",
