@@ -52,7 +52,7 @@ fn child(test: &str, folder: &Folder) -> Command {
 #[test]
 fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
     let folder = Folder::new("killed");
-    let mut child = child("writer::writes_until_killed", &folder)
+    let mut child = child("queue::writes_until_killed", &folder)
         .spawn()
         .unwrap();
     let mut handed: Vec<Instant> = Vec::new();
@@ -137,7 +137,7 @@ fn a_full_disk_stops_nobody() {
         eprintln!("skipped: this system lets nobody make a namespace with a disk of its own");
         return;
     }
-    let child = child("writer::writes_on_a_small_disk", &folder);
+    let child = child("queue::writes_on_a_small_disk", &folder);
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
     command.arg("mount -t tmpfs -o size=3m tmpfs \"$HAILER_TEST_FOLDER\" && exec \"$0\" \"$@\"");
