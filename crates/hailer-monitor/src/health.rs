@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_silence_is_an_accident() {
+    fn one_missed_reply_is_ignored() {
         let mut health = Health::default();
         assert_eq!(told(&mut health, 0, "+-+-+--+"), "0:up 6:down 7:up");
         assert_eq!((health.state, health.since), (State::Up, 7 * MINUTE));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flaps_is_told_once_until_it_is_steady() {
+    fn flapping_is_reported_once_until_steady() {
         let mut health = Health::default();
         let told_of = told(
             &mut health,

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_once_an_interval_and_spread_over_it() {
+    fn polls_once_per_interval_spread_evenly() {
         let mut schedule = Schedule::default();
         (0..10_000).for_each(|id| schedule.set(ServerId(id), 60_000, 1_000_000));
         let mut samples: BTreeMap<ServerId, Vec<Millis>> = BTreeMap::new();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_slept_asks_once() {
+    fn polls_once_after_suspend() {
         let mut schedule = Schedule::default();
         schedule.set(ServerId(7), 10_000, 0);
         let first = due(&mut schedule, 10_500)[0].at;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_makes_up_for_one_time() {
+    fn a_takeover_makes_up_for_one_sample() {
         let mut first = Schedule::default();
         first.set(ServerId(7), 10_000, 0);
         let at = due(&mut first, 60_000).last().unwrap().at;
@@ -266,7 +266,7 @@ mod tests {
                 server: ServerId(7),
                 at
             }],
-            "it has passed, and nobody asked"
+            "its time has passed without a poll"
         );
         second.resume(ServerId(7), 10_000, at + 9_000, at);
         assert_eq!(due(&mut second, at + 9_000), []);
@@ -281,16 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_busy_is_asked_in_a_moment() {
+    fn an_overlapping_poll_is_postponed_and_not_missed() {
         let mut schedule = Schedule::default();
         schedule.set(ServerId(7), 10_000, 0);
         let first = due(&mut schedule, 10_500)[0];
         schedule.postpone(first, 10_500);
-        assert_eq!(
-            due(&mut schedule, 10_500),
-            [],
-            "not at once: it would be due for ever"
-        );
+        assert_eq!(due(&mut schedule, 10_500), [], "after a delay");
         assert_eq!(due(&mut schedule, 10_800), [first], "the same sample");
         schedule.postpone(first, 10_800);
         let next = DueSample {
@@ -314,7 +310,7 @@ mod tests {
         assert_eq!(
             (due(&mut schedule, 120_000), schedule.next_due()),
             (vec![], None),
-            "who left does not come back"
+            "a removed server stays removed"
         );
     }
 

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_has_a_name() {
+    fn errors_name_their_field() {
         let good = NewServer {
             name: "lobby-1.eu".into(),
             target: "ugp://play.example.com".into(),

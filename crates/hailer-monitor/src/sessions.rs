@@ -342,11 +342,11 @@ mod tests {
         assert_eq!(
             see(5, "Alice", true),
             "",
-            "Bob is gone, and was written when he was last seen"
+            "the session of Bob was stored when it ended"
         );
         assert_eq!(see(6, "Bob Alice", true), "Alice 0-3, Bob 3-3");
         assert_eq!(see(7, "Bob", true), "");
-        assert_eq!(see(8, "-", false), "", "some are named: nobody is gone");
+        assert_eq!(see(8, "-", false), "", "a partial list ends no session");
         assert_eq!(see(9, "Alice", false), "Alice 0-4.5");
         assert_eq!(
             see(38, "-", false),

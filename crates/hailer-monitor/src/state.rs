@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(
             (since("seven"), since("eight")),
             (1, 0),
-            "of another target nothing is known"
+            "a new target starts without state"
         );
         let picked = live.pick_of(&[ServerId(8), ServerId(100), ServerId(7)], |nth, row| {
             Some((nth, row.server.id.0))

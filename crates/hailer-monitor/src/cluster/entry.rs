@@ -344,7 +344,7 @@ mod tests {
     use hailer::Text;
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn entries_survive_encoding() {
         let at = 1_795_284_000_123;
         let (server, sent) = (ServerId(77), 2);
         let sample = Sample {

@@ -448,11 +448,11 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_goes_quiet_and_comes_back() {
+    fn a_worker_that_is_cut_off_stops_polling_and_returns() {
         let (mut redis, mut workers, mut now) = cluster(3);
         workers.get_mut(&1).unwrap().is_cut_off = true;
         go(&mut redis, &mut workers, &mut now, LIFE, 200);
-        assert_eq!(workers[&1].asks(now), [], "before anybody else begins");
+        assert_eq!(workers[&1].asks(now), [], "before another worker begins");
         go(&mut redis, &mut workers, &mut now, LIFE, 200);
         assert_eq!(shares(&workers, now), [18, 19]);
         workers.get_mut(&1).unwrap().is_cut_off = false;

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn records_survive_encoding() {
         let records = records();
         assert_eq!(there_and_back(Format::Ndjson, &records).1, records);
         for table in Table::ALL {

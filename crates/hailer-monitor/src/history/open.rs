@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_corrupt_file_is_reported_at_once() {
+    async fn a_corrupt_file_is_reported_before_the_timeout() {
         let name = format!("hailer-corrupt-{}.db", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(

@@ -1,4 +1,4 @@
-//! What is asked of a running monitor, over its API, and of its history.
+//! Actions on a running monitor, over its API, and on its history.
 
 #[cfg(feature = "parquet")]
 use super::parquet::Sheet;
@@ -193,7 +193,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         // In the order in which an import needs them.
         selection.tables.retain(|table| args.table.contains(table));
     }
-    // Beside it, and renamed at the end: a file of that name is always whole.
+    // Written to a second file and renamed at the end, so that the named file is always complete.
     let mut partial = args.output.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
@@ -340,7 +340,7 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What is in a file, by how it begins.
+/// Reads the records of a file. Its first bytes tell the format.
 fn records(file: File) -> Result<Records<'static>, HistoryError> {
     #[cfg_attr(not(feature = "parquet"), allow(unused_mut))]
     let mut file = BufReader::with_capacity(1 << 18, file);
@@ -367,7 +367,7 @@ impl Api {
                 Err(error) => usage!("--token-file {}: {error}", path.display()),
             },
         };
-        // A token is for whom it was typed for, and goes nowhere else.
+        // The token goes only to the given monitor: redirects are not followed.
         let (agent, url) = reach(&remote.monitor, 0)?;
         Ok(Self { agent, url, token })
     }
@@ -397,7 +397,7 @@ impl Api {
         if answer.status().is_success() && (is_written || said.is_object()) {
             return Ok(said);
         }
-        // A monitor says what is wrong in its own words; whoever does not is none.
+        // A monitor describes errors in `detail`. Other servers do not.
         let Some(detail) = said["detail"].as_str() else {
             bail!(
                 "{} is no hailer monitor, or another version of it: it answers with status {status}",
@@ -422,7 +422,7 @@ impl Api {
                 Some(_) => "; --token-file must be the file of its plan's token-file",
             });
         }
-        // What is wrong with the question is ours to mend.
+        // The request is at fault: exit code 2.
         if matches!(status, 400..500) && status != 429 {
             usage!("{problem}");
         }
@@ -439,7 +439,7 @@ mod tests {
     fn only_the_owner_can_read_an_export() {
         let name = format!("hailer-export-{}.part", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // An interrupted export has left a file that everybody can read.
+        // An interrupted export has left a file that all users can read.
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         let file = create_private(&path).unwrap();

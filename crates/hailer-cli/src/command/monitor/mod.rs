@@ -34,7 +34,7 @@ use tokio::signal::{self, unix::SignalKind};
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-/// Servers with gauges of their own: more series than these are no use to anybody's Prometheus.
+/// Maximum number of servers with gauges of their own: more series overload a Prometheus.
 const SERVER_METRICS: usize = 10_000;
 
 /// Hosts whose protocol is detected at the same time.
@@ -88,8 +88,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-/// glibc gives threads heaps of their own, and what is free in one of them the others cannot have: a hundred thousand servers took
-/// 376 MiB so, and 266 MiB with one heap for all, at the same CPU. It can only be told so before a program starts.
+/// glibc gives each thread its own heap, and memory freed in one heap is not available to others.
+/// 100,000 servers took 376 MiB with many heaps and 266 MiB with one, at the same CPU time. The
+/// setting takes effect only before a program starts, so the program replaces itself.
 fn share_a_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -98,7 +99,7 @@ fn share_a_heap() {
         const ARENAS: &str = "MALLOC_ARENA_MAX";
         if let (None, Ok(program)) = (var_os(ARENAS), current_exe()) {
             let mut again = std::process::Command::new(program);
-            // It returns only if that cannot be done, and then all goes on as it is.
+            // It returns only on failure; then go on with several heaps.
             let _ = again
                 .arg0(args_os().next().unwrap_or_default())
                 .args(args_os().skip(1))
@@ -108,7 +109,7 @@ fn share_a_heap() {
     }
 }
 
-/// On threads: SQL, pages and names of servers go on beside each other.
+/// Runs on several threads, for SQL, pages and lookups.
 fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -134,13 +135,14 @@ fn count(servers: usize) -> String {
     format!("{servers} server{}", if servers == 1 { "" } else { "s" })
 }
 
-/// On a thread of its own: what reading a hundred thousand servers takes goes with its thread, and the next thread gets the room.
+/// Reads the configuration on its own thread, so that the memory for 100,000 servers is freed with
+/// the thread.
 fn plan_aside(args: &Args) -> anyhow::Result<Plan> {
     let read = std::thread::scope(|scope| scope.spawn(|| plan(args)).join());
     read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// What the file says, and over it what the flags say.
+/// Returns the configuration of the file, with the flags on top.
 fn plan(args: &Args) -> anyhow::Result<Plan> {
     let mut plan = match &args.config {
         Some(path) => plan::read(path)?,
@@ -345,7 +347,7 @@ async fn monitor(
     Ok(Exit::Success)
 }
 
-/// What the log says of a monitor that cannot remember or cannot tell, when that begins and when it ends.
+/// Logs when the history or the alerts begin to fail, and when they work again.
 #[derive(Default)]
 struct Trouble {
     is_failing: bool,
@@ -370,7 +372,7 @@ impl Trouble {
                 }
             }
         }
-        // Each time that it is twice as much: it may go on for days.
+        // Log each doubling: the failure may last for days.
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
             warn!(

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter};
 
-/// What a record takes in memory, without its texts.
+/// Memory of a record without its texts, in bytes.
 const RECORD: usize = 128;
 
 /// A file of one table that is being written.
@@ -36,7 +36,7 @@ impl Sheet {
         for column in self.table.columns() {
             let cell = &mut row[column.name];
             bytes += cell.as_str().map_or(0, str::len);
-            // Times are in microseconds here, as those of a sweep.
+            // Times in Parquet are in microseconds, as in the output of a sweep.
             if let (Kind::Time, Some(millis)) = (column.kind, cell.as_i64()) {
                 *cell = millis.saturating_mul(1_000).into();
             }

@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Each is asked so often, unless told otherwise: something is to be seen soon.
+/// Default interval of the demo: changes show soon.
 pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 /// Players come and go at this pace.
 const PUBLISH: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ const PUBLISH: Duration = Duration::from_secs(2);
 const UNDER_WAY: usize = 256;
 /// The longest request that is read.
 const LONGEST: usize = 2_048;
-/// For a client of a stream to say what it wants.
+/// How long a stream client may take for its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Invented servers at work. They end with the value.
@@ -124,7 +124,7 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
                 }
             },
             _ = publish.tick() => {
-                // What was published before was as good.
+                // On failure, the previous status stays published.
                 let _ = board.publish(&town.status(unix_millis()));
                 continue;
             }
@@ -149,7 +149,7 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
     }
 }
 
-/// Answers those who connect.
+/// Serves stream connections.
 async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(UNDER_WAY));
     loop {

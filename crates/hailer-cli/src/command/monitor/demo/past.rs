@@ -8,19 +8,19 @@ use hailer_monitor::history::{
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 
-/// Days that are told in one roll-up each.
+/// Days with one roll-up each.
 const DAYS: i64 = 366;
-/// Days that are told in roll-ups of an hour.
+/// Days with hourly roll-ups.
 const HOURLY: i64 = 31;
-/// Hours that are told sample by sample.
+/// Time with single samples.
 const RAW: Millis = 25 * HOUR;
-/// Days of which is told who played.
+/// Days with sessions of players.
 const SESSIONS: i64 = 4;
-/// Of so many people and minutes one is looked at, where a roll-up is of a whole day.
+/// In daily roll-ups, only every eighth player and minute is computed.
 const THINLY: u32 = 8;
-/// Samples that are written at once.
+/// Samples in one batch.
 const AT_ONCE: usize = 20_000;
-/// A server is down after so many samples without an answer, a minute each.
+/// Time without replies after which a server counts as down.
 const SILENT: Millis = MINUTE;
 
 /// Writes the past of these servers, until `now`. Roll-ups of all levels are written as if they had been worked out at their time:
@@ -53,7 +53,8 @@ pub(super) async fn write(
     history.write(&batch).await.map(drop)
 }
 
-/// A day each for a year, an hour for a month, five minutes for as long as there are samples: the oldest first.
+/// Returns roll-ups: daily for a year, hourly for a month, five-minute ones where there are
+/// samples; the oldest first.
 fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
     let levels = [
@@ -89,7 +90,7 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
     })
 }
 
-/// A bucket, of players in each of its minutes; of so many one is looked at.
+/// Returns one bucket from the players in each of its minutes. Every `each`th minute is used.
 fn rollup(
     town: &Town,
     level: Level,
@@ -172,7 +173,7 @@ fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &m
     }
 }
 
-/// What happened in the year.
+/// Adds the events of the year.
 fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
     let today = now.div_euclid(DAY);
     let mut add = |at, kind| events.push(Event { server, at, kind });
@@ -204,12 +205,12 @@ fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
     }
 }
 
-/// Who played lately, and who still does.
+/// Adds the sessions of the last days.
 fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<PlayerSession>) {
     let today = now.div_euclid(DAY);
     for day in today - SESSIONS..=today + 1 {
         for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {
-            // Those who are on when a server fails are thrown out; a list in the middle of it would be empty.
+            // An outage ends all sessions.
             let last = to.min(now);
             if town.is_up(from) && town.is_up(last - 1) {
                 sessions.push(PlayerSession {

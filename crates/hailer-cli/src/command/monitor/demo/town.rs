@@ -1,5 +1,5 @@
-//! Servers that do not exist: what they are called, who plays there when, and when they fail. All of it is a function of the time,
-//! so that the past that is written at the start and what is asked later are one story.
+//! Simulated servers: their names, players and outages. Everything is a function of the time, so
+//! that the stored past and the live replies match.
 
 use crate::population::Population;
 use hailer::proto::Protocol;
@@ -15,20 +15,20 @@ pub(super) const HOUR: Millis = 60 * MINUTE;
 pub(super) const DAY: Millis = 24 * HOUR;
 /// Minutes of a day.
 pub(super) const MINUTES: usize = 1_440;
-/// Nobody plays longer than this, nor comes so late in a day that it is over before this time of the next.
+/// Longest session. No session starts later in a day than this before the end of the next.
 const LONGEST: Millis = 6 * HOUR;
-/// Those who play now and then, for each player of a good evening.
+/// Members per player online on a busy evening.
 const MEMBERS: u32 = 7;
-/// A server that fails did so at least so long before the start of the demo, but for those that always do.
+/// Random outages lie at least this long before the start of the demo.
 const CALM: Millis = 2 * HOUR;
-/// The one that is down has been for so long.
+/// How long the server that is down has been down.
 const DOWN: Millis = 3 * HOUR + 20 * MINUTE;
-/// The one that flaps does so for so long, up for so long and down for so long.
+/// How long the flapping server has been flapping, and how long it is up or down.
 const FLAPS: Millis = 2 * HOUR;
 const FLAP: Millis = 7_000;
-/// The one that is built all the time has another version so often.
+/// How often the development server changes its version.
 const BUILD: Millis = 40_000;
-/// Releases, a new one after so many days.
+/// Releases, and the time between two of them.
 const RELEASES: [&str; 8] = [
     "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
 ];
@@ -59,7 +59,7 @@ enum Region {
     Asia,
 }
 
-/// What is special about it.
+/// Its behaviour.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Usual,
@@ -70,7 +70,7 @@ enum Way {
     Builds,
     /// One datagram in eight is lost.
     Lossy,
-    /// What it says of itself is meant to do harm.
+    /// Its status tries to inject code.
     Hostile,
     /// It was opened some weeks ago.
     New,
@@ -251,7 +251,7 @@ impl Town {
         (base as f64 * evening) as u32 + (minute % 3_000 + spike) as u32
     }
 
-    /// The version that it says at a time.
+    /// Returns its version at a time.
     pub(super) fn version(&self, at: Millis) -> Option<String> {
         let since = (at - self.opened()).max(0);
         Some(match (self.versions, self.way) {
@@ -270,7 +270,7 @@ impl Town {
         })
     }
 
-    /// What it says of itself.
+    /// Returns its status at a time.
     pub(super) fn status(&self, at: Millis) -> Status {
         let population = Population { seed: self.seed };
         let mut status = self.protocol.sample(self.seed);
@@ -313,7 +313,7 @@ impl Town {
         }
     }
 
-    /// What a member is called.
+    /// Returns the name of a member.
     pub(super) fn name_of(&self, member: u32) -> String {
         self.player(member).name.plain()
     }
@@ -322,7 +322,7 @@ impl Town {
         self.peak * MEMBERS
     }
 
-    /// Who is on at a time.
+    /// Returns the members who are online at a time.
     fn on(&self, at: Millis) -> impl Iterator<Item = u32> {
         let today = at.div_euclid(DAY);
         (0..self.members()).filter(move |member| {
@@ -333,8 +333,8 @@ impl Town {
         })
     }
 
-    /// When somebody plays on a day, if at all: some before noon, most in the evening of where they live, more at weekends and
-    /// more from month to month.
+    /// Returns the session of a member on a day, if any: some before noon, most in the local
+    /// evening, more at weekends, and more from month to month.
     pub(super) fn session(&self, member: u32, day: i64) -> Option<(Millis, Millis)> {
         let random = self.random((day as u64) << 24 | u64::from(member), 50);
         let part = |bits: u32| ((random >> bits) & 0xFFF) as f64 / 4_096.0;
@@ -365,7 +365,7 @@ impl Town {
     pub(super) fn minutes(&self, day: i64, every: u32) -> [u32; MINUTES] {
         let mut changes = [0_i32; MINUTES + 1];
         let start = day * DAY;
-        // The first minute that begins then or later: who comes within one is there at the next.
+        // The first minute that begins at or after a time.
         let minute = |at: Millis| ((at - start).clamp(0, DAY) as usize).div_ceil(MINUTE as usize);
         for member in (0..self.members()).step_by(every as usize) {
             for (from, to) in (day - 1..=day + 1).filter_map(|day| self.session(member, day)) {
@@ -381,7 +381,7 @@ impl Town {
         })
     }
 
-    /// All who played on a day: who, from when to when.
+    /// Returns all sessions of a day: member, start, end.
     pub(super) fn sessions(&self, day: i64) -> impl Iterator<Item = (u32, Millis, Millis)> {
         (0..self.members()).filter_map(move |member| {
             self.session(member, day)
@@ -400,7 +400,7 @@ mod tests {
     use hailer_monitor::server::check;
 
     #[test]
-    fn what_is_told_of_the_past_is_what_was() {
+    fn the_stored_past_matches_the_live_status() {
         let now = 20_000 * DAY + 18 * HOUR;
         let mut most = 0;
         for town in all(now) {
