@@ -261,7 +261,7 @@ pub enum Step {
     Fail(Fault),
 }
 
-/// What is wrong with a server's reply.
+/// Problem of a server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -500,7 +500,7 @@ impl Options {
 pub struct OptionError {
     /// The key.
     pub key: String,
-    /// What is wrong and how to fix it.
+    /// The problem and how to fix it.
     pub problem: Cow<'static, str>,
 }
 

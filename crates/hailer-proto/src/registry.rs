@@ -9,7 +9,7 @@ use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
 /// All protocols. To add one, add a folder beside the others and a line here; `cargo test` names
-/// what is missing.
+/// the missing parts.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
     &Ugp,

@@ -60,7 +60,8 @@ fn measure(run: impl FnOnce()) -> (usize, usize) {
 fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64 {
     let mut worst: f64 = 0.0;
     let mut random = Random(11);
-    // Talks as lists of replies: an exchange that heard the first i of them is in state i.
+    // Conversations as lists of replies: an exchange that received the first i of them is in state
+    // i.
     let mut talks: Vec<(Ask, Cookie, Vec<Vec<u8>>)> = Vec::new();
     for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
         let ask = Ask {

@@ -1,4 +1,5 @@
-//! Is every protocol complete and well-behaved? Walks the registry and names what is missing, and where to add it.
+//! Checks that every protocol of the registry is complete and well-behaved. Failures name the
+//! missing part and where to add it.
 
 use hailer_proto::wire::Notes;
 use hailer_proto::{Ask, DatagramContext, Depth, registry};
@@ -123,7 +124,7 @@ fn the_spec_page_names_everything() {
 }
 
 #[test]
-fn vectors_cover_both_ways_and_every_deviation() {
+fn vectors_cover_both_directions_and_every_deviation() {
     let mut complaints = Vec::new();
     for (id, protocol) in protocols() {
         let (vectors, conversations) = (vector::vectors(protocol), vector::conversations(protocol));
@@ -263,7 +264,7 @@ fn no_request_is_claimed_by_two_protocols() {
     golden::settle(&complaints);
 }
 
-/// Two servers must never talk to each other: a forged request that makes one answer another would go on for ever.
+/// Two servers must never answer each other: one forged request would start an endless exchange.
 #[test]
 fn no_responder_answers_a_reply() {
     let mut complaints = Vec::new();
@@ -275,8 +276,8 @@ fn no_responder_answers_a_reply() {
         .into_iter()
         .filter(|vector| vector.direction == Direction::Reply)
     {
-        // A server whose replies lack the mark of a reply cannot be told from a client. That is no loop of ours: our
-        // replies have the mark.
+        // Some servers send replies without the mark of a reply, which look like requests. Ours
+        // have the mark.
         let explanation = vector.protocol.explain(
             &vector.bytes,
             DatagramContext::Request,
@@ -320,7 +321,7 @@ fn no_responder_answers_a_reply() {
     golden::settle(&complaints);
 }
 
-/// Lets an exchange talk to a responder in clear weather: the last step and what was heard.
+/// Runs an exchange against a responder without loss. Returns the last step and the replies.
 fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Vec<Vec<u8>>) {
     let (mut request, mut heard) = (Vec::new(), Vec::new());
     let mut step = exchange.handle(Input::Start, &mut request);
@@ -334,8 +335,8 @@ fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Ve
     (step, heard)
 }
 
-/// What our responders send to somebody who proved nothing is no more than documented, and the documented figure is no
-/// padding. The table in `golden/amplification.txt` says what was measured.
+/// Replies to unverified sources are at most as long as documented, and the documented figure is
+/// reached. `golden/amplification.txt` has the measured figures.
 #[test]
 fn amplification_is_as_documented() {
     let mut complaints = Vec::new();
@@ -362,7 +363,7 @@ fn amplification_is_as_documented() {
                         || out.len() * documented.request > documented.reply * request.len()
                     {
                         complaints.push(format!(
-                            "{id}: {} bytes for {} of an asker that proved nothing; Info.amplification says {documented:?}",
+                            "{id}: {} bytes for {} of an unverified source; Info.amplification says {documented:?}",
                             out.len(),
                             request.len()
                         ));
@@ -397,7 +398,7 @@ fn amplification_is_as_documented() {
             for request in &requests {
                 try_one(&*responder, asker(), NOW, request, &mut out);
             }
-            // Challenges differ in length from asker to asker.
+            // The length of a challenge depends on the client's address.
             for _ in 0..200 {
                 let from = SocketAddr::from((
                     [192, 0, 2, random.below(256) as u8],
@@ -442,8 +443,8 @@ fn amplification_is_as_documented() {
     golden::settle(&complaints);
 }
 
-/// Every request we know of a protocol: vectors, conversations, what our own exchanges send; each whole, cut at every
-/// byte, longer, and with random changes; and noise.
+/// All known requests of a protocol, from vectors, conversations and our own exchanges: complete,
+/// cut at every byte, longer, and with random changes; and noise.
 fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>> {
     let mut whole: Vec<Vec<u8>> = vector::all_vectors()
         .into_iter()
@@ -489,10 +490,11 @@ fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>
     all
 }
 
-/// Where a protocol has tokens, the last request of a whole talk is answered to the address that got the token, and to
-/// nobody else: not to another address or port, not of an earlier time, not long after, not with other keys.
+/// In a protocol with tokens, the last request of a conversation is answered only from the address
+/// and, with `bind-port`, the port that got the token; not earlier, not much later, and not with
+/// other keys.
 #[test]
-fn a_token_is_good_only_where_and_when_it_was_given() {
+fn a_token_is_valid_only_for_its_address_and_time() {
     for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token)
     {
         let bind_port = Options::default().with("bind-port", true);
@@ -528,7 +530,7 @@ fn a_token_is_good_only_where_and_when_it_was_given() {
         assert_eq!(
             ask(&*responder, "[::ffff:192.0.2.7]:50000", NOW.0),
             verified,
-            "{id}: the same asker on a dual socket"
+            "{id}: the same client on a dual-stack socket"
         );
         for (from, epoch) in [
             ("192.0.2.8:50000", NOW.0),
@@ -576,7 +578,8 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
                 );
                 starts.insert(first);
             }
-            // A protocol without room for an id sends the same to everybody; one with an id must not repeat it often.
+            // A protocol without an id always sends the same request; one with an id must rarely
+            // repeat it.
             assert!(
                 starts.len() == 1 || starts.len() > 900,
                 "{id}: {} different starts of 1,000 cookies",
@@ -624,7 +627,7 @@ fn citations_name_sections_that_exist() {
                     .any(numbered)
                 {
                     complaints.push(format!(
-                        "{}:{}: {page}.md has no heading numbered {section}; mend the citation or the page",
+                        "{}:{}: {page}.md has no heading numbered {section}; correct the citation or the page",
                         file.display(),
                         number + 1
                     ));
@@ -715,10 +718,7 @@ fn golden_files_have_their_vectors() {
                 let path = file.path();
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
                 if !names.contains(&format!("{}/{stem}", folder.file_name().to_string_lossy())) {
-                    complaints.push(format!(
-                        "{} belongs to no vector any more; remove it",
-                        path.display()
-                    ));
+                    complaints.push(format!("{} has no vector; remove it", path.display()));
                 }
             }
         }
@@ -824,7 +824,7 @@ fn depth_byte(depth: Depth) -> u8 {
     }
 }
 
-/// The front page for builders must not name what is gone.
+/// ARCHITECTURE.md must not name files that do not exist.
 #[test]
 fn architecture_names_files_that_exist() {
     let mut complaints = Vec::new();
@@ -860,9 +860,9 @@ fn architecture_names_files_that_exist() {
     golden::settle(&complaints);
 }
 
-/// Nothing that a stranger sends is read without a note of what it is: no two protocols are sure of one datagram.
+/// At most one protocol identifies a datagram with certainty.
 #[test]
-fn at_most_one_protocol_is_sure_of_a_datagram() {
+fn at_most_one_protocol_is_certain_of_a_datagram() {
     let mut complaints = Vec::new();
     for vector in vector::all_vectors() {
         let sure = |(_, protocol): &(_, &'static dyn Protocol)| {
@@ -877,7 +877,7 @@ fn at_most_one_protocol_is_sure_of_a_datagram() {
         let owners: Vec<_> = protocols().filter(sure).map(|(id, _)| id).collect();
         if owners.len() > 1 {
             complaints.push(format!(
-                "vectors/{}.txt: {} are all sure that it is theirs",
+                "vectors/{}.txt: {} all claim it with certainty",
                 vector.name,
                 owners.join(", ")
             ));

@@ -1,4 +1,4 @@
-//! What must hold for all statuses and all bytes, of every protocol in the registry.
+//! Properties of all statuses and all bytes, for every protocol of the registry.
 //!
 //! The same cases in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` ask for others and for more.
 
@@ -30,7 +30,7 @@ fn trip(protocol: &dyn Protocol, status: &Status) -> Step {
     trip_edited(protocol, status, |_, _| {})
 }
 
-/// The same, with the replies edited on their way; the editor is told how many came before.
+/// Like `trip`, with edited replies. The editor gets the number of earlier replies.
 fn trip_edited(
     protocol: &dyn Protocol,
     status: &Status,
@@ -153,7 +153,8 @@ fn probe(tail: &str) -> Status {
     status
 }
 
-/// What of a status comes back equal, through our own responder and our own client: plain texts, ISO-8859-1, any.
+/// The members of a status that survive our own responder and client, for plain texts, ISO-8859-1
+/// and any text.
 #[test]
 fn what_a_protocol_carries() {
     let mut table = "# What of a status comes back equal through responder and client: plain texts, with Latin letters, with any.\n"
@@ -186,7 +187,7 @@ fn what_a_protocol_carries() {
 
 fn carries(protocol: &dyn Protocol) -> impl Iterator<Item = &'static Member> {
     let status = probe("");
-    // What a plain status loses, any may lose.
+    // Members that a plain status loses may always be lost.
     let back = done(protocol, &status);
     MEMBERS
         .iter()
@@ -315,7 +316,7 @@ fn status_of<S: Strategy<Value = String> + 'static>(
 proptest! {
     #![proptest_config(Config { cases: 256, ..config() })]
 
-    /// What a protocol carries at all, it carries for every tame status.
+    /// Members that a protocol carries survive for every tame status.
     #[test]
     fn tame_statuses_come_back_equal(
         (name, motd, game, mode) in (tame(), tame(), tame(), tame()), (map, version, host) in (tame(), tame(), tame()),
@@ -348,7 +349,7 @@ proptest! {
             prop_assert!(once.deviations.is_empty(), "{}: {:?}", protocol.info().id, once.deviations);
             let once = done(*protocol, &once);
             let twice = done(*protocol, &once);
-            // A list of nobody may be said, or be left unsaid.
+            // An empty list may be sent or left out.
             for (member, read) in MEMBERS.iter().filter(|(member, _)| *member != "roster") {
                 prop_assert_eq!(read(&twice), read(&once), "{} of {}", member, protocol.info().id);
             }

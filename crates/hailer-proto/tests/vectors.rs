@@ -1,4 +1,5 @@
-//! Do we read what real servers and clients send? Walks `vectors/`; the formats are described in `vector/mod.rs`.
+//! Checks that all files in `vectors/` are parsed as they state. `vectors/README.md` describes the
+//! formats.
 
 use hailer_proto::wire::Notes;
 use hailer_proto::{DatagramContext, Explanation, Input, Protocol, Status, Step};
@@ -56,7 +57,8 @@ fn check_status(conversation: &Conversation, status: &Status) -> Result<(), Stri
 /// Longest player list that a golden file shows in full.
 const LISTED_PLAYERS: usize = 16;
 
-/// The status as JSON. Of a long player list only the first two and the last are shown, with a digest of the whole.
+/// The status as JSON. Of a long player list, only the first two and the last are shown, with a
+/// digest of the status.
 fn summary(status: &Status) -> String {
     let pretty =
         |status: &Status| serde_json::to_string_pretty(status).expect("a status serializes");
@@ -117,7 +119,9 @@ fn explained(vector: &Vector) -> Result<(), String> {
     let Some(explanation) = explanation else {
         return match (&vector.message, anyway) {
             (None, None) => Ok(()),
-            (None, Some(other)) => Err(format!("told no way, it is explained as {other:?}")),
+            (None, Some(other)) => {
+                Err(format!("without a direction, it is explained as {other:?}"))
+            }
             (Some(message), _) => Err(format!(
                 "expected a {message}, found nothing of this protocol"
             )),
@@ -150,7 +154,7 @@ fn explained(vector: &Vector) -> Result<(), String> {
     );
     let clean = vector.deviations.is_empty() && vector.error.is_none();
     if !clean && anyway.is_some_and(|anyway| anyway.direction != vector.direction) {
-        // What breaks the rules may look like a message of the other way, and only who sent it can tell.
+        // An invalid message may look like one of the other direction.
         return well_placed(&notes, bytes.len())
             .and(golden::check(
                 &format!("explained/{}.txt", vector.name),
@@ -163,17 +167,17 @@ fn explained(vector: &Vector) -> Result<(), String> {
             });
     }
     same(
-        "told no way",
+        "without a direction",
         format!("{:?}", Some(explanation)),
         format!("{anyway:?}"),
     );
     same(
-        "told no way, fields",
+        "without a direction, fields",
         format!("{:?}", notes.fields()),
         format!("{:?}", other_notes.fields()),
     );
     same(
-        "told no way, deviations",
+        "without a direction, deviations",
         format!("{:?}", notes.deviations()),
         format!("{:?}", other_notes.deviations()),
     );
@@ -286,7 +290,8 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
                     }
                     (_, None) => {
                         return fail(
-                            "nothing has happened since the last line; put `<` or `timeout`".into(),
+                            "the exchange got no input since the last line; add `<` or `timeout`"
+                                .into(),
                         );
                     }
                 }
@@ -295,7 +300,7 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
         };
         if let Some(step) = step {
             return fail(format!(
-                "before this line, say what comes of the one before it; found {step:?}"
+                "the line before needs an expected step before this one; found {step:?}"
             ));
         }
         out.clear();
@@ -310,7 +315,7 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
     match (step, end) {
         (Some(step), _) => Err((
             last,
-            format!("then comes {step:?}; say so in one more line"),
+            format!("ends with {step:?}; add a line that expects it"),
         )),
         (None, Some(end)) => Ok(end),
         (None, None) if matches!(conversation.lines.last(), Some((_, Line::Bad(_)))) => Ok(None),

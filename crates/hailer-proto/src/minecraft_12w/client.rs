@@ -24,7 +24,7 @@ impl ListPingExchange {
             Err(error) => return Step::Bad(error.into()),
             Ok(None) => {
                 return Step::Fail(Fault::Misbehaved(
-                    "a kick without player counts; its text says why",
+                    "a kick without player counts; its text is the reason",
                 ));
             }
             Ok(Some(_)) if self.depth == Depth::Ping => Status::default(),

@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn length_alone_decides_what_is_answered() {
+    fn only_the_length_decides_the_reply() {
         let responder = responder(&status(2), &MinecraftQueryConfig::default());
         let Token::Number(token) = token(&responder, asker(), NOW) else {
             panic!()

@@ -46,7 +46,7 @@ pub struct Status {
     /// Fields of this protocol only, in the order of the reply.
     #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
     pub extra: Vec<Extra>,
-    /// Names of the refused endpoints. Not serialized here: an answer lists them beside its status.
+    /// Names of the refused endpoints. Not serialized: an answer has them beside its status.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub refused: &'static [&'static str],
     /// Accepted deviations from the protocol, by name, in the order met.
@@ -165,7 +165,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Returns a player with a name and nothing else.
+    /// Returns a player with only a name.
     pub fn named(name: Text) -> Self {
         Self {
             name,

@@ -86,7 +86,7 @@ impl OneQueryExchange {
         }
     }
 
-    /// Returns the request id of this stage. Each stage has its own id, so late replies to earlier
+    /// Returns the request id of this stage. Stages have different ids, so late replies to earlier
     /// stages are recognized. A repeated request keeps its id: any reply to it counts.
     fn id(&self) -> u32 {
         let purpose = match self.stage {

@@ -413,7 +413,7 @@ fn read_page<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<Page<'a>, Error
     let total = natural(r, "total")?;
     let count = natural(r, "count")?;
     let offset = natural(r, "page offset")?;
-    // The capacity is bounded by the remaining bytes, whatever the count.
+    // The remaining bytes bound the capacity; the count may be false.
     let mut players = Vec::with_capacity((count as usize).min(r.remaining() / ENTRY));
     for index in 0..count {
         r.notes().group("player", index as usize);

@@ -1028,7 +1028,7 @@ mod tests {
         );
         let listed = |said: &Status| page(&responder(said, &Options::default()), 0).3;
         let first = listed(&said);
-        // Players without a UUID are sorted by the one made from their name, whatever the input
+        // Players without a UUID are sorted by the one made from their name, for any input
         // order.
         assert_eq!(first, ["c", "b", "z", "a"]);
         said.players.list.reverse();

@@ -30,7 +30,7 @@ const V2_VERSION: u8 = 1;
 pub enum Layout {
     /// A port of two bytes, then version, protocol and capabilities.
     OneQuery,
-    /// A port of four bytes, then the version and nothing else.
+    /// A port of four bytes, then only the version.
     HyQuery,
 }
 

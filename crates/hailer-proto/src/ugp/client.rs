@@ -85,7 +85,7 @@ pub struct UgpExchange {
     stage: Stage,
     /// Whether players were requested, so that a reply with a list may still arrive.
     players: bool,
-    /// What to request. After the first timeout or unreadable reply, only undisputed fields.
+    /// Requested fields. After the first timeout or unreadable reply, only undisputed fields.
     fields: Fields,
     /// Timeouts in this stage.
     silent: u8,
@@ -542,7 +542,7 @@ mod tests {
             assert_eq!(
                 send(&mut exchange, Input::Timeout),
                 ASK_RULES_AGAIN,
-                "until whoever waits gives up"
+                "until the deadline"
             );
         }
         let status = finish(&mut exchange, Input::GiveUp);
@@ -574,7 +574,7 @@ mod tests {
             assert_eq!(
                 send(&mut exchange, Input::Timeout),
                 ASK_RULES_AGAIN,
-                "until whoever waits gives up"
+                "until the deadline"
             );
         }
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
@@ -657,7 +657,7 @@ mod tests {
         assert_eq!(
             status.mode.as_deref(),
             Some("DM"),
-            "no control character reaches a field that is shown as it is"
+            "fields that are shown unfiltered contain no control characters"
         );
         let extra = [
             ("game-id", Value::Int(99)),

@@ -124,7 +124,7 @@ pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
 }
 
-/// Returns the offsets of all NULs. Pieces between them are mostly short, so testing eight bytes at
+/// Returns the offsets of all NULs. Most pieces between them are short, so testing eight bytes at
 /// once is faster than a search for each.
 #[inline]
 pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
