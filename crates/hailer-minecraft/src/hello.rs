@@ -1,20 +1,20 @@
-//! What the first bytes of a client say of its build, before there is a build to read them in.
+//! Detects the possible builds of a client from its first bytes.
 
 use crate::build::Build;
 
-/// What a client's first bytes tell (spec/minecraft-12w.md#6).
+/// First bytes of a client (spec/minecraft-12w.md#6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientHello {
-    /// It asks for the status, in words that every build has.
+    /// A status request, which is the same in every build.
     Ping,
-    /// It is of 29 or 30, which send the same handshake; the number follows in the login request.
+    /// A handshake of protocol 29 or 30. The number follows in the login request.
     Old,
-    /// Its number. 32 and 38 stand for two builds each that speak differently.
+    /// A handshake with this protocol number. 32 and 38 stand for two builds each.
     Number(i8),
 }
 
 impl ClientHello {
-    /// Looks at the first bytes. `None`: one more is needed, or it is no client of the game.
+    /// Classifies the first bytes. Returns `None` if one more is needed, or if this is not a client of the game.
     pub fn of(first: &[u8]) -> Option<Self> {
         match first {
             [0xFE, ..] => Some(Self::Ping),
@@ -25,7 +25,7 @@ impl ClientHello {
         }
     }
 
-    /// The builds that it may be, one of each speech, the newest of it; oldest first. None: a number that is not known.
+    /// Returns the possible builds, oldest first: the newest of each dialect. Empty if the number is unknown.
     pub fn builds(self) -> impl Iterator<Item = Build> {
         let fits = move |build: &Build| match self {
             Self::Ping => *build == Build::LATEST,
@@ -38,7 +38,7 @@ impl ClientHello {
             .filter(fits)
     }
 
-    /// The build to go on with: the one wished for, if it may be that, else the newest.
+    /// Returns the build to use: `wish` if it is possible, else the newest.
     pub fn build(self, wish: Option<Build>) -> Option<Build> {
         let wish = wish.filter(|wish| self.builds().any(|build| build.dialect() == wish.dialect()));
         wish.or_else(|| self.builds().last())

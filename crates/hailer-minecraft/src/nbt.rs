@@ -24,7 +24,7 @@ pub const MAX_DEPTH: usize = 512;
 /// empty compound in a list: this bounds the whole to some megabytes.
 pub const MAX_TAGS: usize = 1 << 16;
 
-/// Characters that are shown if the format does not say how many: `{:.80}` shows 80.
+/// Default number of displayed characters. A precision overrides it: `{:.80}` shows 80.
 pub const MAX_TEXT: usize = 512;
 
 /// A root compound with its name.
@@ -206,7 +206,7 @@ fn least(tag: u8) -> Option<usize> {
     })
 }
 
-/// Reads a list's head. The numbers of a number list are skipped at once.
+/// Reads the head of a list. Numbers of a number list are skipped together.
 fn list(reader: &mut Reader) -> Result<Open, Error> {
     let at = reader.at();
     let element = reader.u8("list type")?;

@@ -1,4 +1,4 @@
-//! What the game itself says on plugin channels (spec/minecraft-12w.md#5.1, the packet 0xFA).
+//! Messages of the game on plugin channels (spec/minecraft-12w.md#5.1, packet 0xFA).
 
 use crate::build::Build;
 use crate::table::PluginMessage;
@@ -43,7 +43,7 @@ impl PluginPayload {
         Some(message.and_then(|message| reader.end().map(|()| message)))
     }
 
-    /// The packet that says it.
+    /// Returns the packet that carries the message.
     pub fn packet(&self, build: Build) -> PluginMessage {
         let mut data = Vec::new();
         let channel = match self {

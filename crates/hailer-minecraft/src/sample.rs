@@ -5,7 +5,7 @@
 pub struct SampleRng(u64);
 
 impl SampleRng {
-    /// A die that throws what this seed says.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,7 +24,7 @@ impl SampleRng {
         usize::try_from(self.bits() % (n.max(1) as u64)).unwrap_or_default()
     }
 
-    /// So many random bytes.
+    /// Returns `n` random bytes.
     pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         (0..n).map(|_| self.bits() as u8).collect()
     }

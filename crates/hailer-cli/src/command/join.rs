@@ -125,7 +125,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     if let (End::Failed(error), Some(path)) = (&end, &args.record)
         && error.kind() == "version"
     {
-        // It contains only what the error says, and the next try would fail because it exists.
+        // It contains nothing but the error, and the next try would fail because it exists.
         let _ = std::fs::remove_file(path);
     }
     finish(&args, &show, Some(&session), end)
@@ -154,7 +154,7 @@ fn target(text: &str) -> anyhow::Result<Target> {
             ..
         }) if protocol.info().transport != Transport::Stream => {
             let id = protocol.info().id;
-            usage!("{text}: the game has a protocol of its own; leave out {id}://");
+            usage!("{text}: the game has another protocol; leave out {id}://");
         }
         Ok(target) => Ok(target),
         Err(error) => usage!("{error}"),
@@ -236,7 +236,7 @@ async fn play(
             event = session.next() => match event {
                 Ok(event) => {
                     if matches!(event, ClientEvent::Joined { .. }) {
-                        // At once, so that it is written however the session ends.
+                        // Early, so that it is written however the session ends.
                         keep_secret(secrets, session)?;
                         end = end.or(args.r#for.map(|time| Instant::now() + time));
                     }
@@ -266,7 +266,7 @@ async fn play(
     }
 }
 
-/// Does what an input says. If the session has ended, the next event reports it.
+/// Executes an input. If the session has ended, the next event reports it.
 fn act(session: &mut JoinSession, input: Input) {
     let client = session.client_mut();
     match input {

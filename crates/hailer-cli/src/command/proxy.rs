@@ -1,4 +1,4 @@
-//! `hailer proxy`: stands between game clients and a server, shows and records what they say.
+//! `hailer proxy`: a proxy between game clients and a server that prints and records packets.
 
 use super::secrets;
 use super::service::interrupted;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         .is_ok_and(|host: IpAddr| SocketAddr::new(host, port) == address)
     {
         usage!(
-            "--to {}: that is this proxy itself, which would call itself again and again; --listen elsewhere",
+            "--to {}: this is the proxy itself; use another --listen address",
             args.to
         );
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if !address.ip().is_loopback() {
         tell!(
-            "\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play as whom they like"
+            "\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play under any name"
         );
     }
     tell!("\x1b[2mCtrl-C stops.\x1b[0m");
@@ -130,7 +130,7 @@ fn server(text: &str) -> anyhow::Result<(String, u16)> {
     Ok((host, target.port.unwrap_or(PORT)))
 }
 
-/// What is shown of all connections.
+/// Output of all connections.
 struct Screen {
     state: Mutex<State>,
     /// The output is closed, or a file cannot be written.
@@ -143,7 +143,7 @@ struct State {
     form: Form,
     records: Option<Records>,
     secrets: Option<File>,
-    /// What `--build` says.
+    /// Value of `--build`.
     build: Option<Build>,
     sessions: HashMap<u64, Session>,
     connections: u64,
@@ -152,7 +152,7 @@ struct State {
     failed: Option<io::Error>,
 }
 
-/// What is recorded of one connection.
+/// Recording of one connection.
 #[derive(Default)]
 struct Session {
     recorder: Option<Recorder<BufWriter<File>>>,

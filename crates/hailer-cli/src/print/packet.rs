@@ -28,7 +28,7 @@ pub(crate) struct Form {
 /// A packet, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
-    /// What tells it apart from others, for people; may be empty.
+    /// Description of the place in the input, for people; may be empty.
     pub(crate) place: &'a str,
     /// Number of the proxy's connection.
     pub(crate) connection: Option<u64>,
@@ -102,7 +102,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Shows bytes that are no packet, and what is wrong with them.
+    /// Prints the bytes of an invalid packet, and the error.
     pub(crate) fn broken(
         &self,
         out: &mut impl Write,

@@ -6,7 +6,7 @@ use crate::table::{BlockChange, ChunkData, Explosion, MapChunkBulk, MultiBlockCh
 use crate::world::World;
 use std::fmt;
 
-/// Loaded columns, and what is needed to decode more.
+/// Loaded columns and their decoder.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) world: World,

@@ -47,7 +47,7 @@ use std::time::Duration;
 /// Settings of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct GameClientConfig {
-    /// Build whose protocol is spoken.
+    /// Build whose protocol is used.
     pub build: Build,
     /// Name of the player. The game allows 16 characters; a longer name is cut.
     pub name: String,
@@ -139,7 +139,7 @@ impl Client {
         client
     }
 
-    /// Returns the build whose protocol is spoken.
+    /// Returns the build whose protocol is used.
     pub fn build(&self) -> Build {
         self.config.build
     }

@@ -1,6 +1,6 @@
 //! Movement of the player's body, one tick at a time: gravity, collisions, steps, fluids and ladders.
 //!
-//! Figures are those of the 1.3 game, in blocks and ticks of 50 ms. Differences: the body walks at full speed at once,
+//! Figures are those of the 1.3 game, in blocks and ticks of 50 ms. Differences: the body walks at full speed immediately,
 //! jumps by itself when a wall is in its way, swims upward in water and lava, and ignores knockback.
 //!
 //! A column that is not loaded is a wall, and a body inside one does not move. The result depends on the arguments alone.

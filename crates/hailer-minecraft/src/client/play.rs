@@ -89,7 +89,7 @@ impl Client {
             Packet::Login(_) => self.play.is_in_game = true,
             Packet::PlayerTeleport(_) => self.confirm_position(),
             Packet::UpdateHealth(packet) if packet.health <= 0 => self.respawn_if_wanted(),
-            // Reason 4 shows the credits of the End; the game goes on after a respawn.
+            // Reason 4 shows the credits of the End; the game continues after a respawn.
             Packet::ChangeGameState(packet) if packet.reason == 4 => self.respawn_if_wanted(),
             Packet::ConfirmTransaction(packet) if !packet.accepted => {
                 self.reply(ConfirmTransaction {
@@ -417,7 +417,7 @@ impl Client {
         self.play.goal = None;
     }
 
-    /// Digs a block for `ticks` ticks; in creative mode the block breaks at once.
+    /// Digs a block for `ticks` ticks; in creative mode the block breaks instantly.
     ///
     /// `face` is the side that is hit: 0 bottom, 1 top, 2 north, 3 south, 4 west, 5 east. The server reports the result as
     /// a block change.
@@ -499,7 +499,7 @@ impl Client {
 
 /// Splits a text into lines that servers accept: legal characters, at most [`MAX_CHAT_UNITS`] long.
 ///
-/// A command, which begins with a slash, is cut instead: its rest would be said aloud.
+/// A command, which begins with a slash, is cut instead, since its rest would become chat.
 pub fn chat_lines(text: &str) -> Vec<String> {
     let legal: String = text
         .chars()

@@ -21,7 +21,7 @@ pub enum CipherKind {
 }
 
 impl CipherKind {
-    /// What a build encrypts with; nothing until 12w16a. `spec/minecraft-12w.md#6`
+    /// Returns the cipher of a build; `None` until 12w16a. `spec/minecraft-12w.md#6`
     pub fn of(build: Build) -> Option<Self> {
         match build.dialect() {
             Build::V1_2_4 | Build::W16a => None,
@@ -92,7 +92,10 @@ impl Cipher {
         Self::new(kind, secret, State::Encrypt)
     }
 
-    /// The direction that this side hears. `spec/minecraft-12w.md#6`
+    /// Creates the cipher for received bytes. `spec/minecraft-12w.md#6`
+    ///
+    /// # Errors
+    /// The secret has the wrong length.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ pub enum KeyError {
     Der,
     /// A key of another algorithm.
     Algorithm,
-    /// A modulus of so many bits, outside of 512 to 8192.
+    /// The modulus has this many bits, outside 512 to 8192.
     Size(usize),
     /// A modulus that is even.
     Modulus,
@@ -82,7 +82,7 @@ impl std::error::Error for KeyError {}
 ///
 /// # Errors
 ///
-/// A [`KeyError`] says what is wrong with the key, or that `plain` is too long for it.
+/// The key is invalid, or `plain` is too long for it.
 pub fn encrypt(
     public_der: &[u8],
     plain: &[u8],
@@ -144,7 +144,7 @@ impl KeyPair {
         &self.public_der
     }
 
-    /// What a client encrypted, which is known to be `expected_len` bytes. `spec/minecraft-12w.md#6`
+    /// Decrypts the bytes of a client, which should be `expected_len` long. `spec/minecraft-12w.md#6`
     ///
     /// A field that was not made with this key, or holds another length, gives bytes that nobody can know: the same
     /// for the same field, in the same time. Do not answer such a login before the token or the stream shows it, and

@@ -1,4 +1,4 @@
-//! What the login compares: the session hash with the session server, the verify token with what was sent.
+//! Checks of the login: the hash for the session server, and the verify token.
 
 use hailer_proto::wire::hexadecimal;
 use sha1::{Digest, Sha1};

@@ -108,7 +108,7 @@ impl Wire for ColumnBulk {
         let count = usize::try_from(count)
             .map_err(|_| Error::bad("count", at, "a count of columns, not below 0"))?;
         let size = count32(reader, "size")?;
-        // Both parts at once: a stream that waits for the second need not start over for it.
+        // Requires both parts together, so that a stream does not restart reading for the second.
         announced(reader, size + count * ColumnMeta::MIN, 1, field)?;
         let bytes = reader.raw(size, "data")?.to_vec();
         Ok(Self {

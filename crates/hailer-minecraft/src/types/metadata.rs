@@ -12,7 +12,7 @@ const END: u8 = 127;
 /// More than all pairs of type and index: real entities have at most seven entries.
 const MAX_ENTRIES: usize = 256;
 
-/// What an entity shows of itself, in the order it was sent.
+/// Visible properties of an entity, in the order of the packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Metadata(Vec<MetadataEntry>);

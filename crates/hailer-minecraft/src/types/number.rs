@@ -16,7 +16,7 @@ macro_rules! scaled {
         pub struct $name(pub $wire);
 
         impl $name {
-            /// From the unit; what does not fit becomes the nearest that does.
+            /// Converts from the unit. Values out of range become the nearest possible one.
             pub fn from_unit(value: f64) -> Self {
                 Self((value * $step).floor() as $wire)
             }

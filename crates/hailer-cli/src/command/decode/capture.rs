@@ -16,7 +16,7 @@ use std::time::Duration;
 const BUFFER: usize = 1 << 20;
 /// Length of the header of a pcap file, bytes; a pcapng file's first block is no shorter.
 const PCAP_HEADER: u64 = 24;
-/// Fragments kept while their datagrams are incomplete; past that all are forgotten.
+/// Maximum number of fragments of incomplete datagrams. Above it, all are dropped.
 const MAX_FRAGMENTS: usize = 4_096;
 
 /// Whether a file begins like a capture.
@@ -59,7 +59,7 @@ pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
 
 /// A TCP segment.
 pub(super) struct Segment {
-    /// What tells it apart from the others, for people.
+    /// Description of the place in the capture, for people.
     pub(super) place: String,
     /// Since the first packet of the capture.
     pub(super) seconds: f64,
@@ -73,7 +73,7 @@ pub(super) struct Segment {
     pub(super) payload: Vec<u8>,
 }
 
-/// What a packet carries.
+/// Payload of a packet.
 pub(super) enum Carried {
     Datagram(Found),
     Segment(Segment),

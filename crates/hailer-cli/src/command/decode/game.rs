@@ -1,4 +1,4 @@
-//! Sessions of the game: recorded, captured, or as bare bytes.
+//! Decodes game sessions: recordings, captures, or bytes of a connection.
 
 use super::capture::Segment;
 use super::tcp::{Flow, Missing};
@@ -19,16 +19,16 @@ use std::io::{BufRead, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Where the game is, unless said otherwise.
+/// Default port of the game.
 const PORT: u16 = 25_565;
-/// Connections followed at the same time; past that all are forgotten.
+/// Maximum number of connections at the same time. Above it, all are finished.
 const MAX_CONNECTIONS: usize = 1_024;
-/// What breaks so soon after encryption began, was probably decrypted with a wrong secret.
+/// If a stream fails within this many bytes after encryption began, the secret is probably wrong.
 const SOON: u64 = 64;
-/// Read at once.
+/// Size of the read buffer, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// What is shown of all sessions.
+/// Output of all sessions.
 pub(super) struct Game<'a> {
     args: &'a Decode,
     filter: PacketFilter,
@@ -36,13 +36,13 @@ pub(super) struct Game<'a> {
     summary: Summary,
     secrets: Secrets,
     connections: HashMap<(SocketAddr, SocketAddr), Conversation>,
-    /// Whether everything could be read.
+    /// Whether everything was valid.
     pub(super) sound: bool,
-    /// Sessions met.
+    /// Number of sessions.
     pub(super) sessions: u64,
 }
 
-/// Where a packet was found.
+/// Place of a packet in the input.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
     text: &'a str,
@@ -83,7 +83,7 @@ impl<'a> Game<'a> {
         )
     }
 
-    /// The packets of a recording. A line that is no packet does not end it, since the next one begins anew.
+    /// Prints the packets of a recording. An invalid line does not affect the following ones.
     pub(super) fn recording(
         &mut self,
         out: &mut impl Write,
@@ -168,7 +168,7 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    /// Bytes of one direction.
+    /// Prints the packets in the bytes of one direction.
     pub(super) fn bytes(
         &mut self,
         out: &mut impl Write,
@@ -181,7 +181,7 @@ impl<'a> Game<'a> {
         self.end(out, "the stream", &mut tap)
     }
 
-    /// Both directions of one connection, one after the other.
+    /// Prints the packets of both directions of one connection, one direction after the other.
     pub(super) fn both(
         &mut self,
         out: &mut impl Write,
@@ -218,7 +218,7 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// Shows what the tap sees now.
+    /// Prints the packets that the tap has decoded.
     fn drain(
         &mut self,
         out: &mut impl Write,
@@ -321,7 +321,7 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// Nothing more comes of a connection: shows what was held back, and tells what could not be read.
+    /// Ends a connection: prints the remaining packets, and what could not be decoded.
     fn end(&mut self, out: &mut impl Write, name: &str, tap: &mut Tap) -> anyhow::Result<()> {
         tap.end();
         self.drain(out, Place::default(), tap)?;
@@ -355,7 +355,7 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    /// A TCP segment of a capture.
+    /// Handles a TCP segment of a capture.
     pub(super) fn segment(
         &mut self,
         out: &mut impl Write,
@@ -422,7 +422,7 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    /// Whether a connection is one of the game, by its port and by what it begins with.
+    /// Detects a game connection by its port and first bytes.
     fn kind(
         &mut self,
         it: &Conversation,
@@ -527,7 +527,7 @@ struct Conversation {
 }
 
 enum Kind {
-    /// Nothing was said yet.
+    /// No bytes were seen yet.
     Unknown,
     Game(Box<Tap>),
     Other,

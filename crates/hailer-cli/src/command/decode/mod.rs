@@ -19,14 +19,14 @@ use std::io::{BufReader, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Conversations followed at the same time; past that all are forgotten.
+/// Maximum number of conversations at the same time. Above it, all are dropped.
 const MAX_CONVERSATIONS: usize = 65_536;
 
 type Ends = (SocketAddr, SocketAddr);
 
 /// A datagram from somewhere.
 struct Found {
-    /// What tells it apart from the others, for people.
+    /// Description of the place in the input, for people.
     place: String,
     /// From where to where, in a capture.
     ends: Option<Ends>,
@@ -215,7 +215,7 @@ impl<W: Write> Session<'_, W> {
     fn hex(&mut self, words: &str) -> anyhow::Result<()> {
         if self.args.build.is_some() && !words.is_empty() {
             usage!(
-                "which way did these bytes go? --stream to-server or --stream to-client says so"
+                "the direction of these bytes is unknown; add --stream to-server or --stream to-client"
             );
         }
         match hex::bytes(words) {

@@ -12,7 +12,7 @@ pub(super) struct Flow {
     next: Option<u32>,
     /// Offset of the next byte in the stream.
     at: u64,
-    /// What came too early, by offset; pieces may overlap.
+    /// Early segments by offset; they may overlap.
     pending: BTreeMap<u64, Vec<u8>>,
     pending_bytes: usize,
     /// The rest cannot be had.
