@@ -483,6 +483,28 @@ fn player_number(player: &Player, key: &str) -> Option<i64> {
     }
 }
 
+/// A point, which a status from JSON has as a list of three numbers.
+fn point(value: &Value) -> Option<[f64; 3]> {
+    let Value::List(axes) = value else {
+        return match value {
+            Value::Point(axes) => Some(*axes),
+            _ => None,
+        };
+    };
+    let mut point = [0.0; 3];
+    if axes.len() != point.len() {
+        return None;
+    }
+    for (to, axis) in point.iter_mut().zip(axes) {
+        *to = match axis {
+            Value::Float(axis) => *axis,
+            Value::Int(axis) => *axis as f64,
+            _ => return None,
+        };
+    }
+    Some(point)
+}
+
 /// The player section (spec/ugp.md#6.2). A player without an id gets its index. Beyond id and name, a field is sent if
 /// any player has it; the others get 0.
 fn player_list(players: &[Player], count: u8, is_full: bool) -> List {
@@ -510,10 +532,7 @@ fn player_list(players: &[Player], count: u8, is_full: bool) -> List {
         }
     };
     add_numbers(&mut list, &NUMBERS_BEFORE_POSITION);
-    let position = |player| match player_value(player, "position") {
-        Some(Value::Point(axes)) => Some(*axes),
-        _ => None,
-    };
+    let position = |player| point(player_value(player, "position")?);
     if players().any(|(_, player)| position(player).is_some()) {
         let encode = |(_, player)| {
             let axes = position(player).unwrap_or_default();
@@ -933,6 +952,16 @@ mod tests {
             shown,
             [("200".into(), "Al"), ("1".into(), ""), ("2".into(), "")]
         );
+    }
+
+    #[test]
+    fn positions_may_be_lists_of_numbers() {
+        let list = |axes: &[Value]| Value::List(axes.to_vec());
+        let axes = [Value::Float(1.5), Value::Int(-2), Value::Float(10.0)];
+        assert_eq!(point(&list(&axes)), Some([1.5, -2.0, 10.0]));
+        assert_eq!(point(&Value::Point([1.0; 3])), Some([1.0; 3]));
+        assert_eq!(point(&list(&axes[..2])), None);
+        assert_eq!(point(&list(&["x".into(), 1.into(), 2.into()])), None);
     }
 
     #[test]
