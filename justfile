@@ -21,7 +21,7 @@ fuzz inputs="5000000":
 
 # Benches of codecs and sockets, each beside a baseline in the same run
 bench:
-    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
+    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp
 
 # Instructions of the hot paths next to golden/instructions.txt; needs valgrind. BLESS=1 writes them
 count:
