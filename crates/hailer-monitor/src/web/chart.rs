@@ -1,4 +1,4 @@
-//! Charts as SVG. They contain only numbers and texts of our own.
+//! Charts as SVG. They contain only numbers and built-in texts.
 //!
 //! A chart is two nested images. The outer one has no `viewBox`, so that its labels keep their size
 //! on every screen, and uses percentages of the width. The inner one is stretched over it, one unit
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_says_its_values_and_nothing_else() {
+    fn charts_contain_their_values_and_no_markup() {
         let chart = Chart {
             label: "\"<Players>\"",
             from: 1_795_219_200_000,
@@ -439,7 +439,7 @@ mod tests {
             svg.contains("<path d=\"M0 0h1v1000h-1z\"><title>21 Nov 00:00 · &lt;0&gt;</title>"),
             "{svg}"
         );
-        assert!(!svg.contains("M1 0h1"), "nothing is known of it: {svg}");
+        assert!(!svg.contains("M1 0h1"), "no data: {svg}");
         let empty = Chart {
             values: &[],
             highest: &[],

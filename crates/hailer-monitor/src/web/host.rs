@@ -10,9 +10,9 @@ pub(crate) fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a host name belongs to this monitor: an address, `localhost`, or one of `allowed`. Anybody
-/// can point another name at an address of ours, and then have browsers read our pages for them (DNS
-/// rebinding).
+/// Whether a host name belongs to this monitor: an address, `localhost`, or one of `allowed`. Other
+/// names may point to this address without permission, to make browsers read the pages for another
+/// site (DNS rebinding).
 pub(crate) fn is_own_host(name: &str, allowed: &[String]) -> bool {
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     is_address

@@ -85,7 +85,7 @@ struct Alerts {
     has_token: bool,
 }
 
-/// What came of a test.
+/// Result of a test message.
 struct TestResult {
     is_good: bool,
     text: String,

@@ -21,7 +21,7 @@ const ROW: usize = 16;
 const ENTRIES: usize = 500;
 const VALUE: usize = 600;
 
-/// Details of a status beyond those of a row.
+/// Details of a status that a row does not show.
 #[derive(Default)]
 pub(crate) struct Details {
     /// Rules of the server.

@@ -1,5 +1,5 @@
-// What a page does beyond being complete: it changes by itself, searches while one types, and shows values under a cross.
-// Whatever is put into the page is HTML that the same templates made and escaped; no script in it would run.
+// Enhancements of the pages: live updates, search while typing, and values of charts under a cross.
+// Inserted HTML comes from the same templates, which escape it; the policy forbids scripts in it.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -35,7 +35,7 @@
   };
   setInterval(age, 5000);
 
-  // Puts new HTML in place of old, part by part, so that what did not change keeps its focus and its place.
+  // Replaces HTML part by part, so that unchanged parts keep their focus and scroll position.
   const parse = (html) => {
     const template = document.createElement("template");
     template.innerHTML = html;
@@ -79,7 +79,7 @@
     return true;
   };
 
-  // A page of ours, fetched; the last one asked for wins.
+  // Fetches a page of this site; the latest request wins.
   let asking = null;
   const fetchPage = async (address) => {
     asking?.abort();
@@ -90,7 +90,7 @@
     return new DOMParser().parseFromString(text, "text/html");
   };
 
-  // The list, or the lists of one server. The form is never put in place of itself: somebody types.
+  // The list, or the lists of one server. The form is not replaced, so that typing continues.
   const server = find("#server");
   const parts = server
     ? ["notice", "head", "ranges", "who", "events", "sessions", "extras", "rules", "deviations", "answer"]
@@ -144,7 +144,7 @@
     }
   });
 
-  // Changes, as long as somebody looks.
+  // Live updates while the page is visible.
   const link = find("#link");
   const say = (text, isLost) => {
     if (!link) return;
@@ -163,14 +163,14 @@
   const refreshServer = later(2500, async () => {
     try {
       const next = await fetchPage(location.pathname + location.search);
-      // Nobody loses the value that they point at.
+      // Keep a tooltip that is shown.
       if (!find(".tip:not([hidden])")) swap(next, "past");
       parts.forEach((id) => swap(next, id));
       charts();
       age();
     } catch { /* The next change comes. */ }
   });
-  // What happened is written some moments later.
+  // Events are stored some moments later.
   const refreshEvents = later(2500, () => show(location.pathname + location.search, false));
   const refresh = () => (server ? refreshServer() : find("#totals") ? refreshList() : refreshEvents());
   const wish = () => {
@@ -192,7 +192,7 @@
     source = new EventSource(`${wanted}since=${since}`);
     source.onopen = () => {
       say("live", false);
-      // What changed in between was missed.
+      // Updates in between were missed.
       if (wasLost) refresh();
       wasLost = false;
     };
