@@ -526,7 +526,7 @@ impl Default for Section {
 }
 
 impl Section {
-    /// For somebody who fills it at once.
+    /// Creates a section to be filled immediately.
     fn empty() -> Self {
         Self {
             bytes: Vec::with_capacity(SECTION),
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read() {
+    fn set_values_are_read_back() {
         let mut column = Column::default();
         column.set_block(0, 200, 0, Block::AIR);
         column.set_block_light(0, 200, 0, 0);
@@ -1054,7 +1054,7 @@ mod tests {
         );
         assert!(
             inflater.buffer.capacity() <= 257,
-            "what was blown up is given back"
+            "the large buffer is freed"
         );
     }
 }

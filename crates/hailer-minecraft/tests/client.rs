@@ -21,7 +21,7 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
     move |bytes| bytes.copy_from_slice(&dice.bytes(bytes.len()))
 }
 
-/// How the server lets somebody in.
+/// Login procedure of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Door {
     /// As the real ones do.
@@ -39,7 +39,7 @@ struct Lab {
     server: Connection,
     door: Door,
     dice: SampleRng,
-    /// What the server heard.
+    /// Packets that the server received.
     heard: Vec<Packet>,
     events: Vec<ClientEvent>,
     error: Option<ClientError>,
@@ -87,7 +87,7 @@ impl Lab {
         lab
     }
 
-    /// Carries bytes to and fro until nobody has any left.
+    /// Transfers bytes in both directions until none are left.
     fn run(&mut self) {
         loop {
             let to_server = self.client.outgoing().to_vec();
@@ -205,7 +205,7 @@ impl Lab {
         });
     }
 
-    /// So many ticks pass.
+    /// Runs `n` ticks.
     fn ticks(&mut self, n: u32) {
         for _ in 0..n {
             self.now += Duration::from_millis(50);
@@ -352,7 +352,7 @@ fn account_checks_are_refused_or_handed_over() {
 }
 
 #[test]
-fn a_kick_says_what_to_do() {
+fn version_kicks_suggest_builds() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
         lab.server
@@ -434,7 +434,7 @@ fn bytes_that_make_no_sense_name_the_build_of_the_same_number() {
 }
 
 #[test]
-fn the_place_is_confirmed_and_told_as_the_game_does_it() {
+fn positions_are_confirmed_and_sent_like_the_game() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
         lab.run();
@@ -566,7 +566,7 @@ fn feet(lab: &Lab) -> [f64; 3] {
 }
 
 #[test]
-fn falls_and_stands_in_loaded_columns() {
+fn gravity_works_in_loaded_columns() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.put(8.5, 64.63, 8.5);
@@ -894,7 +894,7 @@ fn death_is_survived_in_every_build() {
 }
 
 #[test]
-fn the_world_follows_what_is_said() {
+fn block_packets_change_the_world() {
     let block = |id, metadata| Some(Block { id, metadata });
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
@@ -1219,7 +1219,7 @@ fn a_crowd_is_bounded() {
 }
 
 #[test]
-fn what_is_said_of_us_is_known() {
+fn packets_about_the_player_change_its_state() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.say(TimeUpdate { time: 6000 });
@@ -1323,7 +1323,7 @@ fn what_is_said_of_us_is_known() {
 }
 
 #[test]
-fn digging_takes_time_unless_one_may_build_at_once() {
+fn digging_takes_time_except_in_creative_mode() {
     let mut lab = Lab::playing(Build::LATEST);
     let status = |lab: &Lab| -> Vec<u8> {
         let digging = lab.heard("PlayerDigging");
@@ -1430,7 +1430,7 @@ fn silence_is_noticed() {
 }
 
 #[test]
-fn ticks_keep_their_pace_whoever_calls() {
+fn ticks_keep_their_rate() {
     let mut lab = Lab::playing(Build::LATEST);
     for ms in 0..2000 {
         lab.client.tick(Duration::from_millis(ms));
@@ -1438,7 +1438,7 @@ fn ticks_keep_their_pace_whoever_calls() {
     lab.run();
     assert_eq!(lab.heard.len(), 40);
     lab.heard.clear();
-    // A pause is not made up for, but a second of it at the most.
+    // At most one second of a pause is caught up.
     for ms in 0..100 {
         lab.client.tick(Duration::from_millis(20_000 + ms));
     }

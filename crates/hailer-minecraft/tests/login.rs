@@ -211,7 +211,7 @@ fn nothing_of_the_game_is_read_before_the_login_is_done() {
 
 /// The game's client never minded what comes before its 0x01; the server does.
 #[test]
-fn a_client_that_asked_to_enter_reads_whatever_comes() {
+fn a_client_reads_all_packets_after_its_login_request() {
     let build = Build::V1_2_5;
     let (mut client, mut server) = (
         Connection::new(Role::Client, build),

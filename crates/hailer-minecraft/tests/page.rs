@@ -218,7 +218,7 @@ fn states() -> String {
 }
 
 #[test]
-fn the_spec_page_says_what_the_table_says() {
+fn the_spec_page_matches_the_table() {
     const PAGE: &str = "spec/minecraft-12w.md";
     let mut page = std::fs::read_to_string(file(PAGE)).unwrap();
     for (name, part) in [

@@ -71,7 +71,7 @@ impl Table {
         self.seats.len() - 1
     }
 
-    /// Carries everything in pieces until nobody has anything to say, then lets a tick pass; so often.
+    /// Runs `ticks` ticks, each after all bytes were transferred in pieces.
     fn run(&mut self, ticks: u32) {
         for _ in 0..ticks {
             let mut busy = true;
@@ -378,7 +378,7 @@ fn old_and_new_players_together() {
 
 /// Servers that require encryption refuse 1.2.5, which lacks it.
 #[test]
-fn nobody_comes_in_the_clear_where_encryption_is_required() {
+fn unencrypted_clients_are_refused_if_encryption_is_required() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Flat);
     let id = table
         .server
@@ -408,7 +408,7 @@ fn nobody_comes_in_the_clear_where_encryption_is_required() {
 /// A client that has entered and then sends any packet of the game with any content neither stops the server nor harms
 /// the other player.
 #[test]
-fn a_hostile_player_harms_nobody() {
+fn a_hostile_player_does_not_affect_others() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(build, server::Encryption::Off, WorldKind::Flat);
         let good = table.join("Good", build);

@@ -29,7 +29,7 @@ fn settings(build: Build) -> GameServerConfig {
     }
 }
 
-/// A server, its clock, and the clients beside it.
+/// A server, its clock, and its clients.
 struct Table {
     server: Server,
     now: Duration,
@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    /// A connection on which nothing was said.
+    /// Connects without sending anything.
     fn sit(&mut self, build: Build, name: &str) -> usize {
         let id = self.server.connect(self.now, HOME).unwrap();
         self.seats.push(Seat {
@@ -110,7 +110,7 @@ impl Table {
         );
     }
 
-    /// Somebody who plays already.
+    /// Adds a player in the game.
     fn enter(&mut self, build: Build, name: &str) -> usize {
         let seat = self.sit(build, name);
         self.shake(seat);
@@ -542,7 +542,7 @@ fn a_session_in_every_wire_version() {
 }
 
 #[test]
-fn the_hills_arrive_as_they_are() {
+fn terrain_arrives_unchanged() {
     for build in [Build::V1_2_5, Build::W26a, Build::V1_3_2] {
         let mut table = Table::new(GameServerConfig {
             world: WorldKind::Hilly,
@@ -698,7 +698,7 @@ fn the_list_of_servers_gets_its_line() {
 }
 
 #[test]
-fn logins_that_are_not_let_in() {
+fn refused_logins() {
     let build = Build::V1_3_2;
     // Names.
     for name in [
@@ -798,7 +798,7 @@ fn logins_that_are_not_let_in() {
 }
 
 #[test]
-fn time_runs_out_for_those_who_are_silent() {
+fn silent_clients_time_out() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
     let (mute, slow, player) = (
@@ -1250,7 +1250,7 @@ fn a_thousand_idle_connections_and_the_limits() {
 }
 
 #[test]
-fn floods_end_with_whoever_makes_them() {
+fn floods_affect_only_their_sender() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
     let player = table.enter(build, "Player");
@@ -1410,7 +1410,7 @@ fn tags_do_not_go_from_one_player_to_another() {
 
 /// The game does not count for itself here: without an answer it would show the item for ever.
 #[test]
-fn who_drops_an_item_is_told_what_is_left() {
+fn dropping_an_item_updates_the_slot() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
@@ -1433,7 +1433,7 @@ fn who_drops_an_item_is_told_what_is_left() {
 
 /// Such a block takes no time, so the game says only that it began.
 #[test]
-fn what_breaks_at_once_is_not_waited_for() {
+fn instant_digging_needs_no_end_packet() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
@@ -1482,7 +1482,7 @@ fn a_long_line_leaves_room_for_the_counts() {
 
 /// Vanilla tells it everybody in the first tick, also who cannot be hurt.
 #[test]
-fn everybody_hears_of_their_health() {
+fn every_player_receives_health() {
     for mode in [GameMode::Creative, GameMode::Survival] {
         let mut table = Table::new(GameServerConfig {
             mode,
@@ -1495,7 +1495,7 @@ fn everybody_hears_of_their_health() {
 
 /// In the same dimension the game forgets nothing by itself.
 #[test]
-fn whoever_comes_back_to_life_is_told_to_forget() {
+fn respawning_players_unload_everything() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
@@ -1589,7 +1589,7 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
 
 /// What can be made in a tick is shared by turns: those who never stay must not take it all.
 #[test]
-fn who_hops_about_does_not_keep_columns_from_others() {
+fn jumping_players_do_not_starve_others_of_columns() {
     let build = Build::V1_3_2;
     let mut settings = settings(build);
     settings.limits.chat = Rate {

@@ -44,7 +44,7 @@ fn sessions() -> impl Iterator<Item = Session> {
 }
 
 #[test]
-fn sessions_are_read_as_they_were_said_and_the_build_is_learned() {
+fn sessions_are_decoded_and_the_build_is_detected() {
     let mut dice = SampleRng::new(1);
     for session in sessions() {
         for widest in [1, 5, 100, 10_000] {
@@ -152,7 +152,7 @@ fn one_direction_is_enough() {
 
 /// What lies the same in several builds is read in the newest of them: so only bytes are compared.
 #[test]
-fn builds_are_told_apart_by_what_breaks() {
+fn wrong_builds_are_dropped_at_invalid_packets() {
     for session in sessions().filter(|session| session.secret.is_none()) {
         let mut tap = Tap::new(None, None);
         tap.push(
@@ -224,7 +224,7 @@ fn an_error_ends_its_direction_only() {
 }
 
 #[test]
-fn what_is_no_client_of_these_builds_is_named() {
+fn other_clients_are_reported() {
     let mut tap = Tap::new(None, None);
     tap.push(PacketDirection::ToServer, &[0x02, 51, 0, 1]);
     assert_eq!(

@@ -486,7 +486,7 @@ async fn a_broken_packet_ends_both_sides_with_its_name() {
         for peer in [&mut client, &mut server] {
             let reason = peer.hear_kick().await;
             assert!(
-                reason.contains("0x45 at offset") && reason.contains("no packet"),
+                reason.contains("0x45 at offset") && reason.contains("not a packet"),
                 "{reason}"
             );
             assert!(peer.is_closed().await);
