@@ -97,10 +97,12 @@ impl Health {
         } else {
             self.silent.saturating_add(1)
         };
-        let state = match answered {
-            true => State::Up,
-            false if self.silent >= rules.down_after.max(1) => State::Down,
-            false => self.state,
+        let state = if answered {
+            State::Up
+        } else if self.silent >= rules.down_after.max(1) {
+            State::Down
+        } else {
+            self.state
         };
         let penalty = self.penalty_at(rules, at);
         let mut events = [None, None];
@@ -113,12 +115,15 @@ impl Health {
                 } else {
                     1.0
                 };
-            (self.changed, self.state, self.since) = (at, state, at);
+            self.changed = at;
+            self.state = state;
+            self.since = at;
         }
         let was_flapping = self.is_flapping;
-        self.is_flapping = match was_flapping {
-            false => self.penalty_at(rules, at) >= rules.flapping_after,
-            true => penalty >= rules.steady_below || is_change,
+        self.is_flapping = if was_flapping {
+            penalty >= rules.steady_below || is_change
+        } else {
+            self.penalty_at(rules, at) >= rules.flapping_after
         };
         match (was_flapping, self.is_flapping) {
             (false, true) => events[0] = Some(EventKind::Flapping),

@@ -174,7 +174,7 @@ fn servers_are_added_listed_and_removed() {
     // What may not be done says why, and what to do.
     monitor
         .run(&["add", &other])
-        .fails_as_usage("--token-file FILE says it");
+        .fails_as_usage("give the token with --token-file FILE");
     let wrong = Temporary::file("token", "no such token at all\n");
     monitor
         .run(&["remove", "arena", "--token-file", wrong.text()])
@@ -192,10 +192,7 @@ fn servers_are_added_listed_and_removed() {
     may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows them");
 
     let said = may(&["remove", "arena"]).ends_with(0).out;
-    assert_eq!(
-        said,
-        "arena is watched no more; what was seen of it is kept\n"
-    );
+    assert_eq!(said, "removed arena; its history is kept\n");
     monitor.list(|list| list.len() == 2 && !list.contains_key("arena"));
 
     // Another plan takes back what the plan said, and nothing else; one that is wrong changes nothing.
@@ -427,7 +424,7 @@ fn what_was_kept_goes_out_and_in_again() {
 
     let export =
         |args: &[&str]| run([&["monitor", "export", "--config", &path, "-o"], args].concat());
-    export(&[&place("x.csv")]).fails_as_usage("one table; say which with --table");
+    export(&[&place("x.csv")]).fails_as_usage("one table; choose it with --table");
     export(&[&place("x.xml")]).fails_as_usage("end it in .ndjson, .csv or .parquet");
     export(&["/no/such/folder/x.ndjson"]).fails_as_usage("/no/such/folder/x.ndjson.part: ");
     let none = place("none.db");

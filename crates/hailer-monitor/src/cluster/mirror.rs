@@ -222,9 +222,10 @@ impl Mirror {
                 None => {}
             }
             for (_, fields) in &entries {
-                match stream < PARTS {
-                    true => show_results(shared, fields),
-                    false => self.show_said(shared, fields),
+                if stream < PARTS {
+                    show_results(shared, fields);
+                } else {
+                    self.show_said(shared, fields);
                 }
             }
         }

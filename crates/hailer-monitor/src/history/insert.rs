@@ -219,11 +219,12 @@ impl Insert<'_> {
             let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();
             // Only the statement of many rows is worth remembering for the connection.
             let is_whole = count == ROWS;
-            let text = match is_whole {
-                true => whole
+            let text = if is_whole {
+                whole
                     .get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS)))
-                    .clone(),
-                false => self.text(dialect, count).into(),
+                    .clone()
+            } else {
+                self.text(dialect, count).into()
             };
             statements.push(Statement {
                 text,

@@ -72,7 +72,7 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
     Api::new(&args.remote)?.send("DELETE", &format!("servers/{}", args.name), None)?;
     writeln!(
         anstream::stdout(),
-        "{} is watched no more; what was seen of it is kept",
+        "removed {}; its history is kept",
         args.name
     )?;
     Ok(Exit::Success)
@@ -185,7 +185,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         .strip_prefix("sqlite:")
         .filter(|path| !Path::new(path).exists())
     {
-        usage!("{path}: there is no history; say where it is with --history or --config");
+        usage!("{path}: no such history; name it with --history or --config");
     }
     let history = History::open(&url).await?;
     let mut selection = ExportSelection::default();
@@ -249,7 +249,7 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
     let one = || match &args.table[..] {
         [one] => anyhow::Ok(*one),
         _ => usage!(
-            "{}: such a file has one table; say which with --table servers, samples, rollups, events or sessions",
+            "{}: this format holds one table; choose it with --table servers, samples, rollups, events or sessions",
             args.output.display()
         ),
     };
@@ -418,7 +418,7 @@ impl Api {
         let mut problem = format!("the monitor refuses ({status}): {words}");
         if status == 401 {
             problem.push_str(match self.token {
-                None => "; --token-file FILE says it",
+                None => "; give the token with --token-file FILE",
                 Some(_) => "; --token-file must be the file of its plan's token-file",
             });
         }

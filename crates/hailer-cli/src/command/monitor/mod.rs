@@ -359,17 +359,14 @@ impl Trouble {
         let history = &vitals.history;
         if history.is_failing != self.is_failing {
             self.is_failing = history.is_failing;
-            match history.is_failing {
-                true => warn!(
+            if history.is_failing {
+                let message = history.message.as_deref().unwrap_or("the history fails");
+                warn!(
                     "{}; new records stay in memory",
-                    line(
-                        &without_numbers(history.message.as_deref().unwrap_or("the history fails")),
-                        300
-                    )
-                ),
-                false => {
-                    info!("the history is written again, with the records that stayed in memory")
-                }
+                    line(&without_numbers(message), 300)
+                );
+            } else {
+                info!("the history is written again, with the records that stayed in memory");
             }
         }
         // Log each doubling: the failure may last for days.

@@ -85,7 +85,7 @@ pub(super) fn read(file: File) -> Result<Records<'static>, HistoryError> {
         .find(|table| table.columns().iter().map(|column| column.name).eq(&names));
     let Some(table) = table else {
         return Err(failed(
-            "the columns of this file are not those of a table that was exported".into(),
+            "the columns of this file match no exported table".into(),
         ));
     };
     Ok(Box::new(reader.into_iter().zip(1..).map(
@@ -123,10 +123,7 @@ fn value(column: &Column, field: Field) -> Result<Option<Value>, String> {
         (Kind::Time, Field::TimestampMillis(millis)) => millis.into(),
         (Kind::Flag, Field::Bool(flag)) => flag.into(),
         (_, other) => {
-            return Err(format!(
-                "column {}: {other} is not what was exported",
-                column.name
-            ));
+            return Err(format!("column {}: unexpected value {other}", column.name));
         }
     }))
 }
