@@ -434,6 +434,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
+    use serde::Serialize;
     use std::time::Duration;
 
     fn text() -> impl Strategy<Value = Text> {
@@ -679,7 +680,29 @@ mod tests {
         let line = AnswerLine::answered("minecraft-query://192.0.2.7:25565", &answer);
         for _ in 0..3 {
             measure("serde", &|out| serde_json::to_writer(out, &line).unwrap());
+            measure("serde with escapes", &|out| {
+                let mut serializer = serde_json::Serializer::with_formatter(out, Escaping);
+                line.serialize(&mut serializer).unwrap();
+            });
             measure("ours", &|out| line.write(out));
+        }
+    }
+
+    /// Escapes what [`string`] escapes.
+    struct Escaping;
+
+    impl serde_json::ser::Formatter for Escaping {
+        fn write_string_fragment<W: ?Sized + Write>(
+            &mut self,
+            writer: &mut W,
+            fragment: &str,
+        ) -> std::io::Result<()> {
+            if is_tame(fragment) {
+                return writer.write_all(fragment.as_bytes());
+            }
+            let mut out = Vec::new();
+            escaped(&mut out, fragment, true);
+            writer.write_all(&out)
         }
     }
 

@@ -9,9 +9,6 @@ use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter};
 
-/// Memory of a record without its texts, in bytes.
-const RECORD: usize = 128;
-
 /// A file of one table that is being written.
 pub(super) struct Sheet {
     table: Table,
@@ -32,16 +29,14 @@ impl Sheet {
 
     pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut row = serde_json::to_value(record)?;
-        let mut bytes = RECORD;
         for column in self.table.columns() {
             let cell = &mut row[column.name];
-            bytes += cell.as_str().map_or(0, str::len);
             // Times in Parquet are in microseconds, as in the output of a sweep.
             if let (Kind::Time, Some(millis)) = (column.kind, cell.as_i64()) {
                 *cell = millis.saturating_mul(1_000).into();
             }
         }
-        self.rows.push(&row, bytes)
+        self.rows.push(&row)
     }
 
     pub(super) fn finish(self) -> io::Result<BufWriter<File>> {

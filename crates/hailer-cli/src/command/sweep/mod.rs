@@ -27,7 +27,7 @@ use serde::Serialize;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stop::{Cause, Stop};
 
 /// Name and version of the summary.
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if let Some(error) = failure {
         return Err(anyhow::Error::from(error).context("the network failed"));
     }
-    let (sum, took) = match (written, &journal) {
+    let (sum, mut took) = match (written, &journal) {
         (Ok(written), _) => written,
         (Err(error), Some(_)) => {
             let resume = " (once it can, the same command with --resume goes on)";
@@ -145,7 +145,9 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         {
             tell!("writing {}", output.display());
         }
+        let concluding = Instant::now();
         conclude(&choice)?;
+        took += concluding.elapsed();
     }
     let skipped = targets.skipped();
     if !args.writing.quiet {
