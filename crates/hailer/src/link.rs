@@ -1,4 +1,4 @@
-//! Where Redis is, and a connection to it: to one server, to the master that sentinels name, or to a cluster.
+//! Connections to Redis: to one server, to the master named by sentinels, or to a cluster.
 
 use crate::network::NetworkConfigError;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -12,37 +12,45 @@ use redis::{
 };
 use std::fmt;
 use std::time::Duration;
+use tokio::sync::watch;
 
-/// Time to connect, and to answer one command. A network that swallows everything is noticed after so long.
+/// Time to connect, and to answer one command.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Other nodes that a command is sent on to. To look for a cluster that is lost is the session's business.
+/// Time to connect with all name lookups, sentinels and nodes of a cluster.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Maximum number of redirections of a command in a cluster.
 const RETRIES: u32 = 3;
 
-/// Where Redis is, and as whom. Passwords and keys are in no output of it.
+/// Address and credentials of a Redis. Passwords and keys never appear in its output.
 #[derive(Clone)]
 pub struct RedisConfig {
     pub(crate) info: ConnectionInfo,
-    /// Whether it is a cluster: other nodes are then found by way of this one.
+    /// Whether it is a cluster. Its other nodes are discovered.
     pub cluster: bool,
-    /// Certificates in PEM of those who may vouch for the server, instead of the system's.
+    /// Certificate authorities in PEM, instead of those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// A certificate and its key, both in PEM, if the server asks for them.
+    /// A client certificate and its key, both in PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// Sentinels, and what they call the master. It is they who say where Redis is, each time that it is looked for.
+    /// Sentinels, and the name of the master. They are queried before each connection.
     sentinels: Option<(Vec<ConnectionAddr>, String)>,
 }
 
 impl RedisConfig {
-    /// From `redis://user:password@host:port/database`, or `rediss:` for TLS. Only the host is needed. With `redis+cluster:` it is a
-    /// node of a cluster; `redis+sentinel://user:password@host:26379,host:26379/MASTER/database` names sentinels, and user and
-    /// password are those of Redis itself.
+    /// Parses `redis://user:password@host:port/database`, or `rediss:` for TLS. Only the host is
+    /// required. `redis+cluster:` names a node of a cluster;
+    /// `redis+sentinel://user:password@host:26379,host:26379/MASTER/database` names sentinels, with
+    /// user and password of Redis itself.
+    ///
+    /// # Errors
+    /// The URL is invalid. The error contains no secrets.
     pub fn new(url: &str) -> Result<Self, NetworkConfigError> {
         let wrong = |problem: &str| NetworkConfigError {
             key: "url",
             problem: problem.into(),
         };
-        // The parser's own complaint might repeat the password.
+        // The error of the parser may contain the password.
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
         if !matches!(scheme, "redis" | "rediss") || !matches!(kind, "" | "cluster" | "sentinel") {
@@ -107,7 +115,7 @@ impl RedisConfig {
         })
     }
 
-    /// Another user and password than those of the URL, where nothing needs to be escaped.
+    /// Sets user and password, which need no escapes here.
     pub fn log_in(&mut self, user: Option<&str>, password: &str) {
         let mut settings = self.info.redis_settings().clone().set_password(password);
         if let Some(user) = user {
@@ -127,7 +135,7 @@ impl RedisConfig {
         }
     }
 
-    /// A text without the password, whoever put it there: servers repeat commands that they do not know.
+    /// Removes the password from a text: servers repeat unknown commands.
     pub fn without_secrets(&self, text: &str) -> String {
         match self
             .info
@@ -139,6 +147,30 @@ impl RedisConfig {
             None => text.into(),
         }
     }
+}
+
+impl RedisConfig {
+    /// Connects, within 4 s with all name lookups.
+    ///
+    /// # Errors
+    /// What failed, with the address and without secrets.
+    pub async fn connect(&self) -> Result<RedisConnection, String> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, RedisConnection::connect(self)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(self.describe(&error)),
+            Err(_) => Err(format!("{self}: no connection within {CONNECT_TIMEOUT:?}")),
+        }
+    }
+
+    /// An error with the address in front and without secrets.
+    pub fn describe(&self, error: &RedisError) -> String {
+        format!("{self}: {}", self.without_secrets(&error.to_string()))
+    }
+}
+
+/// Waits until `stop` is true or its sender is gone.
+pub async fn stop_requested(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 impl PartialEq for RedisConfig {
@@ -162,7 +194,7 @@ impl fmt::Debug for RedisConfig {
 }
 
 impl fmt::Display for RedisConfig {
-    /// Host and port.
+    /// Formats host and port.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.info.addr().fmt(f)
     }
@@ -185,18 +217,19 @@ impl fmt::Debug for RedisConnection {
 }
 
 impl RedisConnection {
-    /// Connects. When it breaks it stays broken: whoever needs it connects again.
+    /// Connects. A broken connection stays broken; connect again.
     ///
     /// # Errors
-    /// Why there is no connection; it may repeat the password, see [`RedisConfig::without_secrets`].
+    /// The error may contain the password, see [`RedisConfig::without_secrets`].
     pub async fn connect(redis: &RedisConfig) -> RedisResult<Self> {
         let tls = matches!(redis.info.addr(), ConnectionAddr::TcpTls { .. });
         if tls {
-            // A program that has chosen a provider keeps it; without a choice, rustls panics where it finds two.
+            // Keeps a provider that the program has chosen. Without a choice, rustls panics if it
+            // finds two.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        // Who gives a connection up takes back what it has not delivered. Else the system goes on trying to, for minutes, and what was
-        // true when a network broke reaches Redis after what is true now.
+        // Closing discards unsent data. Otherwise the system tries to deliver it for minutes, and
+        // outdated writes reach Redis after newer ones.
         let tcp = TcpSettings::default().set_linger_time(Duration::ZERO);
         let info = match &redis.sentinels {
             Some((sentinels, master)) => redis
@@ -238,7 +271,7 @@ async fn connect(redis: &RedisConfig, info: ConnectionInfo) -> RedisResult<Multi
         .await
 }
 
-/// Where the master is, by the first sentinel that knows.
+/// Returns the address of the master from the first sentinel that knows it.
 async fn master_of(
     redis: &RedisConfig,
     sentinels: &[ConnectionAddr],
@@ -247,7 +280,7 @@ async fn master_of(
 ) -> RedisResult<ConnectionAddr> {
     let mut last = None;
     for sentinel in sentinels {
-        // They have no databases, and users of their own: they are asked as anybody.
+        // Sentinels have no databases, and users of their own: connect without credentials.
         let info = sentinel
             .clone()
             .into_connection_info()?

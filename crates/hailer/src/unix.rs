@@ -1,5 +1,4 @@
-//! Unix sockets that listen at a path, private from the first moment on, which replace what the dead left there and nothing
-//! else.
+//! Listening Unix sockets that are private from the start, and that replace only stale sockets.
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{File, Permissions};
@@ -10,19 +9,19 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const WAITING: i32 = 16;
 
-/// The file of a socket. Removed when dropped, if it is still the same.
+/// The file of a socket. Removed when dropped, unless it was replaced.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and number.
+    /// Device and inode.
     file: (u64, u64),
 }
 
 impl SocketFile {
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -40,13 +39,14 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Listens at a path, without blocking. Only those to whom `mode` gives the right to write may connect.
+/// Listens at a path, without blocking. Only users with write permission by `mode` may connect.
 ///
 /// # Errors
-/// [`ErrorKind::AddrInUse`] if somebody answers there, [`ErrorKind::AlreadyExists`] if what is there is no socket, or what the
-/// system says.
+/// [`ErrorKind::AddrInUse`] if another process listens there, [`ErrorKind::AlreadyExists`] if the
+/// file is no socket, or the error of the system.
 pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
-    // Of two that start at once and find the same dead file, one would remove the socket of the other.
+    // Of two processes that find the same stale socket, one would remove the new socket of the
+    // other.
     let _one_at_a_time = lock(path);
     match std::fs::symlink_metadata(path) {
         Ok(file) if !file.file_type().is_socket() => return Err(ErrorKind::AlreadyExists.into()),
@@ -64,7 +64,7 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     ))
 }
 
-/// Waits for others that start in the same folder, but not for ever: a lock is no reason not to start.
+/// Waits up to 500 ms for other processes that start in the same folder.
 fn lock(path: &Path) -> Option<File> {
     let folder = path
         .parent()
@@ -81,7 +81,7 @@ fn lock(path: &Path) -> Option<File> {
     None
 }
 
-/// Whether somebody listens at a socket, also one who is too busy to take us.
+/// Whether a process listens at a socket, even if it is too busy to accept.
 fn is_alive(path: &Path) -> io::Result<bool> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -92,8 +92,8 @@ fn is_alive(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// A socket that nobody else may open, not even for the moment between two system calls: on Linux its mode before it has
-/// a name becomes that of its file. The second call is for the other systems.
+/// Creates a socket that other users cannot open at any moment: on Linux the mode of the socket
+/// becomes that of its file. The second call is for other systems.
 fn private(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let nameless = File::from(OwnedFd::from(Socket::new(
         Domain::UNIX,
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn dead_sockets_are_replaced_and_nothing_else() {
+    fn replaces_stale_sockets_only() {
         let folder = folder("dead");
         let path = folder.join("s");
         let (first, bound) = bind(&path, 0o660).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o660);
         assert_eq!(kind(&path), ErrorKind::AddrInUse);
-        // One that is too busy to take anybody is alive too, and nobody waits for it.
+        // A busy listener counts as alive, without waiting for it.
         let busy = std::iter::from_fn(|| {
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
             socket.set_nonblocking(true).unwrap();
@@ -144,12 +144,12 @@ mod tests {
         let busy = busy.take(100).collect::<Vec<_>>();
         assert!(busy.len() < 100);
         assert_eq!(kind(&path), ErrorKind::AddrInUse);
-        // Its process dies without a word: the file stays.
+        // The process is killed: the file stays.
         drop(first);
         std::mem::forget(bound);
         let (second, bound) = bind(&path, 0o600).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        // Somebody removes it and puts another in its place: that one is left alone.
+        // The file was replaced: it is not removed.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "precious").unwrap();
         drop((second, bound));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_start_at_once_one_gets_it() {
+    fn of_several_processes_one_listens() {
         let folder = folder("race");
         let path = folder.join("s");
         drop(UnixListener::bind(&path).unwrap());

@@ -160,7 +160,7 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
         path.display()
     );
     assert!(
-        said.contains(&expected) && said.contains("good again"),
+        said.contains(&expected) && said.contains("valid again"),
         "{said}"
     );
 }

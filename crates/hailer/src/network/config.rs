@@ -1,4 +1,4 @@
-//! What a member of a network is told, and told off for.
+//! Configuration of a network member.
 
 use super::record::MAX_TEXT;
 use crate::link::RedisConfig;
@@ -6,51 +6,57 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Heartbeats that the reference allows, in seconds.
+/// Range of heartbeats that the reference allows, in seconds.
 const HEARTBEAT: RangeInclusive<u64> = 5..=300;
-/// Full reads that the reference allows, in seconds.
+/// Range of full reads that the reference allows, in seconds.
 const REFRESH: RangeInclusive<u64> = 10..=300;
 
-/// How a server takes part in a network (spec/onequery.md#12.1).
+/// Configuration of a network member (spec/onequery.md#12.1).
 ///
-/// With [`NetworkConfig::new`] everything but the URL has the reference's default.
+/// [`NetworkConfig::new`] uses the defaults of the reference for everything but the URL.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NetworkConfig {
-    /// Where Redis is, and as whom.
+    /// The Redis server and the credentials.
     pub redis: RedisConfig,
-    /// First word of all keys. A fork of OneQuery has `monitoringhytalequery`.
+    /// First word of all keys. A fork of OneQuery uses `monitoringhytalequery`.
     pub prefix: String,
-    /// Which network. Servers of one network share their players.
+    /// Id of the network. Servers of one network share their players.
     pub network_id: String,
-    /// Which server: another one for each server of a network.
+    /// Id of this server, unique in the network.
     pub server_id: String,
-    /// The name that the network shows for this server; without one, that of the published status.
+    /// Name of this server in the network; `None`: the name of the published status.
     pub name: Option<String>,
-    /// The address under which players reach this server, if it is to be known.
+    /// Address of this server for players; `None`: not published.
     pub host: Option<String>,
-    /// Port of the game.
+    /// Port of this server for players.
     pub port: u16,
     /// What is written, read and answered.
     pub mode: Mode,
-    /// Time between signs of life, 5 s to 300 s. Other members may take a server that is silent for 45 s for dead.
+    /// Time between heartbeats, 5 s to 300 s. Other members may ignore a server after 45 s without
+    /// one.
     pub heartbeat: Duration,
-    /// Time between full reads, 10 s to 300 s. In between there are events.
+    /// Time between full reads, 10 s to 300 s. Events arrive in between.
     pub refresh: Duration,
-    /// Servers without a sign of life for so long are not counted. The reference knows the limit of 45 s, but does nothing.
+    /// Servers without heartbeat for this time are not counted. The reference knows the limit of 45
+    /// s but does not apply it.
     pub stale: Duration,
-    /// For so long after the loss of Redis the last view is answered; after that, what this server knows of itself.
+    /// How long the last view is used after the loss of Redis. After that, this server answers for
+    /// itself.
     pub keep_view: Duration,
-    /// Most other servers kept.
+    /// Maximum number of other servers.
     pub max_servers: usize,
-    /// Most players of other servers kept.
+    /// Maximum number of their players.
     pub max_players: usize,
-    /// Takes any time for heartbeat and refresh. For tests, which cannot wait.
+    /// Whether any heartbeat and refresh time is accepted, for tests.
     pub any_interval: bool,
 }
 
 impl NetworkConfig {
-    /// The reference's defaults for the Redis at a URL.
+    /// Returns the defaults of the reference for the Redis at a URL.
+    ///
+    /// # Errors
+    /// The URL is invalid.
     pub fn new(url: &str) -> Result<Self, NetworkConfigError> {
         Ok(Self {
             redis: RedisConfig::new(url)?,
@@ -71,7 +77,10 @@ impl NetworkConfig {
         })
     }
 
-    /// Whether all of it makes sense. [`super::Network::start`] asks this too.
+    /// Checks all values. [`super::Network::start`] does so too.
+    ///
+    /// # Errors
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), NetworkConfigError> {
         let wrong = |key, problem: String| Err(NetworkConfigError { key, problem });
         for (key, text) in [
@@ -87,7 +96,7 @@ impl NetworkConfig {
                 );
             }
         }
-        // They would move the keys of one network to several nodes of a cluster.
+        // Braces would put the keys of one network on several nodes of a cluster.
         for (key, text) in [("prefix", &self.prefix), ("network-id", &self.network_id)] {
             if text.contains(['{', '}']) {
                 return wrong(key, "must not have braces".into());
@@ -113,10 +122,7 @@ impl NetworkConfig {
             }
         }
         if self.stale.is_zero() {
-            return wrong(
-                "stale",
-                "must be longer than nothing; 45 seconds is usual".into(),
-            );
+            return wrong("stale", "must be longer than 0 s; 45 s is usual".into());
         }
         Ok(())
     }
@@ -127,7 +133,7 @@ impl NetworkConfig {
 pub enum Mode {
     /// Writes its own state, reads nothing, answers for itself.
     Publish,
-    /// Writes and reads, but answers for itself: the view is for the program.
+    /// Writes and reads, and answers for itself. The view is for the program.
     Sync,
     /// Writes, reads, and answers for the network.
     #[default]
@@ -135,7 +141,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether it reads what others write.
+    /// Whether it reads the state of others.
     pub(super) fn reads(self) -> bool {
         self != Self::Publish
     }
@@ -144,7 +150,8 @@ impl Mode {
 impl FromStr for Mode {
     type Err = NetworkConfigError;
 
-    /// In any case. Unlike the reference, which takes any other word for AGGREGATE, this tells a slip of the pen.
+    /// Parses a mode in any case. The reference takes every other word for AGGREGATE; here it is an
+    /// error.
     fn from_str(text: &str) -> Result<Self, NetworkConfigError> {
         match text.to_ascii_uppercase().as_str() {
             "PUBLISH" => Ok(Self::Publish),
@@ -158,13 +165,13 @@ impl FromStr for Mode {
     }
 }
 
-/// A setting that makes no sense: which, and what it must be.
+/// An invalid value in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub struct NetworkConfigError {
-    /// The setting.
+    /// Key of the value.
     pub key: &'static str,
-    /// What to do.
+    /// What to write instead.
     pub problem: String,
 }
 
@@ -173,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_show_nowhere() {
+    fn output_contains_no_secrets() {
         let mut settings = NetworkConfig::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
         settings.redis.identity = Some((b"certificate".to_vec(), b"k3y".to_vec()));
         let shown = format!("{settings:?} {settings:#?} {}", settings.redis);
@@ -205,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told() {
+    fn invalid_values_are_rejected() {
         let sound = NetworkConfig::new("redis://127.0.0.1").unwrap();
         assert_eq!(sound.check(), Ok(()));
         let told = |change: fn(&mut NetworkConfig)| {

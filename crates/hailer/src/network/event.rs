@@ -1,30 +1,30 @@
-//! What members tell each other over the stream (spec/onequery.md#12.2).
+//! Events that members exchange over the stream (spec/onequery.md#12.2).
 
 use super::record::{MAX_TEXT, cut, uuid};
 use hailer_proto::Text;
 use hailer_proto::model::uuid_text;
 use serde_json::{Value, json};
 
-/// One entry of the stream: the JSON in its field `data`.
+/// An entry of the stream: the JSON in its field `data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A server has started.
     Online { server: String, name: String },
     /// A server has stopped, or its hash has expired.
     Offline { server: String },
-    /// A player is on a server now, and on no other.
+    /// A player joined a server and left any other.
     Join {
         uuid: [u8; 16],
         server: String,
         name: Text,
         server_name: String,
     },
-    /// A player has left a server.
+    /// A player left a server.
     Leave { uuid: [u8; 16], server: String },
 }
 
 impl Event {
-    /// Nothing, if it is no event or one of a kind not known.
+    /// Parses an event; `None` if it is invalid or of an unknown kind.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let Value::Object(members) = serde_json::from_slice(data).ok()? else {
             return None;
@@ -60,7 +60,7 @@ impl Event {
         })
     }
 
-    /// The JSON. Mind the two spellings of the server's id.
+    /// Formats the JSON. The id of the server has two spellings.
     pub(super) fn write(&self) -> String {
         match self {
             Self::Online { server, name } => json!({ "type": "server_online", "serverId": server, "serverName": name }),
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn events_of_the_reference_are_read() {
+    fn reads_events_of_the_reference() {
         let join = br#"{"serverName":"Lobby \u003c1\u003e","username":"A\/B","type":"join","server":"lobby",
             "uuid":"00010203-0405-0607-0809-0a0b0c0d0e0f"}"#;
         let uuid = std::array::from_fn(|i| i as u8);
@@ -121,12 +121,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_come_back(event in events()) {
+        fn events_survive_a_round_trip(event in events()) {
             prop_assert_eq!(Event::read(event.write().as_bytes()), Some(event));
         }
 
         #[test]
-        fn nothing_panics(data: Vec<u8>, text in "[{}\":,a-z]{0,60}") {
+        fn never_panics(data: Vec<u8>, text in "[{}\":,a-z]{0,60}") {
             let _ = (Event::read(&data), Event::read(text.as_bytes()));
         }
     }

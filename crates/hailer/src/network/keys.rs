@@ -2,7 +2,7 @@
 
 use hailer_proto::model::uuid_text;
 
-/// What the keys of one network are called. The braces keep them on one node of a Redis cluster.
+/// The keys of one network. The braces keep them on one node of a Redis cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     /// `onequery:network:{id}:`
@@ -16,7 +16,7 @@ impl Keys {
         }
     }
 
-    /// The set of the ids of servers.
+    /// The set of server ids.
     pub(super) fn servers(&self) -> String {
         format!("{}servers", self.prefix)
     }
@@ -31,7 +31,7 @@ impl Keys {
         format!("{}server:{id}:players", self.prefix)
     }
 
-    /// The string that names the server of a player.
+    /// The string with the server id of a player.
     pub(super) fn player(&self, uuid: &[u8; 16]) -> String {
         format!("{}player:{}", self.prefix, uuid_text(uuid))
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_those_of_the_page() {
+    fn keys_match_the_specification() {
         let keys = Keys::new("onequery", "default");
         assert_eq!(keys.servers(), "onequery:network:{default}:servers");
         assert_eq!(

@@ -1,5 +1,6 @@
-//! Network: several servers of one owner answer as one, by way of Redis. The network mode of OneQuery
-//! (spec/onequery.md#12), so that Hailer and servers with the OneQuery plugin can be members of the same network.
+//! Several servers of one owner answer as one, over Redis: the network mode of OneQuery
+//! (spec/onequery.md#12). Hailer and servers with the OneQuery plugin can be members of the same
+//! network.
 //!
 //! ```text
 //!   game ──► joined, left, moved, publish ──► roster ──┬─► scripts, atomic ──► Redis ◄── other members
@@ -7,7 +8,7 @@
 //!   responder ◄── updates: Status ◄── aggregate ◄──────┴──────── view ◄── events, full reads
 //! ```
 //!
-//! A member in a program, the feature `redis` turned on:
+//! A member in a program, with the feature `redis`:
 //!
 //! ```
 //! use hailer::network::{Network, NetworkConfig};
@@ -17,7 +18,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut settings = NetworkConfig::new("redis://127.0.0.1:6379/0")?;
 //! settings.server_id = "lobby-1".into();
-//! // Returns at once, whether Redis is there or not; it is joined as soon as it is.
+//! // Returns at once. Redis is joined in the background.
 //! let network = Network::start(settings)?;
 //!
 //! let mut status = Status { name: Some(Text::unformatted("Lobby")), ..Status::default() };
@@ -29,7 +30,7 @@
 //! network.moved(alice, "arena-1"); // or network.left(alice)
 //! network.joined([0xB0; 16], "Bob");
 //!
-//! // What is to be answered now, and each time that it changes: give it to `respond::Board::publish`.
+//! // The status to answer with, and each change of it: pass it to `respond::Board::publish`.
 //! let mut updates = network.updates();
 //! updates.wait_for(|status| status.players.count() == 1).await?;
 //! println!("{:?}", network.health());
@@ -39,17 +40,19 @@
 //! # }
 //! ```
 //!
-//! # What holds
+//! # Properties
 //!
-//! - **Answers never stop.** Without Redis the last view is answered for [`NetworkConfig::keep_view`], then what this server knows of
-//!   itself; the own players are right at any time. [`Health`] says which it is, and how old. The extra `network` of a status is
-//!   true while others are counted.
-//! - **Redis is found again** within a few seconds, whatever it has lost by then: each heartbeat writes the whole truth of this
-//!   server, and removes what is not true.
-//! - **Counts are those of lists**, each player is counted once, and servers that are silent for 45 seconds are left out.
-//! - **Bounds**: 10,000 players of this server, and of the others what [`NetworkConfig`] says; what does not fit is counted in
-//!   [`Health::refused`]. One command is under way at a time, none is queued: after a loss the state is written, not its history.
-//! - **Secrets** are in no error and no `Debug`. Redis itself is trusted: whoever can write there can say anything.
+//! - **Replies never stop.** Without Redis the last view is used for [`NetworkConfig::keep_view`],
+//! then the status of this server alone. The local players are always current. [`Health`] reports
+//! the state. The extra `network` of a status is true while other servers are counted.
+//! - **Redis is found again** within a few seconds. Each heartbeat writes the complete state of
+//! this server and removes everything else, whatever Redis has lost.
+//! - **Counts are those of lists.** Each player is counted once. Servers without heartbeat for 45 s
+//! are left out.
+//! - **Limits:** 10,000 players of this server, and the limits of [`NetworkConfig`] for the others;
+//! the excess is counted in [`Health::refused`]. One command is sent at a time, none are queued:
+//! after a loss the state is written, not its history.
+//! - **Secrets** appear in no error and no `Debug` output. Redis itself is trusted.
 
 mod config;
 mod event;
@@ -79,18 +82,19 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use view::{Bounds, Known, Uuid};
 
-/// Most players of this server: one script writes all of them.
+/// Maximum number of players of this server. One script writes all of them.
 const MAX_OWN: usize = 10_000;
-/// Changes that are written one by one. More of them are left to a heartbeat.
+/// Maximum number of changes written one by one. More are left to a heartbeat.
 const MAX_CHANGES: usize = 64;
-/// A new status is made so often at most.
+/// Shortest time between updates of the status.
 const PAUSE: Duration = Duration::from_millis(20);
-/// And is looked at so often at least, since views grow old by themselves.
+/// Longest time between updates, since views age without events.
 const TICK: Duration = Duration::from_secs(1);
-/// Time that a clean stop may take.
+/// Longest time for a clean stop.
 const STOP: Duration = Duration::from_secs(5);
 
-/// A member of a network. Dropped without [`Network::stop`] it falls silent, and the others miss it 45 seconds later.
+/// A member of a network. If it is dropped without [`Network::stop`], the others remove it after 45
+/// s.
 pub struct Network {
     shared: Arc<Shared>,
     updates: watch::Receiver<Arc<Status>>,
@@ -99,45 +103,45 @@ pub struct Network {
     teller: JoinHandle<()>,
 }
 
-/// How a member fares.
+/// The state of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether Redis is there, and this server registered.
+    /// Whether Redis is connected and this server is registered.
     pub connected: bool,
-    /// Whether other servers are part of the status that is answered.
+    /// Whether the status includes other servers.
     pub network: bool,
-    /// Time since Redis was last heard.
+    /// Time since the last reply of Redis.
     pub age: Option<Duration>,
     /// Time since the last full read.
     pub refreshed: Option<Duration>,
     /// Failed connections and commands.
     pub errors: u64,
-    /// What the last of them said.
+    /// The last of these errors.
     pub last_error: Option<String>,
-    /// Entries and events that could not be read, and were passed over.
+    /// Entries and events that could not be parsed and were skipped.
     pub skipped: u64,
-    /// Servers and players that there was no room for.
+    /// Servers and players beyond the limits.
     pub refused: u64,
-    /// Other servers of the network.
+    /// Number of other servers.
     pub servers: usize,
-    /// Their players.
+    /// Number of their players.
     pub players: usize,
 }
 
-/// What the game's threads, the session and the teller share.
+/// State shared by the threads of the game, the session and the updater.
 struct Shared {
     settings: NetworkConfig,
     keys: Keys,
     state: Mutex<State>,
-    /// There is something to write.
+    /// Wakes the session: there is something to write.
     wake: Notify,
-    /// There is something to tell.
+    /// Wakes the updater: the status may have changed.
     changed: Notify,
 }
 
 struct State {
-    /// What this server says of itself, players aside.
+    /// The status of this server without its players.
     local: Status,
     /// Players of this server that the network knows, as the game reports them.
     roster: HashMap<Uuid, Member>,
@@ -145,11 +149,11 @@ struct State {
     unshared: Vec<Player>,
     /// Players of this server that its status counts and does not list.
     unlisted: i64,
-    /// Of those, who has joined since the last word to Redis.
+    /// Players who joined since the last write.
     fresh: HashSet<Uuid>,
-    /// Who has left since then, and whereto, if that was said.
+    /// Players who left since the last write, with the server that they moved to, if known.
     gone: HashMap<Uuid, Option<(String, Member)>>,
-    /// Too much has changed to write it piece by piece.
+    /// Too many changes to write them one by one.
     rewrite: bool,
     known: Known,
     connected: bool,
@@ -162,16 +166,18 @@ struct State {
 }
 
 impl Network {
-    /// Takes part in a network, for as long as it is kept. Returns at once; Redis is looked for in the background.
+    /// Becomes a member for as long as the value exists. Returns at once; Redis is connected in the
+    /// background.
     ///
     /// # Errors
-    /// If the settings make no sense, or if there is no tokio runtime to run on.
+    /// The configuration is invalid, or there is no tokio runtime.
     pub fn start(settings: NetworkConfig) -> Result<Self, NetworkConfigError> {
         Self::start_after(settings, None)
     }
 
-    /// Starts like [`Network::start`], with the view of an earlier member of the same network, which loses it. That member
-    /// should be dropped; with [`Network::stop`] it would remove the entry of this one if both have the same server id.
+    /// Starts like [`Network::start`] and takes over the view of an earlier member of the same
+    /// network. Drop that member afterwards: [`Network::stop`] would remove the entry of its
+    /// successor if both have the same server id.
     ///
     /// # Errors
     /// As [`Network::start`].
@@ -182,8 +188,7 @@ impl Network {
         settings.check()?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| NetworkConfigError {
             key: "runtime",
-            problem: "there is none: call this from inside of a tokio runtime with time and I/O"
-                .into(),
+            problem: "missing: call this within a tokio runtime with time and I/O enabled".into(),
         })?;
         let bounds = Bounds {
             servers: settings.max_servers,
@@ -246,7 +251,7 @@ impl Network {
         })
     }
 
-    /// A player is on this server now, and so on no other. Returns whether there was room.
+    /// A player joined this server and left any other. Returns false if the limit is reached.
     pub fn joined(&self, uuid: [u8; 16], name: &str) -> bool {
         let took = self.shared.state().join(uuid, name, wall());
         self.shared.notify();
@@ -259,13 +264,13 @@ impl Network {
         self.shared.notify();
     }
 
-    /// A player goes from here to another server of the network, and is listed there at once. If Redis does not know that
-    /// server, the player has left.
+    /// A player moves from here to another server of the network and is listed there at once. If
+    /// Redis does not know that server, the player has left.
     ///
-    /// While 64 moves and leaves wait to be written, as when everybody moves at once or Redis is away, further moves become
-    /// plain leaves: such a player is listed nowhere until the other server says that it has joined.
+    /// At most 64 moves and leaves wait to be written. Further moves become leaves: such a player
+    /// is not listed until the other server reports the join.
     pub fn moved(&self, uuid: [u8; 16], server_id: &str) {
-        // Who moves to this server is here.
+        // A move to this server is no change.
         if server_id == self.shared.settings.server_id {
             return;
         }
@@ -274,7 +279,7 @@ impl Network {
         let name = state.roster.get(&uuid).map(|member| member.name.clone());
         if let Some(name) = name {
             state.leave(uuid, Some(to.clone()));
-            // Without this the player would be nowhere until the stream says so.
+            // Without this the player would be listed nowhere until the event arrives.
             state.known.apply(
                 Event::Join {
                     uuid,
@@ -289,9 +294,9 @@ impl Network {
         self.shared.notify();
     }
 
-    /// Sets the players of this server, for programs that know no more than their list. Of several with one UUID the first
-    /// counts. Players without a UUID are part of [`Network::status`] and are not shared with the network. Returns how many
-    /// these are.
+    /// Sets the players of this server, for programs that know only the list. Of several with one
+    /// UUID the first counts. Players without a UUID are part of [`Network::status`] but not shared
+    /// with the network. Returns their number.
     pub fn set_players(&self, players: &[Player]) -> usize {
         let now = wall();
         let mut state = self.shared.state();
@@ -327,8 +332,9 @@ impl Network {
         count
     }
 
-    /// Sets everything that is known of this server: [`Network::publish`] and [`Network::set_players`] in one. Writes
-    /// nothing to Redis if nothing has changed. Returns the number of players without a UUID.
+    /// Sets the complete status of this server: [`Network::publish`] and [`Network::set_players`]
+    /// in one. Writes nothing to Redis if nothing changed. Returns the number of players without a
+    /// UUID.
     pub fn set_status(&self, status: &Status) -> usize {
         self.publish(status);
         let listed = i64::try_from(status.players.list.len()).unwrap_or(i64::MAX);
@@ -337,11 +343,12 @@ impl Network {
         self.set_players(&status.players.list)
     }
 
-    /// What this server says of itself: name, MOTD, version, the most players that fit, and all else but the players.
+    /// Sets the status of this server without its players: name, MOTD, version, maximum number of
+    /// players and the rest.
     pub fn publish(&self, status: &Status) {
         let mut state = self.shared.state();
         let max = status.players.max;
-        // The others need not wait for the next heartbeat.
+        // The others should not wait for the next heartbeat.
         state.rewrite |= state.local.players.max != max || state.local.name != status.name;
         state.local = Status {
             players: Default::default(),
@@ -352,17 +359,18 @@ impl Network {
         self.shared.notify();
     }
 
-    /// What is to be answered: in [`Mode::Aggregate`] for the network, otherwise for this server.
+    /// Returns the status to answer with: in [`Mode::Aggregate`] of the network, else of this
+    /// server.
     pub fn status(&self) -> Arc<Status> {
         Arc::new(self.shared.status())
     }
 
-    /// The same each time that it changes, within some tens of milliseconds.
+    /// Returns a channel with that status, updated within some 20 ms of each change.
     pub fn updates(&self) -> watch::Receiver<Arc<Status>> {
         self.updates.clone()
     }
 
-    /// The servers of the network and who is on them.
+    /// Returns the servers of the network and their players.
     pub fn view(&self) -> View {
         let state = self.shared.state();
         let mut servers: Vec<_> = state.known.shown().cloned().collect();
@@ -387,7 +395,7 @@ impl Network {
         }
     }
 
-    /// How it fares.
+    /// Returns the state of this member.
     pub fn health(&self) -> Health {
         let state = self.shared.state();
         Health {
@@ -404,7 +412,7 @@ impl Network {
         }
     }
 
-    /// Says goodbye to the others, if Redis is there, and stops. Takes five seconds at most.
+    /// Leaves the network, if Redis is connected, and stops, within 5 s.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         let _ = tokio::time::timeout(STOP, &mut self.session).await;
@@ -453,7 +461,7 @@ impl State {
             return;
         };
         self.fresh.remove(&uuid);
-        // A heartbeat finds out by itself who is not in the roster any more.
+        // A heartbeat removes players who are not in the roster.
         if self.gone.len() >= MAX_CHANGES {
             self.rewrite = true;
         } else {
@@ -461,7 +469,7 @@ impl State {
         }
     }
 
-    /// Redis knows of a player, unless there is news since.
+    /// Records that Redis knows a player, unless the player has changed since.
     fn told(&mut self, uuid: &Uuid, member: &Member) {
         if self.roster.get(uuid).is_none_or(|now| now == member) {
             self.fresh.remove(uuid);
@@ -471,7 +479,7 @@ impl State {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked in between left a state that is whole all the same.
+        // The state is complete even after a panic of another thread.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -488,7 +496,7 @@ impl Shared {
     }
 
     fn status(&self) -> Status {
-        // Servers are shared, so the lock is held for as long as it takes to copy the own players, not all.
+        // Servers are shared, so the lock is only held while the local players are copied.
         let (local, roster, unshared, unlisted, others, network) = {
             let state = self.state();
             let network = self.counts_others(&state);
@@ -518,7 +526,7 @@ impl Shared {
         status
     }
 
-    /// What is written of this server.
+    /// Returns what is written of this server.
     fn record(&self, state: &State) -> Record {
         let name = self
             .settings
@@ -547,7 +555,7 @@ impl Shared {
     }
 }
 
-/// Makes a status of each change, but not of each single one of many.
+/// Publishes the status after changes, several of them at once.
 async fn tell(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
     loop {
         let _ = tokio::time::timeout(TICK, shared.changed.notified()).await;
@@ -560,18 +568,18 @@ async fn tell(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
             }
             differs
         });
-        // A list of a million takes its time, which must not be all of it.
+        // A list of a million players takes time; at most a fifth of all time is spent on it.
         tokio::time::sleep(PAUSE.max(started.elapsed() * 4)).await;
     }
 }
 
-/// Milliseconds by a clock that nobody sets: with it ages are measured.
+/// Milliseconds of the monotonic clock, for ages.
 fn now() -> i64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     millis(START.elapsed())
 }
 
-/// Milliseconds since 1970 by the clock on the wall: for others to read.
+/// Milliseconds since 1970 of the wall clock, for other members.
 fn wall() -> i64 {
     millis(
         SystemTime::now()

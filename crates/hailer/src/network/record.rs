@@ -4,10 +4,10 @@ use hailer_proto::Text;
 use hailer_proto::model::uuid_from_text;
 use serde_json::Value;
 
-/// Most bytes of a name, an id or a host. Whoever writes more to Redis gets it cut, or is passed over.
+/// Maximum size of a name, an id or a host in bytes. Longer ones in Redis are cut or skipped.
 pub(super) const MAX_TEXT: usize = 255;
 
-/// The fields of a server's hash, in the order in which they are read.
+/// The fields of the hash of a server, in the order in which they are read.
 pub(super) const FIELDS: [&str; 6] = [
     "serverName",
     "playerCount",
@@ -17,21 +17,22 @@ pub(super) const FIELDS: [&str; 6] = [
     "host",
 ];
 
-/// What the hash of a server says.
+/// The hash of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) name: String,
     pub(super) host: Option<String>,
     pub(super) port: u16,
     pub(super) max: i64,
-    /// Players, as the server counts them; believed less than its list.
+    /// Number of players according to the server. The list has precedence.
     pub(super) count: Option<i64>,
-    /// Milliseconds since 1970 by that server's clock.
+    /// Milliseconds since 1970 by the clock of that server.
     pub(super) heartbeat: Option<i64>,
 }
 
 impl Record {
-    /// From the values of [`FIELDS`], or nothing if there are none. Numbers are read leniently, as the reference does.
+    /// Parses the values of [`FIELDS`]; `None` if all are missing. Numbers are parsed leniently,
+    /// like in the reference.
     pub(super) fn read(values: &[Option<Vec<u8>>]) -> Option<Self> {
         if values.iter().all(Option::is_none) {
             return None;
@@ -50,7 +51,7 @@ impl Record {
         })
     }
 
-    /// Fields and values, without the count, which only a script knows.
+    /// Returns fields and values, without the count, which only the script knows.
     pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![
             ("serverName", self.name.clone()),
@@ -66,20 +67,20 @@ impl Record {
     }
 }
 
-/// One player on a server.
+/// A player on a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// The name shown in the game.
+    /// Name of the player in the game.
     pub name: Text,
     /// When the player joined, in milliseconds since 1970 by the clock of that server.
     pub joined: i64,
 }
 
 impl Member {
-    /// A field and a value of a players hash, or nothing if they name nobody.
+    /// Parses a field and a value of a players hash; `None` without a valid UUID and name.
     pub(super) fn read(field: &[u8], value: &[u8], now: i64) -> Option<([u8; 16], Self)> {
         let uuid = uuid(std::str::from_utf8(field).ok()?)?;
-        // By way of a tree, since a member that comes twice is no error to the reference either.
+        // Parsed as a tree, since duplicate members are no error for the reference either.
         let Value::Object(entry) = serde_json::from_slice(value).ok()? else {
             return None;
         };
@@ -97,7 +98,7 @@ impl Member {
         ))
     }
 
-    /// The value of a players hash.
+    /// Returns the value for a players hash.
     pub(super) fn write(&self) -> String {
         let name = Value::from(self.name.raw());
         format!(r#"{{"username":{name},"joinTime":{}}}"#, self.joined)
@@ -111,19 +112,19 @@ fn integer(value: &Value) -> Option<i64> {
         .or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// A UUID with hyphens, in any case.
+/// Parses a UUID with hyphens, in any case.
 pub(super) fn uuid(text: &str) -> Option<[u8; 16]> {
     let hyphens = text.match_indices('-').map(|(at, _)| at);
     hyphens.eq([8, 13, 18, 23]).then(|| uuid_from_text(text))?
 }
 
-/// Bytes as text of a bounded length.
+/// Converts bytes to text of limited length.
 pub(super) fn text(bytes: &[u8]) -> String {
     let most = &bytes[..bytes.len().min(MAX_TEXT * 4)];
     cut(&String::from_utf8_lossy(most)).to_owned()
 }
 
-/// So much of a text as is kept, whole characters.
+/// Cuts a text to the maximum length, at a character boundary.
 pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT)]
 }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_leniently() {
+    fn parses_numbers_leniently() {
         let bad = values([
             Some("Lobby"),
             Some("x"),
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_the_reference_is_read() {
+    fn reads_an_entry_of_the_reference() {
         let uuid = "00010203-0405-0607-0809-0A0B0C0D0E0F";
         let gson = br#"{"username":"\u003cA\u0026B\u003d\u0027\u003e","joinTime":1773792000000}"#;
         let (bytes, member) = Member::read(uuid.as_bytes(), gson, 0).unwrap();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_entries_name_nobody() {
+    fn skips_invalid_entries() {
         let uuid = b"00010203-0405-0607-0809-0a0b0c0d0e0f";
         for broken in [
             r#"{}"#,
@@ -205,7 +206,7 @@ mod tests {
         }
 
         #[test]
-        fn records_come_back(name in "\\PC{0,60}", port: u16, max in 0..i64::MAX, heartbeat: Option<i64>, host in "[a-z.]{0,9}") {
+        fn records_survive_a_round_trip(name in "\\PC{0,60}", port: u16, max in 0..i64::MAX, heartbeat: Option<i64>, host in "[a-z.]{0,9}") {
             let host = Some(host).filter(|host| !host.is_empty());
             let record = Record { name, host, port, max, count: None, heartbeat };
             let fields = record.fields();

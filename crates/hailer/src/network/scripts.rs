@@ -1,13 +1,15 @@
-//! What is written, each piece atomic: the effects of spec/onequery.md#12.3, and what spec/onequery.md#12.6 adds.
+//! The scripts that write to Redis, each atomic: the effects of spec/onequery.md#12.3, and the
+//! additions of spec/onequery.md#12.6.
 //!
-//! The first key decides the node of a cluster; all other keys of a network lie on the same.
+//! The first key decides the node of a cluster. All other keys of a network are on the same node.
 
-/// Register and heartbeat. Writes the server, and makes the list in Redis what the list here is: whoever is missing there is
-/// added, whoever has no business there is removed, and the count is that of the list. In order, this is a heartbeat like any other.
+/// Register and heartbeat. Writes the server and makes the list in Redis equal to the local list:
+/// missing players are added, others removed, and the count is that of the list.
 ///
-/// KEYS: server, players, servers, events. ARGV: id, prefix, life in seconds, `1` to announce the server, its event, the number
-/// of fields and values, these; then for each player the UUID, the entry, the event and `1` if the player has joined just now.
-/// Returns whether Redis knew the server, and how many players are listed.
+/// KEYS: server, players, servers, events. ARGV: id, prefix, lifetime in seconds, `1` to announce
+/// the server, its event, the number of fields and values, these; then for each player the UUID,
+/// the entry, the event and `1` if the player has just joined. Returns whether Redis knew the
+/// server, and the number of listed players.
 pub(super) const BEAT: &str = r#"
 local server, players, servers, events = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, prefix, life, announce, online = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
@@ -36,7 +38,7 @@ for at = first, #ARGV, 4 do
         if n > 0 then redis.call('HSET', there, 'playerCount', string.format('%d', n - 1)) end
       end
     else
-      -- Moved on, and nobody has said so here: as long as that server lives, the player is there.
+      -- Moved without a notice to this server: while the other server exists, the player is there.
       elsewhere = redis.call('EXISTS', there) == 1 and redis.call('HEXISTS', there .. ':players', uuid) == 1
     end
   end
@@ -74,8 +76,8 @@ return { knew, count }
 
 /// Join, also on behalf of the server to which a player moves.
 ///
-/// KEYS: server, players, events. ARGV: id, prefix, life, UUID, entry, event. Returns 0 if Redis does not know the server, and
-/// then does nothing.
+/// KEYS: server, players, events. ARGV: id, prefix, lifetime in seconds, UUID, entry, event.
+/// Returns 0 and does nothing if Redis does not know the server.
 pub(super) const JOIN: &str = r#"
 local server, players, events = KEYS[1], KEYS[2], KEYS[3]
 local id, prefix, life, uuid, entry, join = unpack(ARGV)
@@ -84,7 +86,7 @@ local key = prefix .. 'player:' .. uuid
 local owner = redis.call('GET', key)
 if owner and owner ~= id then
   local there = prefix .. 'server:' .. owner
-  -- Only who was listed was counted. And a count alone would make a server of one that has expired.
+  -- Only listed players are counted. A count alone would recreate the hash of an expired server.
   if redis.call('HDEL', there .. ':players', uuid) == 1 then
     local n = tonumber(redis.call('HGET', there, 'playerCount')) or 0
     if n > 0 then redis.call('HSET', there, 'playerCount', string.format('%d', n - 1)) end
@@ -113,7 +115,7 @@ redis.call('XADD', events, 'MAXLEN', '~', '1000', '*', 'data', leave)
 return 1
 "#;
 
-/// Stop. The keys of players are left to expire. KEYS: server, players, servers, events. ARGV: id, event.
+/// Stop. The keys of players expire. KEYS: server, players, servers, events. ARGV: id, event.
 pub(super) const UNREGISTER: &str = r#"
 redis.call('DEL', KEYS[1], KEYS[2])
 redis.call('SREM', KEYS[3], ARGV[1])
@@ -121,7 +123,8 @@ redis.call('XADD', KEYS[4], 'MAXLEN', '~', '1000', '*', 'data', ARGV[2])
 return 1
 "#;
 
-/// An id without a hash: removed for all, unless the hash is there by now. KEYS: server, servers, events. ARGV: id, event.
+/// An id without a hash: removed, unless the hash exists by now. KEYS: server, servers, events.
+/// ARGV: id, event.
 pub(super) const GONE: &str = r#"
 if redis.call('EXISTS', KEYS[1]) == 0 and redis.call('SREM', KEYS[2], ARGV[1]) == 1 then
   redis.call('XADD', KEYS[3], '*', 'data', ARGV[2])

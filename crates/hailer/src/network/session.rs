@@ -1,35 +1,34 @@
-//! The conversation with Redis: one connection, one command under way, and again from the start when it breaks.
+//! The connection to Redis: one command at a time, and a new session after each failure.
 
 use super::event::Event;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
 use super::view::{Age, Uuid};
 use super::{MAX_CHANGES, Shared, State, millis, now, wall};
-use crate::link::RedisConnection;
+use crate::link::{RedisConnection, stop_requested};
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
-/// Life of what is written, in seconds; heartbeats renew it.
+/// Lifetime of written keys in seconds. Heartbeats renew it.
 const LIFE: i64 = 90;
-/// The stream is read so often: about the reference's rhythm. Without waiting in Redis, one connection is enough.
+/// Time between reads of the stream, about that of the reference. Without blocking reads, one
+/// connection is enough.
 const POLL: Duration = Duration::from_millis(150);
-/// Entries of the stream that are read at once.
+/// Maximum number of stream entries per read.
 const EVENTS: usize = 100;
-/// Reads of the stream in a row, before something else has its turn.
+/// Maximum number of stream reads in a row.
 const READS: usize = 10;
-/// Servers that are read at once.
+/// Maximum number of servers per read.
 const SERVERS: usize = 50;
-/// Entries of a set or a hash that are asked for at once.
+/// Maximum number of entries of a set or a hash per read.
 const ENTRIES: usize = 1_000;
-/// Redis is looked for again after so long at first, and then twice as long each time, up to a limit.
+/// Initial and maximum delay between connection attempts; it doubles each time.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Time that a connection may take, names included.
-const CONNECT: Duration = Duration::from_secs(4);
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::JOIN));
@@ -37,22 +36,18 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::LEAVE));
 static UNREGISTER: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::UNREGISTER));
 static GONE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::GONE));
 
-/// Keeps up the conversation until told to stop.
+/// Connects again and again until stopped.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut registered = false;
     let mut wait = BACK_OFF.0;
     loop {
         let connected = tokio::select! {
-            () = told(&mut stop) => return,
-            connected = timeout(CONNECT, RedisConnection::connect(&shared.settings.redis)) => connected,
+            () = stop_requested(&mut stop) => return,
+            connected = shared.settings.redis.connect() => connected,
         };
         let failure = match connected {
-            Err(_) => format!(
-                "{}: no connection within {CONNECT:?}",
-                shared.settings.redis
-            ),
-            Ok(Err(error)) => said(&shared, &error),
-            Ok(Ok(link)) => {
+            Err(error) => error,
+            Ok(link) => {
                 let next = Instant::now();
                 let session = Session {
                     link,
@@ -66,11 +61,12 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
                 match session.live(&mut stop).await {
                     Ok(()) => return,
                     Err(error) => {
-                        // One that lets us in and sends us away at once, as for lack of a right, is not in for it again and again.
+                        // A connection that fails at once, for example for missing permissions,
+                        // keeps the delay.
                         if next.elapsed() > BACK_OFF.1 {
                             wait = BACK_OFF.0;
                         }
-                        said(&shared, &error)
+                        shared.settings.redis.describe(&error)
                     }
                 }
             }
@@ -82,29 +78,18 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             state.last_error = Some(failure);
         }
         shared.changed.notify_one();
-        // All members lose Redis at one moment; they should not all be back at one moment.
+        // All members lose Redis at the same moment and should not return at the same moment.
         let spread =
             0.75 + f64::from(getrandom::u32().unwrap_or_default()) / f64::from(u32::MAX) / 2.0;
         tokio::select! {
-            () = told(&mut stop) => return,
+            () = stop_requested(&mut stop) => return,
             () = sleep(wait.mul_f64(spread)) => {}
         }
         wait = (wait * 2).min(BACK_OFF.1);
     }
 }
 
-/// The end, by a word or because nobody is left to say it.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// An error as it may be shown.
-fn said(shared: &Shared, error: &RedisError) -> String {
-    let redis = &shared.settings.redis;
-    format!("{redis}: {}", redis.without_secrets(&error.to_string()))
-}
-
-/// Whether an error says no more than that one key holds something else than it should.
+/// Whether an error only means that a key has another type.
 fn is_about_content(error: &RedisError) -> bool {
     error.code() == Some("WRONGTYPE")
         || matches!(error.kind(), redis::ErrorKind::UnexpectedReturnType)
@@ -113,30 +98,30 @@ fn is_about_content(error: &RedisError) -> bool {
 struct Session<'a> {
     link: RedisConnection,
     shared: &'a Shared,
-    /// Whether this process has ever registered.
+    /// Whether this process has registered before.
     registered: &'a mut bool,
     beat_at: Instant,
-    /// When the heartbeats of the others are looked at.
+    /// Next read of the heartbeats of others.
     pulse_at: Instant,
     refresh_at: Instant,
-    /// The last entry of the stream that was read.
+    /// The last stream entry that was read.
     cursor: String,
 }
 
 impl Session<'_> {
-    /// Until told to stop, or until something breaks.
+    /// Runs until stopped or until a command fails.
     async fn live(mut self, stop: &mut watch::Receiver<bool>) -> RedisResult<()> {
         let reads = self.shared.settings.mode.reads();
         {
             let mut state = self.shared.state();
             match state.heard.map(|heard| heard.elapsed()) {
-                // A view that is not answered any more comes back only as it is read.
+                // A view that is too old to be used must be read again.
                 Some(away) if away > self.shared.settings.keep_view => {
                     state.known.clear();
                     state.refreshed = None;
                 }
-                // Nobody could give a sign of life in the meantime.
-                Some(away) => state.known.be_patient(now(), Some(millis(away))),
+                // The others could not send heartbeats in the meantime.
+                Some(away) => state.known.expect_returns(now(), Some(millis(away))),
                 None => {}
             }
         }
@@ -145,11 +130,11 @@ impl Session<'_> {
         self.shared.state().connected = true;
         let mut poll_at = Instant::now();
         loop {
-            // In this order, so that a busy stream does not keep heartbeats from their turn. The last are the game's changes, since
-            // there may be new ones at any time; all else comes with pauses, in which they have theirs.
+            // In this order: a busy stream must not delay heartbeats. Changes of the game come
+            // last, because there may be new ones at any time; everything else has pauses.
             tokio::select! {
                 biased;
-                () = told(stop) => return self.unregister().await,
+                () = stop_requested(stop) => return self.unregister().await,
                 () = sleep_until(self.beat_at) => {
                     self.write_moves().await?;
                     self.beat().await?;
@@ -171,13 +156,13 @@ impl Session<'_> {
         self.shared.state().heard = Some(std::time::Instant::now());
     }
 
-    /// Writes all that is true of this server.
+    /// Writes the complete state of this server.
     async fn beat(&mut self) -> RedisResult<()> {
         let shared = self.shared;
         let id = &shared.settings.server_id;
         let (record, players) = {
             let mut state = shared.state();
-            // It finds out by itself who is gone, but not whereto.
+            // The script removes players who left; it cannot know where they moved.
             state.gone.retain(|_, to| to.is_some());
             state.rewrite = false;
             let players = state
@@ -220,7 +205,7 @@ impl Session<'_> {
                 state.told(uuid, member);
             }
             if *self.registered && knew == 0 {
-                state.known.be_patient(now(), None);
+                state.known.expect_returns(now(), None);
             }
         }
         *self.registered = true;
@@ -229,7 +214,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes who has joined and left since the last time.
+    /// Writes the players who joined and left since the last write.
     async fn write_changes(&mut self) -> RedisResult<()> {
         self.write_moves().await?;
         let shared = self.shared;
@@ -279,7 +264,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes who has moved where. A heartbeat would only see that they are gone.
+    /// Writes the players who moved. A heartbeat would only remove them.
     async fn write_moves(&mut self) -> RedisResult<()> {
         let moves: Vec<_> = {
             let mut state = self.shared.state();
@@ -298,7 +283,7 @@ impl Session<'_> {
             let name = name
                 .map(|name| super::record::text(&name))
                 .unwrap_or_default();
-            // Where it fails, the entry stays among the gone, and so becomes a plain leave.
+            // After a failure the entry stays and becomes a plain leave.
             if self.join(&to, uuid, &member, &name).await? {
                 self.shared.state().gone.remove(&uuid);
             }
@@ -306,7 +291,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes that a player is on a server. False if Redis does not know the server.
+    /// Writes a player of a server. Returns false if Redis does not know the server.
     async fn join(
         &mut self,
         server: &str,
@@ -335,7 +320,7 @@ impl Session<'_> {
             .key(keys.players(id))
             .key(keys.servers())
             .key(keys.events());
-        // Whoever stops does not look for Redis again.
+        // No retries while stopping.
         let _ = script
             .arg(id)
             .arg(event)
@@ -345,7 +330,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads everything. The stream goes on from where it was before that, so that nothing falls in between.
+    /// Reads everything. The stream continues from its position before that, so that no event is
+    /// missed.
     async fn refresh(&mut self) -> RedisResult<()> {
         let newest = cmd("XREVRANGE")
             .arg(self.shared.keys.events())
@@ -369,7 +355,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Looks at the heartbeats of all. Events do not tell of them, and a full read may come too late.
+    /// Reads all heartbeats. They are no events, and a full read may come too late.
     async fn pulse(&mut self) -> RedisResult<()> {
         let ids = self.ids().await?;
         let changed = self.read(&ids, false).await?;
@@ -384,7 +370,8 @@ impl Session<'_> {
         self.pulse_at = Instant::now() + settings.heartbeat.min(settings.stale / 3);
     }
 
-    /// The other servers: those of the set, and those known, since members whose Redis was emptied return without being in it.
+    /// Returns the other servers: those of the set and the known ones. Members whose Redis was
+    /// emptied come back without being in the set.
     async fn ids(&mut self) -> RedisResult<Vec<String>> {
         let shared = self.shared;
         let (own, most) = (&shared.settings.server_id, shared.settings.max_servers);
@@ -417,7 +404,7 @@ impl Session<'_> {
                 }
             }
             cursor = next;
-            // What does not fit is not even looked at, however much there is.
+            // Entries beyond the limit are not read at all.
             if cursor == 0 || ids.len() >= most {
                 break;
             }
@@ -427,14 +414,14 @@ impl Session<'_> {
             .arg(own)
             .to_owned();
         if self.ask::<i64>(&listed).await? != Some(1) {
-            // Emptied while we were connected: the others will be back, as we are.
-            shared.state().known.be_patient(now(), None);
+            // Emptied while connected: the others will register again, like this member.
+            shared.state().known.expect_returns(now(), None);
             self.beat_at = Instant::now();
         }
         Ok(ids.into_iter().collect())
     }
 
-    /// Reads servers, with their players or without. Returns those whose players need to be read.
+    /// Reads servers, with or without players. Returns those whose players must be read.
     async fn read(&mut self, ids: &[String], with_players: bool) -> RedisResult<Vec<String>> {
         let mut changed = Vec::new();
         for ids in ids.chunks(SERVERS) {
@@ -477,7 +464,7 @@ impl Session<'_> {
                         }
                         if with_players && let Some(players) = self.read_players(id, first).await? {
                             let State { known, gone, .. } = &mut *self.shared.state();
-                            // Redis does not know yet of those who are on their way.
+                            // Redis does not know these players yet.
                             known.list(id, players, said, |uuid| {
                                 gone.get(uuid).is_some_and(Option::is_some)
                             });
@@ -489,7 +476,7 @@ impl Session<'_> {
         Ok(changed)
     }
 
-    /// A server's hash and the age of it. The inner error is a hash that is none.
+    /// Returns the hash of a server and its age. The inner error means that the key is no hash.
     #[allow(clippy::type_complexity, reason = "read in one place")]
     fn read_record(
         &self,
@@ -500,7 +487,7 @@ impl Session<'_> {
             return Ok(Err(()));
         };
         let life: i64 = content(life)?.unwrap_or(-1);
-        // Whoever writes another life than ours says nothing of its age.
+        // Another lifetime than ours does not reveal the age.
         let by_redis = Some(LIFE * 1_000 - life).filter(|age| life >= 0 && *age >= 0);
         Ok(Ok(Record::read(&fields).map(|record| {
             let by_itself = record
@@ -516,7 +503,8 @@ impl Session<'_> {
         })))
     }
 
-    /// The players of a server, from the first reply on. Broken entries are passed over; nothing if there is no list to read.
+    /// Returns the players of a server, starting from the first reply. Invalid entries are skipped.
+    /// `None`: there is no list.
     async fn read_players(
         &mut self,
         id: &str,
@@ -550,7 +538,7 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Tells the others of an id without a hash.
+    /// Announces that an id has no hash.
     async fn gone(&mut self, id: &str) -> RedisResult<()> {
         let keys = &self.shared.keys;
         let mut script = GONE.key(keys.server(id));
@@ -564,7 +552,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads what is new in the stream.
+    /// Reads new stream entries.
     async fn read_events(&mut self) -> RedisResult<()> {
         type Entries = Vec<(String, Option<Vec<Vec<u8>>>)>;
         type Streams = Option<Vec<(Vec<u8>, Entries)>>;
@@ -584,7 +572,7 @@ impl Session<'_> {
                 .collect();
             let full = entries.len() >= EVENTS;
             if full && self.has_gap().await? {
-                // Counts tell whose players need to be read.
+                // A different count means that the players must be read.
                 self.pulse_at = Instant::now();
             }
             let mut unknown = BTreeSet::new();
@@ -610,8 +598,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether the stream was cut behind the place up to which it was read: it keeps about a thousand entries, and a crowd that
-    /// arrives at once is more than that.
+    /// Whether the stream was trimmed beyond the last entry read. It holds about a thousand
+    /// entries, and a crowd can exceed that.
     async fn has_gap(&mut self) -> RedisResult<bool> {
         let oldest = cmd("XRANGE")
             .arg(self.shared.keys.events())
@@ -631,19 +619,19 @@ impl Session<'_> {
         Ok(oldest.is_some_and(|(oldest, _)| number(&oldest) > number(&self.cursor)))
     }
 
-    /// What an event changes. Returns the id of a server that needs to be read.
+    /// Applies an event. Returns the id of a server that must be read.
     fn apply(&mut self, event: Event) -> Option<String> {
         let own = &self.shared.settings.server_id;
         let mut state = self.shared.state();
         match &event {
-            // Our own word. Older events of other servers may have said otherwise in between.
+            // Our own event. Older events of other servers may contradict it.
             Event::Join { uuid, server, .. } if server == own => {
                 if state.roster.contains_key(uuid) {
                     state.known.claim(uuid);
                 }
                 None
             }
-            // Somebody believes that we are gone.
+            // Another member considers this one gone.
             Event::Offline { server } if server == own => {
                 self.beat_at = Instant::now();
                 None
@@ -653,7 +641,7 @@ impl Session<'_> {
         }
     }
 
-    /// Asks; nothing, and no error, if the key holds something else than it should.
+    /// Sends a command; `None` if the key has another type.
     async fn ask<T: redis::FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<Option<T>> {
         let reply = command.query_async(&mut self.link).await;
         let content = content(Some(reply))?;
@@ -664,7 +652,7 @@ impl Session<'_> {
     }
 }
 
-/// A reply, or nothing if the key holds something else than it should.
+/// Turns an error about the type of a key into `None`.
 fn content<T: redis::FromRedisValue>(reply: Option<RedisResult<Value>>) -> RedisResult<Option<T>> {
     match reply {
         None => Ok(None),

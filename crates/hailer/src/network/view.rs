@@ -1,4 +1,5 @@
-//! What is known of the other servers, from full reads and events; no I/O, and time is an argument (spec/onequery.md#12.6).
+//! The known state of the other servers, from full reads and events. No I/O, and time is an
+//! argument (spec/onequery.md#12.6).
 
 use super::event::Event;
 use super::record::{Member, Record};
@@ -11,18 +12,19 @@ use std::time::Duration;
 /// A UUID in network order.
 pub(super) type Uuid = [u8; 16];
 
-/// The network as a program sees it: a snapshot, cheap to take.
+/// A snapshot of the network, cheap to take.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct View {
-    /// The servers, this one first if it takes part, the others by id.
+    /// The servers: this one first if it is a member, the others by id.
     pub servers: Vec<Arc<Server>>,
-    /// Time since the last sign of life of Redis; nothing if there has been none.
+    /// Time since the last reply of Redis; `None` without any.
     pub age: Option<Duration>,
 }
 
 impl View {
-    /// The servers whose id a pattern covers: `*` is any run of characters, `?` any one, case does not matter.
+    /// Returns the servers whose id matches a pattern: `*` is any text, `?` any character, case is
+    /// ignored.
     pub fn matching(&self, pattern: &str) -> impl Iterator<Item = &Server> {
         self.servers
             .iter()
@@ -30,7 +32,7 @@ impl View {
             .filter(move |server| matches(pattern, &server.id))
     }
 
-    /// How many players are on, each counted once.
+    /// Returns the number of players, each counted once.
     pub fn count(&self) -> usize {
         self.servers
             .iter()
@@ -39,7 +41,7 @@ impl View {
             .len()
     }
 
-    /// The server on which a player is.
+    /// Returns the server of a player.
     pub fn find(&self, uuid: &[u8; 16]) -> Option<&Server> {
         self.servers
             .iter()
@@ -48,52 +50,53 @@ impl View {
     }
 }
 
-/// One server of a network.
+/// A server of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Server {
-    /// Its id.
+    /// Id of the server.
     pub id: String,
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// The address under which players reach it, if it says so.
+    /// Address for players, if published.
     pub host: Option<String>,
-    /// Port of the game.
+    /// Port for players.
     pub port: u16,
-    /// The most players that fit.
+    /// Maximum number of players.
     pub max_players: i64,
-    /// Who is on, by UUID.
+    /// Players by UUID.
     pub players: BTreeMap<[u8; 16], Member>,
 }
 
-/// The other servers of the network. A player is on one of them at most.
+/// The other servers of the network. A player is on at most one of them.
 #[derive(Debug)]
 pub(super) struct Known {
     servers: HashMap<Arc<str>, Entry>,
-    /// Where each player is.
+    /// The server of each player.
     places: HashMap<Uuid, Arc<str>>,
     bounds: Bounds,
-    /// Until then nobody is missed: Redis was away, or has lost its data, and the others get the time to come back.
-    patient_until: i64,
-    /// What did not fit.
+    /// Until then no server is removed: Redis was not available or has lost its data, and the
+    /// others get time to come back.
+    expected_until: i64,
+    /// Number of servers and players beyond the limits.
     pub(super) refused: u64,
 }
 
-/// How long ago the hash of a server was written, in milliseconds, by two clocks.
+/// Age of the hash of a server in milliseconds, by two clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Age {
-    /// By the clock of Redis, if that can be told.
+    /// By the clock of Redis, if known.
     pub(super) by_redis: Option<i64>,
     /// By the clock of the server, which may be wrong.
     pub(super) by_itself: Option<i64>,
 }
 
-/// What is kept, and for how long.
+/// Limits of the view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) servers: usize,
     pub(super) players: usize,
-    /// Milliseconds.
+    /// Milliseconds without heartbeat after which a server is left out.
     pub(super) stale: i64,
 }
 
@@ -102,11 +105,11 @@ struct Entry {
     server: Arc<Server>,
     /// The last heartbeat, by the clock of that server.
     heartbeat: Option<i64>,
-    /// When it gave a sign of life, by ours.
+    /// When the heartbeat last changed, by the local clock.
     alive: i64,
-    /// The count that it gave when its players were read; another one now means that they need to be read again.
+    /// The count when the players were read. Another count means that they must be read again.
     said: Option<i64>,
-    /// Silent for too long: kept, to see it return, but without players and not shown.
+    /// Without heartbeat for too long: remembered without players, and not shown.
     stale: bool,
 }
 
@@ -116,17 +119,17 @@ impl Known {
             servers: HashMap::new(),
             places: HashMap::new(),
             bounds,
-            patient_until: i64::MIN,
+            expected_until: i64::MIN,
             refused: 0,
         }
     }
 
-    /// Ids of all servers kept, the silent ones too.
+    /// Returns the ids of all servers, including stale ones.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.servers.keys()
     }
 
-    /// Servers shown.
+    /// Returns the servers shown.
     pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Server>> {
         self.servers
             .values()
@@ -134,30 +137,30 @@ impl Known {
             .map(|entry| &entry.server)
     }
 
-    /// Players of all servers shown.
+    /// Returns the number of players on all servers shown.
     pub(super) fn players(&self) -> usize {
         self.places.len()
     }
 
-    /// Redis was away for so long, or has lost its data, which is as bad as any time: who vanishes or is silent in the near
-    /// future is believed to return.
-    pub(super) fn be_patient(&mut self, now: i64, away: Option<i64>) {
+    /// Redis was not available for the time `away`, or has lost its data (`None`). Servers that are
+    /// missing soon after are expected to return.
+    pub(super) fn expect_returns(&mut self, now: i64, away: Option<i64>) {
         let time = away.unwrap_or(i64::MAX).min(self.bounds.stale);
-        self.patient_until = self.patient_until.max(now + time);
+        self.expected_until = self.expected_until.max(now + time);
     }
 
-    /// Forgets a server: this member itself.
+    /// Removes a server: this member itself.
     pub(super) fn remove(&mut self, id: &str) {
         self.forget(id);
     }
 
-    /// What is known is too old to be of use.
+    /// Removes everything: the view is too old.
     pub(super) fn clear(&mut self) {
         self.servers.clear();
         self.places.clear();
     }
 
-    /// What the hash of a server says, and how old that is. Returns whether its players need to be read again.
+    /// Applies the hash of a server and its age. Returns whether its players must be read again.
     pub(super) fn record(&mut self, id: &str, record: Record, age: Age, now: i64) -> bool {
         let by_redis = now - age.by_redis.unwrap_or(0).max(0);
         let Some(entry) = self.servers.get_mut(id) else {
@@ -165,7 +168,8 @@ impl Known {
                 self.refused += 1;
                 return false;
             }
-            // Its clock is all that there is to go by, and Redis' if that says that it is older.
+            // At first sight only its own clock is known, and that of Redis if it makes the hash
+            // older.
             let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
             let stale = alive < now - self.bounds.stale;
             let mut entry = Entry {
@@ -179,8 +183,8 @@ impl Known {
             self.servers.insert(id.into(), entry);
             return !stale;
         };
-        // A heartbeat that changes is a sign of life, however wrong the clock is that it was read from. One that is no number
-        // never changes.
+        // A heartbeat that changes proves the server alive, even with a wrong clock. One that is
+        // not a number never changes.
         if entry.heartbeat != record.heartbeat {
             entry.heartbeat = record.heartbeat;
             entry.alive = entry.alive.max(by_redis);
@@ -192,7 +196,8 @@ impl Known {
         news
     }
 
-    /// The players of a server, all of them but those who are just coming, and the count that its hash gave.
+    /// Applies all players of a server, except those who are just joining, and the count of its
+    /// hash.
     pub(super) fn list(
         &mut self,
         id: &str,
@@ -217,7 +222,7 @@ impl Known {
             self.take(&id, &uuid);
         }
         for (uuid, member) in players {
-            // In two lists: the later one to join is where the player is.
+            // In two lists: the later join counts.
             let elsewhere = self.places.get(&uuid).filter(|place| **place != id);
             let there =
                 elsewhere.and_then(|place| self.servers.get(place)?.server.players.get(&uuid));
@@ -230,17 +235,17 @@ impl Known {
         }
     }
 
-    /// A server has no hash. Returns whether that is the end of it; if not, it is believed to return.
+    /// A server has no hash. Returns whether it is removed; otherwise it is expected to return.
     pub(super) fn missing(&mut self, id: &str, now: i64) -> bool {
-        let is_gone = now >= self.patient_until;
+        let is_gone = now >= self.expected_until;
         if is_gone {
             self.forget(id);
         }
         is_gone
     }
 
-    /// What an event says, and at which time of day. Returns the id of a server that needs to be read, since too little is
-    /// known of it.
+    /// Applies an event at a time in milliseconds since 1970. Returns the id of a server that must
+    /// be read.
     pub(super) fn apply(&mut self, event: Event, time: i64) -> Option<String> {
         match event {
             Event::Online { server, .. } => Some(server),
@@ -265,7 +270,7 @@ impl Known {
         }
     }
 
-    /// A player is here, and so not on any other server.
+    /// A player joined this member and leaves all others.
     pub(super) fn claim(&mut self, uuid: &Uuid) -> bool {
         self.places
             .get(uuid)
@@ -273,9 +278,9 @@ impl Known {
             .is_some_and(|place| self.take(&place, uuid))
     }
 
-    /// Leaves out servers that have been silent for too long.
+    /// Leaves out servers without heartbeat for too long.
     pub(super) fn prune(&mut self, now: i64) {
-        if now < self.patient_until {
+        if now < self.expected_until {
             return;
         }
         let limit = now - self.bounds.stale;
@@ -318,7 +323,7 @@ impl Known {
         }
         if let Some(entry) = self.servers.get_mut(id) {
             let players = &mut Arc::make_mut(&mut entry.server).players;
-            // An event has no time of its own: the one that was read is better.
+            // An event has no time; the time that was read is better.
             if let Some(old) = players.get(&uuid) {
                 member.joined = member.joined.min(old.joined);
             }
@@ -365,8 +370,8 @@ impl Entry {
     }
 }
 
-/// The status of a network: players and counts of all, the rest of this server. Whoever is listed twice counts once, and
-/// the count is that of the list.
+/// Returns the status of a network: the players and counts of all servers, and everything else of
+/// this one. Each player counts once, and the count is that of the list.
 pub(super) fn aggregate<'a>(
     local: &Status,
     roster: impl IntoIterator<Item = (&'a Uuid, &'a Member)>,
@@ -397,7 +402,7 @@ pub(super) fn aggregate<'a>(
     status
 }
 
-/// Says whether a status is that of a network.
+/// Sets whether a status is that of a network.
 pub(super) fn mark(status: &mut Status, network: bool) {
     status.extra.retain(|extra| extra.key != "network");
     status.extra.push(Extra::new("network", network));
@@ -431,8 +436,8 @@ mod tests {
     }
 
     impl Known {
-        /// What a hash says, as if all clocks but its own were one.
-        fn hears(&mut self, id: &str, record: Record, written: i64, now: i64) -> bool {
+        /// Applies a hash as if all clocks were equal.
+        fn apply_hash(&mut self, id: &str, record: Record, written: i64, now: i64) -> bool {
             let by_itself = record.heartbeat.map(|heartbeat| now - heartbeat);
             self.record(
                 id,
@@ -470,7 +475,7 @@ mod tests {
         }
     }
 
-    /// Players by the servers' lists and by the places, which must agree.
+    /// Counts players by lists and by servers, which must agree.
     fn count(known: &Known) -> usize {
         let listed: usize = known.shown().map(|server| server.players.len()).sum();
         assert_eq!(listed, known.players());
@@ -493,8 +498,8 @@ mod tests {
             Some("a".into()),
             "not known: it needs to be read"
         );
-        assert!(known.hears("a", record(0), 0, 0));
-        assert!(known.hears("b", record(0), 0, 0));
+        assert!(known.apply_hash("a", record(0), 0, 0));
+        assert!(known.apply_hash("b", record(0), 0, 0));
         known.apply(join(1, "a"), 1);
         known.apply(join(2, "a"), 1);
         known.apply(join(1, "b"), 2);
@@ -508,8 +513,8 @@ mod tests {
     #[test]
     fn lists_replace_and_the_later_join_wins() {
         let mut known = known();
-        known.hears("a", record(0), 0, 0);
-        known.hears("b", record(0), 0, 0);
+        known.apply_hash("a", record(0), 0, 0);
+        known.apply_hash("b", record(0), 0, 0);
         known.list(
             "a",
             [([1; 16], member(10)), ([2; 16], member(10))].into(),
@@ -533,9 +538,9 @@ mod tests {
         assert_eq!((on(&known, "a"), on(&known, "b")), (vec![1], vec![2]));
         known.list("a", HashMap::new(), Some(0), |_| false);
         assert_eq!(count(&known), 1);
-        assert!(!known.hears("a", record(1), 0, 1));
+        assert!(!known.apply_hash("a", record(1), 0, 1));
         assert!(
-            known.hears(
+            known.apply_hash(
                 "a",
                 Record {
                     count: Some(1),
@@ -549,66 +554,67 @@ mod tests {
     }
 
     #[test]
-    fn the_silent_are_left_out_until_their_heartbeat_moves() {
+    fn stale_servers_return_with_their_next_heartbeat() {
         let mut known = known();
-        known.hears("a", record(1_000), 0, 1_000);
+        known.apply_hash("a", record(1_000), 0, 1_000);
         known.list("a", [([1; 16], member(0))].into(), Some(0), |_| false);
         known.prune(46_000);
         assert_eq!(count(&known), 1);
         assert!(
-            !known.hears("a", record(1_000), 45_000, 46_000),
+            !known.apply_hash("a", record(1_000), 45_000, 46_000),
             "the same heartbeat is no sign of life"
         );
         known.prune(46_001);
         assert_eq!((count(&known), known.shown().count()), (0, 0));
         assert!(
-            known.hears("a", record(50_000), 0, 50_000),
+            known.apply_hash("a", record(50_000), 0, 50_000),
             "back, and to be read"
         );
         assert_eq!(known.shown().count(), 1);
     }
 
     #[test]
-    fn wrong_clocks_do_no_harm() {
+    fn tolerates_wrong_clocks() {
         let mut known = known();
-        // An hour late: not believed at first sight, but the next heartbeat proves it alive.
-        assert!(!known.hears("late", record(0), 0, 3_600_000));
+        // An hour late: ignored at first, but the next heartbeat proves it alive.
+        assert!(!known.apply_hash("late", record(0), 0, 3_600_000));
         assert_eq!(known.shown().count(), 0);
-        assert!(known.hears("late", record(15_000), 0, 3_615_000));
-        // An hour early, and dead for 46 seconds by the clock of Redis.
-        known.hears("early", record(7_200_000), 46_000, 3_615_000);
+        assert!(known.apply_hash("late", record(15_000), 0, 3_615_000));
+        // An hour early, and without heartbeat for 46 s by the clock of Redis.
+        known.apply_hash("early", record(7_200_000), 46_000, 3_615_000);
         assert_eq!(known.shown().count(), 1);
     }
 
     #[test]
-    fn what_redis_lost_gets_time_to_return() {
+    fn servers_lost_by_redis_get_time_to_return() {
         let mut known = known();
-        known.hears("a", record(0), 0, 0);
+        known.apply_hash("a", record(0), 0, 0);
         known.apply(join(1, "a"), 0);
-        known.be_patient(1_000, None);
+        known.expect_returns(1_000, None);
         assert!(!known.missing("a", 2_000));
         assert_eq!(count(&known), 1);
         assert!(known.missing("a", 46_000));
         assert_eq!(count(&known), 0);
     }
 
-    /// While Redis was away nobody could give a sign of life.
+    /// Servers cannot send heartbeats while Redis is not available.
     #[test]
-    fn nobody_is_missed_as_soon_as_redis_is_back() {
+    fn no_server_is_removed_as_soon_as_redis_is_back() {
         let mut known = known();
-        known.hears("a", record(0), 0, 0);
+        known.apply_hash("a", record(0), 0, 0);
         known.apply(join(1, "a"), 0);
-        known.be_patient(60_000, Some(60_000));
-        known.hears("a", record(0), 60_000, 60_000);
+        known.expect_returns(60_000, Some(60_000));
+        known.apply_hash("a", record(0), 60_000, 60_000);
         known.prune(60_000);
         assert_eq!(count(&known), 1);
         known.prune(105_000);
         assert_eq!(count(&known), 0);
     }
 
-    /// As the reference makes by taking a player off the count of a server that has expired: no heartbeat, and no end.
+    /// The reference creates this by removing a player from the count of an expired server: no
+    /// heartbeat, and no expiry.
     #[test]
-    fn a_hash_of_a_count_alone_is_no_sign_of_life() {
+    fn a_count_alone_is_no_heartbeat() {
         let mut known = known();
         let alone = || Record {
             heartbeat: None,
@@ -625,10 +631,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_fits_is_kept() {
+    fn limits_servers_and_players() {
         let mut known = known();
         for id in ["a", "b", "c", "d"] {
-            known.hears(id, record(0), 0, 0);
+            known.apply_hash(id, record(0), 0, 0);
         }
         (0..9).for_each(|i| drop(known.apply(join(i, "a"), 0)));
         assert_eq!(
@@ -640,7 +646,7 @@ mod tests {
     #[test]
     fn counts_agree_with_the_list() {
         let mut known = known();
-        known.hears(
+        known.apply_hash(
             "a",
             Record {
                 count: Some(77),
@@ -656,7 +662,7 @@ mod tests {
             ..Status::default()
         };
         local.players.max = Some(i64::MAX);
-        // One who is here as well as there.
+        // A player on this server and on another one.
         let (uuid, own) = ([2; 16], member(0));
         let status = aggregate(&local, [(&uuid, &own)], known.shown());
         assert_eq!(
@@ -668,7 +674,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: each player in one place, each place known, and within the bounds.
+        /// In any order of events each player is on one server and within the limits.
         #[test]
         fn players_are_in_one_place(steps in prop::collection::vec((0u8..7, 0u8..8, 0usize..5), 0..80)) {
             let mut known = known();
@@ -677,7 +683,7 @@ mod tests {
                 let id = ["a", "b", "c", "d", "e"][server];
                 now += 5_000;
                 match what {
-                    0 => drop(known.hears(id, record(now), 0, now)),
+                    0 => drop(known.apply_hash(id, record(now), 0, now)),
                     1 => drop(known.apply(leave(uuid, id), now)),
                     2 => drop(known.apply(Event::Offline { server: id.into() }, now)),
                     3 => known.prune(now),

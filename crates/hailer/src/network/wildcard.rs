@@ -1,7 +1,7 @@
 //! Patterns for ids of servers (spec/onequery.md#12.6).
 
-/// Whether a pattern covers the whole of a server's id: `*` is any run of characters, `?` any one, and the case of letters
-/// counts for nothing. Time is at most the product of both lengths.
+/// Returns whether a pattern matches a whole server id: `*` is any text, `?` any character, and
+/// case is ignored. Takes time up to the product of both lengths.
 pub fn matches(pattern: &str, id: &str) -> bool {
     let lower = |text: &str| {
         text.chars()
@@ -10,7 +10,7 @@ pub fn matches(pattern: &str, id: &str) -> bool {
     };
     let (pattern, id) = (lower(pattern), lower(id));
     let (mut p, mut i) = (0, 0);
-    // Where the last star stood, and how much of the id it covers so far.
+    // Position of the last star, and how much of the id it covers.
     let mut star = None;
     while i < id.len() {
         match pattern.get(p) {
@@ -64,7 +64,7 @@ mod tests {
         assert!(!matches(&"*a".repeat(200), &"a".repeat(199)), "and quickly");
     }
 
-    /// The definition, slow.
+    /// A slow implementation of the definition.
     fn slowly(pattern: &[char], id: &[char]) -> bool {
         match pattern {
             [] => id.is_empty(),
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_defined(pattern in "[ab*?]{0,8}", id in "[ab]{0,10}") {
+        fn matches_like_the_definition(pattern in "[ab*?]{0,8}", id in "[ab]{0,10}") {
             let chars = |text: &str| text.chars().collect::<Vec<_>>();
             prop_assert_eq!(matches(&pattern, &id), slowly(&chars(&pattern), &chars(&id)));
         }

@@ -1,4 +1,4 @@
-//! The age of a truth: what is said of it when, as a pure function of truth and time.
+//! What to publish depending on the age of a status: a pure function of status and time.
 
 use super::{Published, TimedStatus, has_codes};
 use hailer_proto::{Status, Text};
@@ -7,31 +7,32 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What becomes of a truth as it grows old. The default serves it for ever, and is silent before the first one.
+/// What to publish before the first status, and when a status is old. The default publishes nothing
+/// at first, and then each status forever.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// What is said before there is a first truth; `None`: nothing, to nobody.
+    /// The status before the first one of the source; `None`: no replies.
     pub before: Option<Arc<Status>>,
-    /// A truth is stale once it is so old; `None`: never.
+    /// Age at which a status is stale; `None`: never.
     pub stale_after: Option<Duration>,
-    /// What is done with a stale one.
+    /// What happens to a stale status.
     pub stale: Stale,
 }
 
-/// What is done with a stale truth.
+/// What happens to a stale status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stale {
-    /// It is served as if it were fresh.
+    /// It is published unchanged.
     #[default]
     Serve,
-    /// It is served, and its name and MOTD say how old it is.
+    /// It is published, with its age in name and MOTD.
     Say(Wording),
-    /// Nobody is answered.
+    /// No replies.
     Silent,
 }
 
 impl Policy {
-    /// What to publish at a time, and when to decide again if no truth comes before.
+    /// Returns what to publish now, and when to decide again without a new status.
     pub fn decide(
         &self,
         truth: Option<&TimedStatus>,
@@ -64,18 +65,19 @@ impl Policy {
     }
 }
 
-/// How name and MOTD say that they are old: a text with `{text}`, which stands for what they were, and `{age}`.
+/// The text of name and MOTD of a stale status, in which `{text}` stands for the original and
+/// `{age}` for the age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wording(String);
 
-/// A wording has braces around something that it does not know.
+/// A wording has unknown names in braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordingError;
 
 impl fmt::Display for WordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "braces stand only around {text} and {age}, as in \"{text} (last seen {age} ago)\"",
+            "only {text} and {age} may stand in braces, as in \"{text} (last seen {age} ago)\"",
         )
     }
 }
@@ -104,7 +106,7 @@ impl FromStr for Wording {
 }
 
 impl Wording {
-    /// A status whose name and MOTD say how old it is. Where it has neither, the MOTD is what is said.
+    /// Returns the status with its age in name and MOTD. Without either, the MOTD is added.
     fn on(&self, status: &Status, age: &str) -> Status {
         let mut status = status.clone();
         if status.name.is_none() && status.motd.is_none() {
@@ -112,7 +114,7 @@ impl Wording {
             return status;
         }
         for old in [&mut status.name, &mut status.motd].into_iter().flatten() {
-            // Where section signs are text, those of the wording would be seen.
+            // Section signs are plain text in this name, so those of the wording would be visible.
             *old = match has_codes(old.raw(), &old.plain()) {
                 true => Text::legacy(fill(&self.0, old.raw(), age)),
                 false => {
@@ -124,12 +126,12 @@ impl Wording {
     }
 }
 
-/// What servers say is put in last, so that nothing in it is taken for a place.
+/// Inserts the original text last, so that braces in it are not replaced.
 fn fill(wording: &str, text: &str, age: &str) -> String {
     wording.replace("{age}", age).replace("{text}", text)
 }
 
-/// An age as people say it, and the age at which they would say something else.
+/// Describes an age, and returns the age at which the description changes.
 fn in_words(age: Duration) -> (String, Duration) {
     let seconds = age.as_secs();
     let (unit, word) = match seconds {
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_at_first() {
+    fn publishes_the_initial_status_first() {
         let now = Instant::now();
         let mut policy = Policy {
             stale_after: Some(Duration::from_secs(1)),
@@ -178,9 +180,10 @@ mod tests {
         assert_eq!(policy.decide(None, now), (Published::Status(before), None));
     }
 
-    /// Follows its own advice on when to look again, in simulated time: every change is seen at the moment it happens.
+    /// Decides again at the times that the policy returns, in simulated time: every change happens
+    /// exactly then.
     #[test]
-    fn each_policy_takes_its_course() {
+    fn every_policy_changes_at_the_right_time() {
         let start = Instant::now();
         let truth = TimedStatus {
             status: status(None, Some(Text::legacy("\u{A7}aHi"))),
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_words_until_they_change() {
+    fn describes_ages_until_they_change() {
         for (seconds, words, until) in [
             (0, "0 s", 1),
             (59, "59 s", 60),
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn both_names_say_it_in_the_words_chosen() {
+    fn name_and_motd_have_the_wording() {
         let wording: Wording = "[{age} old] {text}".parse().unwrap();
         let old = wording.on(
             &status(
@@ -252,7 +255,7 @@ mod tests {
             ),
             "3 h",
         );
-        // Section signs stay text where they were text, and codes where they were codes.
+        // Section signs stay text or codes, as they were.
         assert_eq!(old.name.unwrap().plain(), "[3 h old] a \u{A7}b {age}");
         let motd = old.motd.unwrap();
         assert_eq!(

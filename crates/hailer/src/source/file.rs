@@ -1,8 +1,8 @@
-//! A status in a file that something else writes, in the form of [`json`].
+//! Reads a status from a JSON file that another program writes, in the format of [`json`].
 //!
-//! The system tells when something happens in the file's folder (which survives that the file is replaced by a rename),
-//! and the file is looked at every few seconds besides: on network file systems the system hears nothing of others. The
-//! status is as old as the file: who writes the same again says that it is still true.
+//! The system reports changes in the folder of the file, so that a rename over the file is noticed.
+//! The file is also read every few seconds, since network file systems report no changes of other
+//! machines. The status is as old as the file: writing the same content again confirms it.
 
 use super::json::{self, MAX_BYTES};
 use super::{Complaint, SourceEvent, TimedStatus, kept, now};
@@ -15,23 +15,23 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-/// Looks at the file are at least so far apart: a folder may be a busy place.
+/// Shortest time between looks at the file. The folder may change often.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Who writes a file in place gets so long to finish before what is wrong with it is told.
+/// Time for a writer to finish before a problem is reported.
 const SETTLE: Duration = Duration::from_millis(250);
-/// Lines about a bad file come at most so often in the long run.
+/// Shortest time between log lines about a bad file, in the long run.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
-/// A file to read whenever it changes.
+/// A file that is read whenever it changes.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// It is looked at so often, whatever the system tells.
+    /// Time between looks, besides the events of the system.
     pub look: Duration,
 }
 
-/// By what one knows that a file is another than before.
+/// Identifies a version of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -39,15 +39,15 @@ struct Stamp {
     inode: u64,
 }
 
-/// What came of reading.
+/// Result of a look.
 enum Found {
     Status(Stamp, TimedStatus),
-    /// Nothing to use, and how it looked, if it is there at all.
+    /// No usable status, and the version of the file if it exists.
     Problem(Option<Stamp>, String),
 }
 
 impl File {
-    /// Looks at it every two seconds.
+    /// Looks at the file every 2 s.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -55,15 +55,15 @@ impl File {
         }
     }
 
-    /// Reads until nobody listens any more. What cannot be read changes nothing: the last good one stands, and `say` is
-    /// told file, line and problem, in the long run at most once in ten seconds.
+    /// Reads until the receiver is dropped. Invalid content changes nothing. Problems are reported
+    /// to `say` with file and line, as log lines at most once in 10 s in the long run.
     pub async fn run(
         self,
         truths: watch::Sender<Option<TimedStatus>>,
         mut say: impl FnMut(SourceEvent) + Send,
     ) {
         let (wake, mut woken) = mpsc::channel(1);
-        // Without a watcher, or when its folder goes away, what is left is to look now and then.
+        // Without a watcher, or when its folder is removed, the regular looks remain.
         let _watcher = watch(&self.path, wake);
         let mut complaint = Complaint::new(COMPLAIN, 5);
         let mut known: Option<Option<Stamp>> = None;
@@ -77,14 +77,14 @@ impl File {
                 Some(Found::Status(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
                     complaint
-                        .over(format!("{}: good again", self.path.display()))
+                        .over(format!("{}: valid again", self.path.display()))
                         .map(&mut say);
                     truths.send_replace(Some(truth));
                 }
                 Some(Found::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
                     let word = complaint.word(problem, now());
-                    // What was not told yet is found again at the next look.
+                    // A suppressed problem is reported at the next look.
                     if let SourceEvent::Trouble(_) = word {
                         known = Some(stamp);
                     }
@@ -100,7 +100,8 @@ impl File {
         }
     }
 
-    /// Reads the file if it looks other than what is known. Off the runtime: a network file system may take its time.
+    /// Reads the file if its version differs from the known one. Not on the runtime: network file
+    /// systems can be slow.
     async fn look(&self, known: Option<Option<Stamp>>) -> Option<Found> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
@@ -126,8 +127,8 @@ impl Stamp {
         }
     }
 
-    /// Whether whatever is written from now on shows. Clocks of file systems are coarse: what is written in the same
-    /// tick may leave the stamp as it is, so that a young file is read again at the next look.
+    /// Whether any later change would change the version. Clocks of file systems are coarse, so a
+    /// recently changed file is read again at the next look.
     fn is_settled(&self) -> bool {
         self.modified
             .and_then(|modified| modified.elapsed().ok())
@@ -143,12 +144,12 @@ fn read(path: &Path) -> Found {
     }
 }
 
-/// Reads as much as is allowed. What changes while it is read is not taken.
+/// Reads at most `MAX_BYTES`. Content that changes during the read is rejected.
 fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatus), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
-    // Before it is opened: to open a pipe may take for ever.
+    // Checked before the file is opened: opening a pipe can block forever.
     if !std::fs::metadata(path).map_err(in_words)?.is_file() {
-        return Err(" no regular file".into());
+        return Err(" not a regular file".into());
     }
     let mut file = std::fs::File::open(path).map_err(in_words)?;
     let metadata = file.metadata().map_err(in_words)?;
@@ -160,9 +161,9 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatu
         .read_to_end(&mut bytes)
         .map_err(in_words)?;
     if Stamp::of(&file.metadata().map_err(in_words)?) != before {
-        // Not what it looked like: the next look tries again.
+        // The version does not match the content: read again at the next look.
         *stamp = None;
-        return Err(" changes while it is read".into());
+        return Err(" changed while it was read".into());
     }
     let status = json::status(&bytes).map_err(|error| error.to_string())?;
     Ok((
@@ -174,13 +175,14 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatu
     ))
 }
 
-/// A time of the wall clock on the monotonic one; now, if it is not known or to come.
+/// Converts a time of the wall clock to the monotonic clock; now, if it is unknown or in the
+/// future.
 fn moment(modified: Option<SystemTime>) -> Instant {
     let mut age = modified
         .and_then(|modified| modified.elapsed().ok())
         .unwrap_or_default();
     let now = Instant::now();
-    // Some systems' clocks began when the machine did, and a file may be older.
+    // On some systems the clock began with the machine, and a file may be older.
     loop {
         match now.checked_sub(age) {
             Some(moment) => return moment,
@@ -195,7 +197,7 @@ fn watch(path: &Path, wake: mpsc::Sender<()>) -> Option<impl Watcher> {
         _ => Path::new("."),
     };
     let heard = move |event: notify::Result<notify::Event>| {
-        // Our own reading is no news.
+        // Reading causes events too.
         let is_news = |kind| {
             !matches!(
                 kind,
@@ -233,10 +235,10 @@ mod tests {
         Folder(folder)
     }
 
-    /// Both ways to hear of a change: the system's word alone, and looking alone (through a link whose target's folder
-    /// nobody watches).
+    /// Both ways to notice a change: events only, and looks only (through a link to another
+    /// folder).
     #[tokio::test]
-    async fn what_is_whole_is_taken_and_what_is_not_changes_nothing() {
+    async fn accepts_complete_files_only() {
         let folder = folder("whole");
         let path = folder.0.join("status.json");
         let elsewhere = folder.0.join("elsewhere");
@@ -284,7 +286,7 @@ mod tests {
             sleep(Duration::from_millis(400)).await;
             replace(r#"{"map": "one"}"#);
             map_is("one").await;
-            // Half written, for longer than it takes to be told, then whole.
+            // Half written for longer than the time to settle, then complete.
             std::fs::write(&target, "{\"map\":\n \"tw").unwrap();
             sleep(Duration::from_millis(700)).await;
             map_is("one").await;
@@ -302,7 +304,7 @@ mod tests {
             );
             assert!(said.contains(&expected), "{said}");
             assert!(
-                said.ends_with("good again") && said.lines().count() <= 6,
+                said.ends_with("valid again") && said.lines().count() <= 6,
                 "{said}"
             );
             task.abort();
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_old_as_the_file() {
+    fn the_status_is_as_old_as_the_file() {
         let folder = folder("old");
         let path = folder.0.join("status.json");
         std::fs::write(&path, "{}").unwrap();

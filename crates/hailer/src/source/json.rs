@@ -1,19 +1,19 @@
-//! A status from JSON: the `status` object of `schema/answer-v2.json`, as far as it can be read back.
+//! Reads a status from JSON: the `status` object of `schema/answer-v2.json`.
 //!
 //! ```json
 //! { "motd": "Hello", "players": { "max": 20, "list": ["Alice", { "name": "Bob", "uuid": "…" }] } }
 //! ```
 //!
-//! Programs write it, and people now and then, so it is lenient about what is missing and about short forms, and strict
-//! about what it does not know:
+//! Programs and people write it. Short forms and missing members are accepted, unknown members are
+//! errors:
 //!
-//! - Members may be left out, or be `null`. Without `online` the players of the list are counted; without `roster` it
-//!   goes by that count.
+//! - Members may be missing or `null`. Without `online` the listed players are counted; without
+//! `roster` it follows from that count.
 //! - A text is a string, in which section signs are codes, or `{"plain": …, "raw": …}`.
 //! - `players` may be just the list. A player is a name or an object; rules are a list of keys and values, or an object.
 //! - `software` and `plugins` may stand in the status itself. A plugin is a name, or an object with a name and a version.
 //! - Keys of `extra` are those that a protocol documents, and names under `deviations` too.
-//! - A whole line of `hailer query --json` does as well: its `status` counts.
+//! - A whole line of `hailer query --json` is accepted too: its `status` counts.
 
 use super::has_codes;
 use hailer_proto::minecraft_query;
@@ -25,25 +25,25 @@ use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Longer documents are not read: some twenty thousand players.
+/// Maximum size of a document, enough for 20,000 players.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Problems are told in so many characters at most: they quote what was sent.
+/// Maximum length of an error in characters, since errors quote the document.
 const MAX_PROBLEM: usize = 200;
 
-/// Why JSON is no status.
+/// An error in a JSON status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {problem}")]
 pub struct ReadError {
     /// Line of the mistake, from 1.
     pub line: usize,
-    /// What is wrong, in one line that is safe to print.
+    /// The problem, in one line that is safe to print.
     pub problem: String,
 }
 
-/// Reads a status. Takes memory in proportion to the document, and time too.
+/// Reads a status, in time and memory proportional to the document.
 ///
 /// # Errors
-/// If it is longer than [`MAX_BYTES`], no JSON, or has members that a status has not.
+/// The document is longer than [`MAX_BYTES`], is invalid JSON, or has unknown members.
 pub fn status(json: &[u8]) -> Result<Status, ReadError> {
     if json.len() > MAX_BYTES {
         return Err(ReadError {
@@ -51,7 +51,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             problem: format!("longer than {MAX_BYTES} bytes"),
         });
     }
-    // Serde would take a list for the members of an object in their order.
+    // Serde would accept a list as the members of an object in their order.
     if json
         .trim_ascii_start()
         .first()
@@ -62,7 +62,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             problem: "a status is an object: {…}".into(),
         });
     }
-    // A line of `hailer query --json` names its schema, and a status has no such member.
+    // A line of `hailer query --json` names its schema; a status has no such member.
     match serde_json::from_slice(json) {
         Ok(Peeked { schema: Some(_) }) => {
             let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
@@ -82,7 +82,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
 
 fn error(error: &serde_json::Error) -> ReadError {
     let text = error.to_string();
-    // The place is told apart; the words need it no more.
+    // The line is a field of the error, so the text does not repeat it.
     let place = format!(" at line {} column {}", error.line(), error.column());
     let problem = printable(text.strip_suffix(&place).unwrap_or(&text))
         .chars()
@@ -124,7 +124,7 @@ struct StatusInput {
 
 #[derive(Default)]
 struct SaidPlayers {
-    /// Left out, it is counted; `null`, it is not known.
+    /// Missing: counted. `null`: unknown.
     online: Option<Option<i64>>,
     max: Option<i64>,
     roster: Option<SaidRoster>,
@@ -219,7 +219,7 @@ impl From<StatusInput> for Status {
                 .collect(),
             ..Self::default()
         };
-        // The short forms count before the extras of the same name.
+        // The short forms override the extras of the same name.
         if let Some(software) = said.software {
             status.extra.retain(|extra| extra.key != "software");
             status.extra.push(Extra::new("software", software));
@@ -381,7 +381,7 @@ impl<'de> Deserialize<'de> for Uuid {
         let text = String::deserialize(deserializer)?;
         let wrong = || {
             de::Error::custom(format_args!(
-                "{text:?} is no UUID; it has 32 hexadecimal digits"
+                "{text:?} is not a UUID, which has 32 hexadecimal digits"
             ))
         };
         uuid_from_text(&text).map(Self).ok_or_else(wrong)
@@ -432,7 +432,7 @@ impl<'de> Deserialize<'de> for Rules {
     }
 }
 
-/// The value of a rule. Rules are texts; whoever writes a number or a flag means its text.
+/// The value of a rule: a text, or a number or flag as its text.
 struct Words(String);
 
 impl<'de> Deserialize<'de> for Words {
@@ -469,7 +469,7 @@ impl<'de> Deserialize<'de> for Words {
     }
 }
 
-/// A deviation that a protocol documents.
+/// A documented deviation.
 struct Named(&'static Deviation);
 
 impl<'de> Deserialize<'de> for Named {
@@ -485,7 +485,7 @@ impl<'de> Deserialize<'de> for Named {
     }
 }
 
-/// Whose extras: which keys are known.
+/// The owner of extras, which decides which keys are known.
 trait Whose {
     fn keys(info: &'static Info) -> &'static [hailer_proto::Doc];
 }
@@ -535,7 +535,7 @@ impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
     }
 }
 
-/// The documented key of this name.
+/// Returns the documented key of this name.
 fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
     let mut known: Vec<&'static str> = Vec::new();
     for doc in registry::PROTOCOLS
@@ -559,7 +559,7 @@ fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
 struct SaidValue(Value);
 
 impl<'de> Deserialize<'de> for SaidValue {
-    /// As deep as the parser goes, which is some hundred levels.
+    /// The parser limits the depth to about a hundred levels.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct It;
         impl<'de> Visitor<'de> for It {
@@ -589,7 +589,7 @@ impl<'de> Deserialize<'de> for SaidValue {
                 Ok(text.into())
             }
 
-            /// What JSON makes of a number that is none.
+            /// How JSON writes NaN.
             fn visit_unit<E>(self) -> Result<Value, E> {
                 Ok(Value::Float(f64::NAN))
             }
@@ -627,15 +627,15 @@ mod tests {
         status(json.as_bytes()).map_err(|error| error.to_string())
     }
 
-    /// Written as JSON, read and written again: the same.
-    fn comes_back(said: &Status) {
+    /// Writes, reads and writes again: both results are equal.
+    fn assert_reads_back(said: &Status) {
         let json = serde_json::to_value(said).unwrap();
         let read =
             status(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
         assert_eq!(serde_json::to_value(&read).unwrap(), json);
     }
 
-    /// The line that `hailer query --json` writes of a status.
+    /// Returns the line of `hailer query --json` for a status.
     fn line(status: Status) -> Vec<u8> {
         let address = "192.0.2.7:25565".parse().unwrap();
         let protocol = registry::PROTOCOLS[0].info();
@@ -659,9 +659,9 @@ mod tests {
         line
     }
 
-    /// Every status that the conversations of all protocols end with comes back as it was, alone and in a line.
+    /// Every status of the recorded conversations is read back unchanged, alone and in a line.
     #[test]
-    fn every_status_of_the_vectors_comes_back() {
+    fn reads_every_recorded_status_back() {
         let mut count = 0;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/conversations");
         let mut folders = vec![root];
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn short_forms_mean_what_they_look_like() {
+    fn reads_short_forms() {
         let said = read(
             r#"{ "name": "§aBob's", "motd": { "plain": "5 § a head" }, "players": { "max": 9, "list": ["Ann", { "name": "Bo",
                 "uuid": "00000000000040008000000000000001", "extra": { "ping": 41, "position": [1.0, null, 3] } }] },
@@ -731,7 +731,7 @@ mod tests {
             (said.extra.len(), said.extra("password")),
             (1, Some(&Value::Bool(false)))
         );
-        comes_back(&said);
+        assert_reads_back(&said);
         assert_eq!(read("{}"), Ok(Status::default()));
         assert_eq!(
             read(r#"{ "players": null, "extra": null, "rules": null, "address": null }"#),
@@ -759,7 +759,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_their_line() {
+    fn errors_name_their_line() {
         for (json, expected) in [
             ("", "1: EOF while parsing a value"),
             ("{\n\"motd\": \"half", "2: EOF while parsing a string"),
@@ -782,7 +782,7 @@ mod tests {
             ("{\"players\": {\"list\": [{}]}}", "1: missing field `name`"),
             (
                 "{\"players\": {\"list\": [{\n\"name\": \"a\", \"uuid\": \"12\"}]}}",
-                "2: \"12\" is no UUID",
+                "2: \"12\" is not a UUID",
             ),
             (
                 "{\"name\": 1}",
@@ -819,7 +819,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deep_or_long_is_refused() {
+    fn rejects_deep_and_long_documents() {
         let deep = |n| {
             format!(
                 "{{\"extra\": {{\"software\": {}1{}}}}}",
@@ -842,12 +842,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_json_makes_it_panic(json in r#"(\{|\}|\[|\]|,|:|"(name|motd|players|list|extra|rules|raw|uuid|id)"|-?[0-9]{1,25}|null|true|1e[0-9]{3}| |\n){0,40}"#) {
+        fn never_panics(json in r#"(\{|\}|\[|\]|,|:|"(name|motd|players|list|extra|rules|raw|uuid|id)"|-?[0-9]{1,25}|null|true|1e[0-9]{3}| |\n){0,40}"#) {
             let _ = read(&json);
         }
 
         #[test]
-        fn half_a_document_is_none(cut in 0_usize..95) {
+        fn rejects_half_a_document(cut in 0_usize..95) {
             let whole = r#"{"motd": "Hello", "players": {"online": 1, "max": 20, "list": [{"name": "Alice", "uuid": null}]}}"#;
             prop_assert!(read(whole).is_ok() && read(&whole[..cut]).is_err());
         }

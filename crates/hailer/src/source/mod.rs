@@ -1,15 +1,15 @@
-//! Where the truth about a server comes from, and how old it may grow.
+//! Sources of a status, and what to publish when a status is old.
 //!
 //! ```text
 //!   source: file, poll, push ──► TimedStatus ──► Policy ──► Published ──► Board
 //!           a task of its own     watch    pure       status or silence
 //! ```
 //!
-//! A source is something that runs as a task and hands truths on through a [`watch::Sender`]: whoever listens sees the
-//! newest, and `None` until there is a first one. It never takes back what it said: when it learns nothing new, the truth
-//! grows old, and [`Policy`] says what follows from that. [`keep`] is the task between both.
+//! A source is a task that sends statuses through a [`watch::Sender`]; the receiver holds the
+//! newest, and `None` before the first. A source never withdraws a status. Without new ones the
+//! last status ages, and [`Policy`] decides what to publish. [`keep`] is the task between both.
 //!
-//! With the feature `sources`: `file` (JSON that something else writes), `push` (HTTP PUT), `json` (their format).
+//! With the feature `sources`: `file` (a JSON file), `push` (HTTP PUT), `json` (their format).
 
 mod age;
 #[cfg(feature = "sources")]
@@ -32,20 +32,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// After the system would let nobody in.
+/// Delay after the system refused to accept a connection.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is known of a server.
+/// A status and its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedStatus {
-    /// What it says of itself.
+    /// The status.
     pub status: Arc<Status>,
-    /// When that was true.
+    /// When it was valid.
     pub since: Instant,
 }
 
 impl TimedStatus {
-    /// What is true now.
+    /// A status that is valid now.
     pub fn now(status: Status) -> Self {
         Self {
             status: Arc::new(status),
@@ -53,22 +53,22 @@ impl TimedStatus {
         }
     }
 
-    /// How long ago it was true.
+    /// Returns the age.
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
 }
 
-/// What is answered from now on.
+/// What a responder does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Published {
-    /// This.
+    /// It replies with this status.
     Status(Arc<Status>),
-    /// Nothing, to nobody.
+    /// It does not reply.
     Silence,
 }
 
-/// A channel for truths, before the first one.
+/// Returns a channel for statuses that holds `None`.
 pub fn truths() -> (
     watch::Sender<Option<TimedStatus>>,
     watch::Receiver<Option<TimedStatus>>,
@@ -76,8 +76,8 @@ pub fn truths() -> (
     watch::channel(None)
 }
 
-/// Hands on what a policy makes of the truths that come, and of their age, whenever that changes. Runs until it is
-/// dropped: the end of a source is no reason to forget what it said.
+/// Publishes what a policy decides, whenever that changes, because of a new status or of its age.
+/// Runs until it is dropped, even if the source has ended.
 pub async fn keep(
     policy: Policy,
     mut truths: watch::Receiver<Option<TimedStatus>>,
@@ -104,34 +104,34 @@ pub async fn keep(
     }
 }
 
-/// The clock of the runtime, which tests hold still.
+/// The clock of the runtime, which tests can pause.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What a source says of itself, in one line.
+/// An event of a source, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
-    /// Something is wrong.
+    /// A problem.
     Trouble(String),
-    /// Something is wrong, but such lines were told often enough lately: for whoever looks, not for a log.
+    /// A problem for the status view only: the limit of log lines is reached.
     Untold(String),
-    /// It is over. With a line, if there was one about the trouble.
+    /// The problem is solved. With a log line, if the problem had one.
     Over(Option<String>),
 }
 
-/// Connections of those who have come with a request, at most so many. One more, and whoever has been there for longest goes: a
-/// request takes a moment, and who only holds a place must not keep others from theirs. All end when this is dropped.
+/// Runs a limited number of connections. When full, the oldest connection is closed: requests are
+/// short, and idle connections must not block others. Dropping it closes all.
 #[derive(Debug)]
 pub struct ConnectionLimiter {
     most: usize,
     tasks: JoinSet<()>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     here: VecDeque<AbortHandle>,
 }
 
 impl ConnectionLimiter {
-    /// None yet.
+    /// Creates a limiter for at most `most` connections.
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -140,7 +140,7 @@ impl ConnectionLimiter {
         }
     }
 
-    /// One more. Within a tokio runtime.
+    /// Adds a connection, within a tokio runtime.
     pub fn insert(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
         while self.tasks.try_join_next().is_some() {}
         self.here.retain(|visitor| !visitor.is_finished());
@@ -152,7 +152,7 @@ impl ConnectionLimiter {
         self.here.push_back(self.tasks.spawn(conversation));
     }
 
-    /// Lets in whoever comes to a listener, until this is dropped. No connection ends it.
+    /// Accepts connections until it is dropped. Errors of single connections do not end it.
     pub async fn receive<C>(
         &mut self,
         listener: &TcpListener,
@@ -164,19 +164,19 @@ impl ConnectionLimiter {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => self.insert(converse(stream, peer)),
-                // An error of one connection, or too many open files: passes, but not at once.
+                // An error of one connection, or too many open files: temporary.
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
 
-    /// Waits until all have left.
+    /// Waits until all connections are closed.
     pub async fn leave(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// The end of a line about trouble: what is answered meanwhile.
+/// The end of a log line about a problem: what is published meanwhile.
 fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
     if truths.borrow().is_some() {
         "; the last status stays in use"
@@ -185,22 +185,22 @@ fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
     }
 }
 
-/// Something goes wrong again and again, and is told at a bounded rate, with a count of what was not told.
+/// Limits the log lines about a repeated problem, and counts the suppressed ones.
 #[derive(Debug)]
 pub struct Complaint {
-    /// In the long run at most one in so long.
+    /// Time between lines in the long run.
     every: Duration,
-    /// How far the times of lines may be ahead of the clock: so many come at once if there were none for long.
+    /// How far the times of lines may be ahead of the clock, which allows a burst.
     ahead: Duration,
-    /// When the next line would be due if all came evenly.
+    /// When the next line would be due if lines came evenly.
     due: Option<Instant>,
     untold: u64,
-    /// What was told is still so.
+    /// Whether the last logged problem still exists.
     stands: bool,
 }
 
 impl Complaint {
-    /// In the long run at most one line in so long; so many at once if there were none for long.
+    /// Creates a limit of one line per `every` in the long run, and of `at_once` lines in a burst.
     pub fn new(every: Duration, at_once: u32) -> Self {
         Self {
             every,
@@ -211,7 +211,7 @@ impl Complaint {
         }
     }
 
-    /// The line to tell, if it is time for one.
+    /// Returns the line to log, unless the limit is reached.
     fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
         let due = self.due.map_or(now, |due| due.max(now));
         if due > now + self.ahead {
@@ -221,17 +221,17 @@ impl Complaint {
         (self.due, self.stands) = (Some(due + self.every), true);
         Some(match std::mem::take(&mut self.untold) {
             0 => problem.to_owned(),
-            untold => format!("{problem} (and {untold} times more since the last such line)"),
+            untold => format!("{problem} (and {untold} more times since the last such line)"),
         })
     }
 
-    /// The same as a word.
+    /// Returns the problem as an event.
     pub fn word(&mut self, problem: String, now: Instant) -> SourceEvent {
         self.about(&problem, now)
             .map_or(SourceEvent::Untold(problem), SourceEvent::Trouble)
     }
 
-    /// All is well, in these words. Nothing, if it was before.
+    /// Returns the event for the end of the problem, if there was one.
     pub fn over(&mut self, line: String) -> Option<SourceEvent> {
         let is_untold = std::mem::take(&mut self.untold) > 0;
         match std::mem::take(&mut self.stands) {
@@ -241,7 +241,7 @@ impl Complaint {
     }
 }
 
-/// Whether section signs are codes in a text, as its form without codes shows.
+/// Whether section signs are codes in a text, according to its form without codes.
 fn has_codes(raw: &str, plain: &str) -> bool {
     Text::legacy(raw).plain() == plain
 }
@@ -252,21 +252,21 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn complaints_are_bounded_and_counted() {
+    fn log_lines_are_limited_and_counted() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut complaint = Complaint::new(Duration::from_secs(60), 1);
         let told: Vec<_> = (0..=120)
             .filter_map(|second| complaint.about("bad", at(second)))
             .collect();
-        let counted = "bad (and 59 times more since the last such line)";
+        let counted = "bad (and 59 more times since the last such line)";
         assert_eq!(told, ["bad", counted, counted]);
         let mut over = || complaint.over("good".into());
         assert_eq!(
             [over(), over()],
             [Some(SourceEvent::Over(Some("good".into()))), None]
         );
-        // Well in between is no reason to be told more often.
+        // A short recovery does not reset the limit.
         assert_eq!(
             complaint.word("bad".into(), at(121)),
             SourceEvent::Untold("bad".into())
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_published_changes_with_truths_and_with_time() {
+    async fn publishes_on_new_statuses_and_with_age() {
         let (sender, receiver) = truths();
         let said = Arc::new(Mutex::new(Vec::new()));
         let heard = said.clone();
@@ -312,7 +312,7 @@ mod tests {
         wait(10).await;
         sender.send_replace(truth("one"));
         wait(50).await;
-        // The same again: nothing to publish, but younger.
+        // The same status again: nothing to publish, but it is younger.
         sender.send_replace(truth("one"));
         wait(59).await;
         assert_eq!(
@@ -322,7 +322,7 @@ mod tests {
         wait(2).await;
         assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
         sender.send_replace(truth("two"));
-        // The source ends, and what it said is kept until it is too old.
+        // The source ends. Its last status stays in use until it is stale.
         drop(sender);
         wait(59).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Hailer asks the real server, by any protocol that it speaks: what it answers for it is a shield and a translator.
+//! Polls the real server in any protocol. The responder then shields it and translates its status.
 
 use super::{Complaint, SourceEvent, TimedStatus, kept, now};
 use crate::client::{Client, ClientConfig};
@@ -9,27 +9,28 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// Nobody is asked more often: once in a second is more than any list needs.
+/// Shortest interval between polls.
 pub const MIN_EVERY: Duration = Duration::from_secs(1);
-/// Lines about a server that does not answer come at most so often.
+/// Shortest time between log lines about a server that does not answer.
 const COMPLAIN: Duration = Duration::from_secs(60);
 
-/// A server to ask again and again.
+/// A server to poll.
 #[derive(Clone, Debug)]
 pub struct Poll {
-    /// Whom. Without a protocol the first answer counts, whichever protocol it is in.
+    /// The server. Without a protocol, the first answer in any protocol counts.
     pub target: Target,
-    /// How often, give or take a tenth, so that many who poll do not ask in step. At least [`MIN_EVERY`].
+    /// Interval between polls, varied by a tenth so that many pollers do not poll at the same
+    /// moment. At least [`MIN_EVERY`].
     pub every: Duration,
-    /// Whether the address that the server believes to have is handed on. It is often a private one, and never where
-    /// those who ask here are to go.
+    /// Whether the address that the server reports for itself is passed on. It is often a private
+    /// one.
     pub keep_address: bool,
-    /// What to ask and how patiently.
+    /// What to query, with which limits.
     pub settings: ClientConfig,
 }
 
 impl Poll {
-    /// Asks every five seconds, for everything.
+    /// Polls everything every 5 s.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -39,8 +40,8 @@ impl Poll {
         }
     }
 
-    /// Asks until nobody listens any more. When there is no answer the last one stands, and `say` is told, at most once
-    /// a minute.
+    /// Polls until the receiver is dropped. Without an answer the last status stays in use.
+    /// Problems are reported to `say`, as log lines at most once a minute.
     pub async fn run(
         self,
         truths: watch::Sender<Option<TimedStatus>>,
@@ -53,10 +54,11 @@ impl Poll {
             match client.query(&self.target).await {
                 Ok(answer) => {
                     complaint
-                        .over(format!("{}: answers again", self.target))
+                        .over(format!("{}: replies again", self.target))
                         .map(&mut say);
                     let status = Arc::new(self.cleaned(*answer.status));
-                    // True when it was asked at the earliest; an answer that took long is not younger for that.
+                    // The status was valid when the query began; a slow answer does not make it
+                    // younger.
                     truths.send_replace(Some(TimedStatus {
                         status,
                         since: asked.into_std(),
@@ -75,7 +77,7 @@ impl Poll {
     }
 
     fn cleaned(&self, mut status: Status) -> Status {
-        // They are about the bytes of that answer, not about ours.
+        // Deviations are about the bytes of the polled server.
         status.deviations.clear();
         if !self.keep_address {
             status.address = None;
@@ -84,7 +86,7 @@ impl Poll {
     }
 }
 
-/// Give or take a tenth.
+/// Varies a time by up to a tenth.
 fn jittered(every: Duration) -> Duration {
     let random = f64::from(getrandom::u32().unwrap_or(u32::MAX / 2)) / f64::from(u32::MAX);
     every.mul_f64(0.9 + random / 5.0)
@@ -96,7 +98,7 @@ mod tests {
     use hailer_proto::model::Address;
 
     #[test]
-    fn a_private_address_stays_private() {
+    fn does_not_pass_on_the_address() {
         let address = Some(Address {
             host: Some("10.0.0.7".into()),
             port: Some(25565),
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_about_what_was_asked_for() {
+    fn varies_the_interval_by_a_tenth() {
         let times: Vec<_> = (0..1000)
             .map(|_| jittered(Duration::from_secs(10)).as_secs_f64())
             .collect();

@@ -1,4 +1,4 @@
-//! A status that is sent here: `PUT /status` over HTTP, with a bearer token, in the form of [`json`].
+//! Receives statuses: `PUT /status` over HTTP with a bearer token, in the format of [`json`].
 //!
 //! ```text
 //! PUT /status          204, or 401, 413, 422 and so on with {"error": "…"} in one line
@@ -6,7 +6,9 @@
 //! GET /status          {"age_seconds": 1.5, "status": {…}}; both null before the first one
 //! ```
 //!
-//! It listens on loopback or on a Unix socket: there is no TLS, so a token would be read on the way anywhere else.
+//! It listens on loopback or on a Unix socket, since there is no TLS and the token would be
+//! readable elsewhere. Limits: [`AT_ONCE`] connections, [`PATIENCE`] for each, one request per
+//! connection.
 
 #[cfg(unix)]
 use super::PAUSE;
@@ -39,13 +41,13 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// So long may a request take, from the first byte to the last of its answer.
+/// Longest time for a request, from its first byte to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Requests at a time.
+/// Maximum number of connections.
 const AT_ONCE: usize = 64;
-/// So much of a status that is too long is heard and forgotten.
+/// Bytes of an oversized body that are read and discarded.
 const MAX_HEARD: usize = 16 << 20;
-/// Room for the head of a request.
+/// Maximum size of the head of a request.
 const MAX_HEAD: usize = 16 << 10;
 
 /// Where to listen.
@@ -53,7 +55,7 @@ const MAX_HEAD: usize = 16 << 10;
 pub enum Place {
     /// TCP.
     Address(SocketAddr),
-    /// A Unix socket at this path, which is made, and removed at the end.
+    /// A Unix socket at this path. It is created, and removed at the end.
     Path(PathBuf),
 }
 
@@ -66,16 +68,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// One server that may be told of, and by whom.
+/// A server that accepts pushed statuses, with its token.
 pub struct Door {
     name: Option<String>,
-    /// What is compared is the digest, in constant time; the token itself is not kept.
+    /// SHA-256 of the token, compared in constant time. The token itself is not stored.
     token: [u8; 32],
     truths: watch::Sender<Option<TimedStatus>>,
 }
 
 impl Door {
-    /// A door at `/status/NAME`, or at `/status`, for those who know the token.
+    /// Accepts statuses at `/status/NAME`, or at `/status` without a name.
     pub fn new(
         name: Option<String>,
         token: &Secret,
@@ -93,7 +95,7 @@ impl Door {
     }
 }
 
-/// Listens for statuses.
+/// The listener for pushed statuses.
 pub struct Push {
     listener: Listener,
     doors: Arc<[Door]>,
@@ -106,20 +108,20 @@ enum Listener {
 }
 
 impl Push {
-    /// Listens.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// If the address is not a loopback one, unless `insecure`, or the system does not let us listen there.
+    /// The address is not a loopback address and `insecure` is false, or the system refuses.
     pub async fn bind(place: &Place, insecure: bool, doors: Vec<Door>) -> io::Result<Self> {
         let listener = match place {
             Place::Address(address) if !insecure && !address.ip().is_loopback() => {
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "not a loopback address: tokens would travel in the open",
+                    "not a loopback address: the token would travel in clear text",
                 ));
             }
             Place::Address(address) => Listener::Tcp(TcpListener::bind(address).await?),
-            // For the owner and the group; others would need the token as well.
+            // For the owner and the group, who need the token as well.
             #[cfg(unix)]
             Place::Path(path) => {
                 let (listener, file) = crate::unix::bind(path, 0o660)?;
@@ -134,7 +136,7 @@ impl Push {
         })
     }
 
-    /// Where it listens.
+    /// Returns where it listens.
     pub fn place(&self) -> io::Result<Place> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
@@ -143,7 +145,7 @@ impl Push {
         })
     }
 
-    /// Takes statuses until it is dropped. No request ends it.
+    /// Accepts statuses until it is dropped. No request ends it.
     pub async fn run(self) {
         let mut visitors = ConnectionLimiter::new(AT_ONCE);
         match &self.listener {
@@ -163,7 +165,7 @@ impl Push {
     }
 }
 
-/// One request and its answer: who pushes every second can afford a connection every second.
+/// Serves one request per connection: even a push per second can use a connection each.
 async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     doors: Arc<[Door]>,
@@ -186,11 +188,11 @@ type Reply = Response<Full<Bytes>>;
 async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     let digest = bearer(&request).map(|token| <[u8; 32]>::from(Sha256::digest(token)));
     let is_known = |door: &&Door| digest.is_some_and(|digest| door.opens(&digest));
-    // Without a token that opens something nobody learns which names there are.
+    // Without a valid token, names are not disclosed.
     if !doors.iter().any(|door| is_known(&door)) {
         let mut reply = refusal(
             StatusCode::UNAUTHORIZED,
-            "say Authorization: Bearer TOKEN, with the token of this server",
+            "send Authorization: Bearer TOKEN, with the token of this server",
         );
         reply
             .headers_mut()
@@ -214,7 +216,7 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     else {
         return refusal(
             StatusCode::NOT_FOUND,
-            "this token opens no server of this name",
+            "this token is not valid for a server of this name",
         );
     };
     match *request.method() {
@@ -262,7 +264,8 @@ async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)>
         while let Some(frame) = body.frame().await {
             let data = frame?.into_data().unwrap_or_default();
             length += data.len();
-            // What is too long is heard all the same, within reason: who is still talking does not hear an answer.
+            // An oversized body is read up to a limit, because clients read the response only after
+            // they have sent everything.
             if length <= MAX_BYTES {
                 bytes.extend_from_slice(&data);
             } else if length > MAX_HEARD {
@@ -310,7 +313,7 @@ fn refusal(code: StatusCode, problem: &str) -> Reply {
     reply(code, to_json(&Refusal { error: problem }))
 }
 
-/// In one line.
+/// Formats an error as a line of JSON.
 fn to_json(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
@@ -333,7 +336,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Two servers; what an answer to some bytes begins with, and its body.
+    /// Two servers. Returns the head of the response to some bytes, and its body.
     async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
         let (own, truth) = super::super::truths();
         let (other, _) = super::super::truths();
@@ -349,7 +352,7 @@ mod tests {
         };
         let task = tokio::spawn(push.run());
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        // It may hang up before it has heard all.
+        // The server may close the connection early.
         let _ = stream.write_all(bytes).await;
         let mut heard = Vec::new();
         let _ = stream.read_to_end(&mut heard).await;
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_request_gets_the_answer_that_it_deserves() {
+    async fn every_request_gets_the_right_response() {
         let good = "Bearer a good token";
         let long = format!("{{\"map\": \"{}\"}}", "x".repeat(MAX_BYTES));
         let chunked = format!(
@@ -462,9 +465,9 @@ mod tests {
         }
     }
 
-    /// Who says nothing holds up nobody else.
+    /// An idle connection does not block others.
     #[tokio::test]
-    async fn the_silent_make_room() {
+    async fn idle_connections_are_closed_when_full() {
         let door = Door::new(None, &"a good token".into(), super::super::truths().0);
         let push = Push::bind(
             &Place::Address(([127, 0, 0, 1], 0).into()),
@@ -500,7 +503,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_but_loopback_unless_told_so() {
+    async fn refuses_public_addresses_unless_insecure() {
         let anywhere = Place::Address(([0, 0, 0, 0], 0).into());
         let error = Push::bind(&anywhere, false, Vec::new())
             .await
@@ -511,7 +514,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn a_socket_left_behind_is_no_obstacle_and_none_is_left() {
+    async fn replaces_a_stale_socket_and_removes_its_own() {
         let path = std::env::temp_dir().join(format!("hailer-push-{}.sock", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
