@@ -1,25 +1,26 @@
-//! What a service manager hands over and wants to know: sockets, and word of being ready.
+//! Service managers: inherited sockets, and notifications of readiness.
 //!
-//! The sockets are those of systemd's socket activation (`LISTEN_FDS`), as contrib/systemd/hailer-serve.socket sets it up:
-//! a service that may not open low ports is given them, and while it restarts datagrams wait in the queue.
+//! The sockets are those of systemd's socket activation (`LISTEN_FDS`), as in
+//! contrib/systemd/hailer-serve.socket. A service without the right to open low ports inherits
+//! them, and datagrams wait in their queues during a restart.
 
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
 use std::net::{SocketAddr, UdpSocket};
 
-/// More than anybody listens on.
+/// Maximum number of inherited sockets.
 const MAX_SOCKETS: usize = 1024;
 
-/// The UDP sockets that were handed over, by their local address, in the order of the unit. None of them is for whoever
-/// was started by hand.
+/// Returns the inherited UDP sockets with their addresses, in the order of the unit; none without a
+/// service manager.
 ///
-/// At the start of the process, before anything else opens files, and once: the sockets are its caller's from then on.
-/// They may be in blocking mode, and they have no options but those of the unit.
+/// Call it once, at the start of the process, before other files are opened: the caller owns the
+/// sockets. They may be in blocking mode, and have only the options of the unit.
 ///
 /// # Errors
-/// What was handed over is no UDP socket, with the line of the unit to mend.
+/// An inherited socket is not a UDP socket. The error names the line of the unit.
 pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
-    // The crate takes a missing number for ours. But then the sockets may be of a parent that forgot to remove the names.
+    // The crate accepts a missing process id. The variables may then belong to a parent process.
     let for_us = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
     let count: usize = std::env::var("LISTEN_FDS")
         .ok()
@@ -46,13 +47,13 @@ pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>
     sockets.collect()
 }
 
-/// Tells the service manager that everybody is answered, from the start or again after a reload. Without one, nothing
+/// Reports readiness to the service manager, at the start and after a reload. Without one, nothing
 /// happens.
 pub(crate) fn ready(status: &str) {
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Tells it that the end has begun.
+/// Reports that the service stops.
 pub(crate) fn stopping() {
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
 }
@@ -68,10 +69,10 @@ mod tests {
 
     const CHILD: &str = "HAILER_TEST_ACTIVATED";
 
-    /// Runs this test again in a child that was handed these as descriptors 3 and 4, with these settings; returns what
-    /// it says.
+    /// Runs this test in a child process with these descriptors as 3 and 4 and these variables;
+    /// returns its output.
     fn child(three: OwnedFd, four: OwnedFd, settings: &str) -> String {
-        // The shell moves them to their numbers and keeps its own number through `exec`.
+        // The shell renumbers the descriptors and keeps its process id through `exec`.
         let script = format!(r#"exec 3<&0 4<&1 0</dev/null 1>&2; {settings} exec "$0" "$@""#);
         let this = std::env::current_exe().unwrap();
         let mut said = tempfile();
@@ -132,7 +133,7 @@ mod tests {
             UdpSocket::bind("127.0.0.1:0").unwrap(),
         );
         let (a, b) = (one.local_addr().unwrap(), two.local_addr().unwrap());
-        // What was sent before the child is there waits for it.
+        // Datagrams sent before the child starts wait for it.
         let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
         asker
             .set_read_timeout(Some(Duration::from_secs(5)))

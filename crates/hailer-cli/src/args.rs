@@ -1,4 +1,4 @@
-//! What can be typed. Help, completions and man pages come from here.
+//! The command line. Help, completions and man pages are generated from it.
 
 use crate::log::LogArgs;
 use crate::packet_filter::PacketNames;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const TARGETS: &str = "\
 A TARGET is a host, host:port, [v6]:port, or protocol://host:port; the protocols are shown by `hailer protocols`.
-Without a protocol all are tried at once. Names of Minecraft servers are followed through their SRV records.";
+Without a protocol all are tried. SRV records of Minecraft servers are followed.";
 
 const JOIN: &str = "\
 Lines typed, or piped in, are said in chat, one a second; /quit leaves, as does Ctrl-C.
@@ -52,7 +52,7 @@ Examples:
   hailer serve status";
 
 const FARM: &str = "\
-Every address of the networks is a server of its own. Only this machine can reach them.
+Every address of the networks is a different server. Only this machine can reach them.
 
 Examples:
   hailer farm
@@ -60,14 +60,14 @@ Examples:
   hailer farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
 
 const WORLD: &str = "\
-Accounts are not checked: anybody who can reach the address can join under any name.
+Accounts are not checked: every client that can reach the address can join under any name.
 
 Examples:
   hailer world
   hailer world --build 12w30c --world flat --listen 127.0.0.1:25570";
 
 const STATUS: &str = "\
-The exit code is 0 if every server has a truth to answer with, 1 if one has none, or if nobody is there.
+The exit code is 0 if every server has a status, 1 if one has none or if no hailer serve runs.
 
 Examples:
   hailer serve status
@@ -521,11 +521,11 @@ pub(crate) struct MovedFlags {
 }
 
 fn moved_to_farm(_: &str) -> Result<String, String> {
-    Err("simulated servers have a command of their own: run `hailer farm 127.0.0.0/8`".into())
+    Err("simulated servers have their own command: run `hailer farm 127.0.0.0/8`".into())
 }
 
 fn moved_to_world(_: &str) -> Result<String, String> {
-    Err("the game server has a command of its own: run `hailer world`".into())
+    Err("the game server has its own command: run `hailer world`".into())
 }
 
 #[derive(Args)]

@@ -56,7 +56,7 @@ fn proof(info: &Info) -> &'static str {
     }
 }
 
-/// The most that an asker gets before it has proved what it must.
+/// The proof that a protocol requires, and the largest reply before it.
 fn unverified(info: &Info) -> String {
     match info.amplification.reply {
         0 => "none".into(),

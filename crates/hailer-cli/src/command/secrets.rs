@@ -1,12 +1,13 @@
-//! The file of secrets: what `join` and `proxy` write so that a capture of the same time can be decrypted.
+//! The file of session secrets, which `join` and `proxy` write so that captures can be decrypted.
 //!
 //! ```text
 //! 2012-08-16T12:00:00Z 127.0.0.1:50001 127.0.0.1:25566 client 1.3.2 000102030405060708090a0b0c0d0e0f
 //! time                 who connected   to whom         side   build secret
 //! ```
 //!
-//! A line for each encrypted TCP connection: `client` is the one between client and proxy, `server` the one between proxy
-//! and server, or a player of ours and server. The secret holds for both directions. Lines that begin with `#` are comments.
+//! One line for each encrypted TCP connection. `client` is a connection between client and proxy,
+//! `server` one between proxy or bot and server. The secret is valid for both directions. Lines
+//! that begin with `#` are comments.
 
 use crate::exit::usage;
 use hailer::game::Build;
@@ -18,7 +19,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Opens the file for more lines. Who makes it may read it, nobody else.
+/// Opens the file to append lines. A new file is readable by its owner only.
 pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -30,7 +31,7 @@ pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Writes a line.
+/// Appends a line.
 pub(crate) fn write(
     file: &mut File,
     now: SystemTime,
@@ -45,7 +46,7 @@ pub(crate) fn write(
     } = secret;
     let hex = hexadecimal(secret);
     let time = humantime::format_rfc3339_seconds(now);
-    // In one piece, so that two proxies may share the file.
+    // In one write, so that two proxies can share the file.
     file.write_all(format!("{time} {client} {server} {side} {build} {hex}\n").as_bytes())
 }
 
@@ -82,7 +83,7 @@ impl Secrets {
             match parse(line) {
                 _ if line.starts_with('#') => {}
                 Some(line) => lines.push(line),
-                // Not the line: it may hold a secret.
+                // The error does not quote the line, which may contain a secret.
                 None => usage!(
                     "--secrets {}: line {number}: should be time, two addresses, side, build, secret",
                     path.display()
@@ -92,8 +93,8 @@ impl Secrets {
         Ok(Self(lines))
     }
 
-    /// What is known of a connection that was seen at this time since 1970: of several lines with its addresses, since
-    /// ports are used again, the nearest.
+    /// Returns the secret of a connection seen at this time since 1970. Ports are reused: of
+    /// several lines with its addresses, the nearest in time counts.
     pub(crate) fn of(
         &self,
         client: SocketAddr,

@@ -1,15 +1,16 @@
-//! The control socket: a Unix socket over which a running responder says how it is. Both ends of it.
+//! The control socket: a Unix socket that reports the state of a running responder. Server and
+//! client.
 //!
-//! A request is a line of JSON, and so is each reply.
+//! Requests and replies are lines of JSON.
 //!
 //! ```text
 //!   {"get":"status"}   one snapshot; further requests may follow
-//!   {"watch":1000}     a snapshot now and every 1000 ms, until the asker closes or says anything
-//!                      {"error":"…"}, and the end, if something is wrong
+//!   {"watch":1000}     a snapshot now and every 1000 ms, until the client sends anything or closes
 //! ```
 //!
-//! Who may open the file may ask: it belongs to the user that the responder runs as, with mode 0600. What peers can use up
-//! is bounded: their number, the length of a line, the time that they may stay silent or leave replies unread.
+//! The socket belongs to the user of the responder, with mode 0600. Limits: [`CLIENTS`]
+//! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE`] without a request, [`PATIENCE`] to
+//! accept a reply.
 
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{CLIENTS, Look};
@@ -26,23 +27,23 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// The longest request, bytes with the end of the line.
+/// Maximum size of a request in bytes, with the end of the line.
 const MAX_REQUEST: u64 = 256;
-/// The longest reply that a client takes: thousands of servers.
+/// Maximum size of a reply that the client accepts, enough for thousands of servers.
 const MAX_REPLY: u64 = 16 << 20;
-/// A peer that asks nothing is sent away after so long. Tests do not wait that long.
+/// Idle connections are closed after this time. Shorter in tests.
 const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
-/// A reply is taken by then, or the peer is gone.
+/// Time for a peer to accept a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The shortest and the longest time between the snapshots of a watch, milliseconds.
+/// Range of the interval between snapshots, in milliseconds.
 const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 
-/// Where the socket is unless told otherwise: `$XDG_RUNTIME_DIR/hailer/serve.sock`, or `/run/hailer/serve.sock`.
+/// Returns the default path: `$XDG_RUNTIME_DIR/hailer/serve.sock`, or `/run/hailer/serve.sock`.
 pub(crate) fn default_path() -> PathBuf {
     path_in(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
 }
 
-/// As the XDG specification says, a path that is not absolute counts for nothing.
+/// Relative paths are ignored, as the XDG specification requires.
 fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
     runtime_folder
         .filter(|folder| folder.is_absolute())
@@ -68,10 +69,10 @@ struct Refusal {
     error: String,
 }
 
-/// Listens at a path. What a responder that is no more left there is replaced.
+/// Listens at a path. A stale socket is replaced.
 ///
 /// # Errors
-/// Somebody answers there, something else is there, or the system refuses.
+/// Another responder listens there, the file is no socket, or the system refuses.
 pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
@@ -96,7 +97,7 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     Ok((UnixListener::from_std(listener)?, bound))
 }
 
-/// Answers until dropped.
+/// Serves until dropped.
 pub(super) async fn serve(listener: UnixListener, look: Look) {
     let places = Arc::new(Semaphore::new(CLIENTS));
     loop {
@@ -119,7 +120,7 @@ pub(super) async fn serve(listener: UnixListener, look: Look) {
                             .await;
                 }
             },
-            // Too many open files, mostly: passes, but not at once.
+            // Usually too many open files: temporary.
             Err(_) => sleep(Duration::from_millis(50)).await,
         }
     }
@@ -175,7 +176,7 @@ async fn watch(
     }
 }
 
-/// A line without its end. None: the peer has closed.
+/// Reads a line without its end. `None`: the peer has closed.
 async fn read(
     reader: &mut (impl AsyncBufReadExt + Unpin),
     most: u64,
@@ -204,16 +205,16 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Nothing here has a key that is no text, which is all that can fail.
+    // Only maps with keys that are no texts can fail, and there are none.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// Asks a running responder.
+/// A client of a running responder.
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
-    /// Added to the patience with each reply.
+    /// Added to the timeout of each reply.
     every: Duration,
 }
 
@@ -221,7 +222,7 @@ impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody is there, or one may not ask; with what to do.
+    /// No responder listens there, or permission is denied. The error says what to do.
     pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         match timeout(PATIENCE, UnixStream::connect(path)).await {
@@ -246,16 +247,16 @@ impl Client {
         }
     }
 
-    /// One snapshot.
+    /// Requests one snapshot.
     ///
     /// # Errors
-    /// The responder ends, hangs, refuses, or is of another version.
+    /// The responder ends, does not reply, refuses, or has another version.
     pub(crate) async fn status(&mut self) -> anyhow::Result<Snapshot> {
         self.ask(&Request::Get(What::Status)).await?;
         self.next().await
     }
 
-    /// Asks for a snapshot now and then; [`Client::next`] gets them.
+    /// Requests snapshots at an interval; [`Client::next`] returns them.
     ///
     /// # Errors
     /// As [`Client::status`].
@@ -265,7 +266,7 @@ impl Client {
         self.ask(&Request::Watch(ms)).await
     }
 
-    /// The next snapshot. Whoever stops waiting for it must not go on with this client.
+    /// Returns the next snapshot. A cancelled call leaves the client unusable.
     ///
     /// # Errors
     /// As [`Client::status`].
@@ -280,13 +281,13 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 Err(error).context("no answer of hailer serve")
             }
-            // Whatever it was, it is over in the middle of a line.
+            // The connection ended within a line.
             Err(_) => bail!("hailer serve has ended"),
         }
     }
 
     async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
-        // Who was refused a place may be gone already, but has said why.
+        // A refused client may be disconnected already, but has received the reason.
         let _ = write(self.stream.get_mut(), request).await;
         Ok(())
     }
@@ -332,7 +333,7 @@ pub(crate) mod tests {
         folder
     }
 
-    /// A server at a path in a folder of its own, while the test runs on a thread beside it.
+    /// Runs a server in its own folder, and the test on another thread.
     fn with_server(name: &str, test: impl FnOnce(&Path) + Send + 'static) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -453,13 +454,13 @@ pub(crate) mod tests {
                 .read_line(&mut line)
                 .unwrap();
             assert!(line.contains("16 others are watching"), "{line}");
-            // Watchers may stay as long as they like; who asks nothing may not.
+            // Watching clients may stay; idle ones may not.
             watchers.pop();
             std::thread::sleep(Duration::from_millis(50));
             let mut idle = connect(path);
             assert_eq!(idle.read(&mut [0]).unwrap(), 0);
             watchers[0].read_exact(&mut [0; 10]).unwrap();
-            // One goes, and its place is free.
+            // A closed connection frees its place.
             watchers.pop();
             let started = Instant::now();
             loop {
@@ -520,7 +521,7 @@ pub(crate) mod tests {
     async fn where_nobody_can_listen_the_way_out_is_said() {
         let folder = folder("dead");
         let path = folder.join("deep").join("s");
-        // The folder is made, for its owner only.
+        // The folder is created for its owner only.
         let (first, bound) = bind(&path).unwrap();
         assert_eq!(
             std::fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,

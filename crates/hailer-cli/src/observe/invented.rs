@@ -1,13 +1,13 @@
-//! Snapshots of a responder that does not exist, a pure function of time: for tests, and to look at `hailer top`.
+//! Snapshots of a simulated responder, as a pure function of time: for tests and for `hailer top`.
 
 use super::snapshot::{Budget, Counts, Listener, Prefix, Relay, Snapshot, Source, State};
 
-/// Such a responder so many seconds after its start.
+/// Returns the snapshot `seconds` after the start.
 pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     let listener = |i: u64, address: &str, protocols: &[&str]| {
         let mut counts = Counts::default();
         for (j, protocol) in protocols.iter().enumerate() {
-            // UGP has no proofs.
+            // UGP does not verify addresses.
             let kinds: &[&str] = if *protocol == "ugp" {
                 &["unverified"]
             } else {
@@ -98,7 +98,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
                 },
                 packets_per_s: (900.0 + 300.0 * wave) / f64::from(1 + i),
                 bytes_per_s: (17_100.0 + 5_700.0 * wave) / f64::from(1 + i),
-                // The first is a flood.
+                // The first network floods.
                 replies_per_s: if i == 0 {
                     3.0
                 } else {
@@ -115,7 +115,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     }
 }
 
-/// What a counter shows after a time at a pace that swells and ebbs, but never falls below 0.
+/// Returns a counter whose rate rises and falls, but never below 0.
 fn grown(pace: f64, phase: u64, seconds: f64) -> u64 {
     let slow = 10.0 + phase as f64;
     (pace * (seconds + slow * 0.9 * (seconds / slow).sin())) as u64

@@ -1,7 +1,7 @@
-//! `/metrics`: a snapshot in Prometheus' text format, and the smallest web server that hands it out.
+//! `/metrics`: a snapshot in the text format of Prometheus, and a small HTTP server for it.
 //!
-//! No label has a value that an outsider chooses: addresses of ours, protocols, kinds, reasons, names of sources. So the
-//! number of series is fixed by the configuration, and the prefixes of a snapshot are not here.
+//! Labels are our addresses, protocols, kinds, reasons and sources. Clients cannot create series,
+//! so the prefixes of a snapshot are left out.
 
 use super::snapshot::{Counts, Snapshot, State, reasons};
 use super::{CLIENTS, Look};
@@ -20,12 +20,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// A request and its answer take no longer. Tests do not wait that long.
+/// Time for a request and its response. Shorter in tests.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
-/// Longer is no request of anybody who wants metrics.
+/// Maximum size of a request in bytes.
 const MAX_REQUEST: usize = 16 << 10;
 
-/// Answers until dropped. One request a connection.
+/// Serves until dropped, one request per connection.
 pub(super) async fn serve(listener: TcpListener, look: Look) {
     let converse = |stream, _| {
         let look = look.clone();
@@ -50,8 +50,9 @@ async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {
         .await
 }
 
-/// Accepts addresses and `localhost` as the name of this server. A web page elsewhere could otherwise read the metrics through the
-/// browser of somebody on this machine, by pointing its own name at a loopback address (DNS rebinding).
+/// Accepts addresses and `localhost` as the name of this server. Otherwise a web page could read
+/// the metrics through a browser on this machine, by pointing its own name at a loopback address
+/// (DNS rebinding).
 fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let authority = match (request.uri().authority(), hosts.next(), hosts.next()) {
@@ -115,7 +116,7 @@ fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
     response
 }
 
-/// The snapshot in version 0.0.4 of the text format.
+/// Returns the snapshot in version 0.0.4 of the text format.
 pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut page = Page(String::with_capacity(8 << 10), "");
     page.gauge("build_info", "Version of the program; always 1.");
@@ -181,7 +182,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     }
     page.counter(
         "answers_total",
-        "Replies, by protocol and by whether the asker had proved its address.",
+        "Replies, by protocol and by whether the source address was verified.",
     );
     for listener in &snapshot.listeners {
         for (protocol, kinds) in &listener.counts.answers {
@@ -200,7 +201,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         "Datagrams not answered, by reason.",
     );
     for listener in &snapshot.listeners {
-        // All of them from the start: a series that appears with its first count hides that count from rates.
+        // All reasons from the start: rates ignore the first value of a new series.
         for reason in reasons() {
             let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
             page.sample(
@@ -214,32 +215,32 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     for (name, help, value) in [
         (
             "unverified_budget_left_bytes",
-            "What may be sent now to askers that proved nothing.",
+            "Bytes that may be sent now to unverified addresses.",
             budget.left_bytes,
         ),
         (
             "unverified_budget_bytes",
-            "What flows back into that budget in a second; 0: no limit.",
+            "Bytes added to that budget per second; 0: no limit.",
             budget.bytes_per_second,
         ),
         (
             "budget_networks",
-            "Networks of askers that the budget remembers.",
+            "Source networks in the table of the budget.",
             budget.sources,
         ),
         (
             "budget_networks_max",
-            "Networks that it has room for.",
+            "Capacity of that table.",
             budget.places,
         ),
         (
             "relay_sessions",
-            "Sessions with game servers behind.",
+            "Open sessions of relays.",
             snapshot.relay.sessions,
         ),
         (
             "relay_sessions_max",
-            "Sessions that there is room for; 0: no relay.",
+            "Maximum number of sessions; 0: no relay.",
             snapshot.relay.places,
         ),
     ] {
@@ -247,7 +248,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         page.sample(&[], value);
     }
 
-    // Two series with the same labels would spoil the whole page.
+    // Two series with the same labels would make the page invalid.
     let mut names = BTreeSet::new();
     let sources = snapshot.sources.iter().enumerate().map(|(i, source)| {
         let is_new = names.insert(&source.name);
@@ -263,7 +264,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     let sources: Vec<_> = sources.collect();
     page.gauge(
         "source_age_seconds",
-        "How old the truth from a source is; none if there never was any.",
+        "Age of the last status of a source; missing before the first one.",
     );
     for (name, source) in &sources {
         if let Some(age) = source.age_s {
@@ -287,7 +288,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     page.0
 }
 
-/// What is written so far. A sample belongs to the family before it.
+/// The text so far, and the name of the current family.
 struct Page(String, &'static str);
 
 impl Page {
@@ -303,7 +304,7 @@ impl Page {
 
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.1 = name;
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             self.0,
             "# HELP hailer_serve_{name} {help}\n# TYPE hailer_serve_{name} {kind}"
@@ -341,8 +342,8 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::Arc;
 
-    /// Name, labels and value of each sample. Panics at whatever the text format does not allow: a strict reading of
-    /// version 0.0.4, without timestamps.
+    /// Returns the value of each sample by name and labels. Panics on anything that version 0.0.4
+    /// of the text format does not allow, and on timestamps.
     fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
         fn is_name(name: &str) -> bool {
             let first = name
@@ -593,7 +594,7 @@ mod tests {
                     "x".repeat(2 * MAX_REQUEST)
                 );
                 assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
-                // Those who only hold a place lose it to others, and before long to nobody.
+                // Idle connections are closed for others, and after a timeout.
                 let idle: Vec<_> = (0..2 * CLIENTS)
                     .map(|_| std::net::TcpStream::connect(address).unwrap())
                     .collect();

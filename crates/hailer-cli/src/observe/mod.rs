@@ -1,11 +1,11 @@
-//! Seeing a running responder from outside.
+//! Observation of a running responder.
 //!
 //! ```text
 //!   the responder ─► Snapshot ─┬─► control   Unix socket, lines of JSON ─► hailer serve status, hailer top
 //!                    snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
 //! ```
 //!
-//! Nothing here knows how the responder works: it is asked for a [`Snapshot`] whenever somebody looks.
+//! These modules only use [`Snapshot`], which a callback returns on demand.
 
 pub(crate) mod control;
 #[cfg(test)]
@@ -21,36 +21,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
-/// Peers served at a time, of each of the two ways to look.
+/// Maximum number of clients, of control socket and metrics each.
 const CLIENTS: usize = 16;
 
-/// How to look at the responder. Called on the runtime that the observer runs on, at most ten times a second for each
-/// peer; it should not take long.
+/// Returns a snapshot. Called on the runtime of the observer, at most ten times a second per
+/// client; it should be fast.
 type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
-/// Who may look, and where.
+/// What can be observed, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Where Prometheus finds `/metrics`; a loopback address. Port 0 takes any free one. None: nowhere.
+    /// Loopback address of `/metrics`; port 0 takes a free one. `None`: no metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// The control socket.
     pub(crate) control: Control,
 }
 
-/// Where the control socket is.
+/// Place of the control socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// At [`control::default_path`]. A second responder of the same user goes without, and so does one that may not
-    /// write there: nobody asked for the socket.
+    /// At [`control::default_path`]. If that fails, as for a second responder of the same user,
+    /// there is no socket and a note.
     #[default]
     Default,
-    /// Here, or it is an error.
+    /// At this path, or it is an error.
     At(PathBuf),
-    /// Nowhere.
+    /// No control socket.
     Off,
 }
 
-/// Lets others look until it is dropped. Then the socket's file is removed.
+/// Serves control socket and metrics until dropped. Then the file of the socket is removed.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,
     control: Option<SocketFile>,
@@ -58,10 +58,10 @@ pub(crate) struct Observer {
     tasks: Vec<AbortHandle>,
 }
 
-/// Lets others look. Inside of a tokio runtime, with its I/O and its timers.
+/// Starts to serve, within a tokio runtime with I/O and timers.
 ///
 /// # Errors
-/// An address or a path that cannot be listened on, with what to do about it.
+/// An address or a path cannot be used. The error says what to do.
 pub(crate) fn start(
     settings: &Settings,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
@@ -99,17 +99,17 @@ pub(crate) fn start(
 }
 
 impl Observer {
-    /// Where the metrics are.
+    /// Returns the address of the metrics.
     pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// Where the control socket is.
+    /// Returns the path of the control socket.
     pub(crate) fn control(&self) -> Option<&Path> {
         self.control.as_ref().map(SocketFile::path)
     }
 
-    /// Why there is no control socket, where none was asked for.
+    /// Returns why there is no control socket at the default path.
     pub(crate) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -121,7 +121,7 @@ impl Drop for Observer {
     }
 }
 
-/// An address for the metrics, as typed.
+/// Parses an address for the metrics.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok();
     let address = address.filter(|address| address.ip().is_loopback());
@@ -179,7 +179,7 @@ mod tests {
             );
             drop(observer);
             assert!(!path.exists());
-            // The tasks end when the runtime comes to them.
+            // The tasks end when the runtime runs them.
             tokio::task::yield_now().await;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             assert!(std::net::TcpStream::connect(address).is_err());

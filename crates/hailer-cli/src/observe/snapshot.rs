@@ -1,7 +1,8 @@
-//! What a running responder says of itself: one type for the control socket, the metrics and the live view.
+//! The state of a running responder: one type for the control socket, the metrics and the live
+//! view.
 //!
-//! Counters only grow, from 0 at the start of the process. Whoever wants rates takes two snapshots and divides by the
-//! difference of their `uptime_s`.
+//! Counters only grow, from 0 at the start of the process. Rates are differences between two
+//! snapshots, divided by the difference of their `uptime_s`.
 
 use hailer::respond::{REASONS, Reason};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Name and version of the JSON form, as in schema/serve-status-v1.json.
 pub(crate) const SCHEMA: &str = "hailer/serve-status/1";
-/// The most prefixes in [`Snapshot::top`].
+/// Maximum number of prefixes in [`Snapshot::top`].
 pub(crate) const TOP: usize = 20;
 
 /// The responder at one moment.
@@ -19,28 +20,28 @@ pub(crate) struct Snapshot {
     pub(crate) schema: String,
     /// Version of the program.
     pub(crate) version: String,
-    /// Number of the process.
+    /// Process id.
     pub(crate) pid: u32,
-    /// When it started, seconds since 1970.
+    /// Start of the process, seconds since 1970.
     pub(crate) started: u64,
-    /// How long it runs, seconds of a clock that nobody sets.
+    /// Uptime in seconds of a monotonic clock.
     pub(crate) uptime_s: f64,
-    /// Threads that answer.
+    /// Number of threads that answer.
     pub(crate) workers: u32,
-    /// Where it listens, each address once.
+    /// The listening addresses.
     pub(crate) listeners: Vec<Listener>,
-    /// What is left for askers that have proved nothing.
+    /// Budget for unverified addresses.
     pub(crate) budget: Budget,
-    /// What passes through to game servers behind.
+    /// Sessions of relays.
     pub(crate) relay: Relay,
-    /// Where the truth comes from, each name once.
+    /// Sources and networks of the servers.
     pub(crate) sources: Vec<Source>,
-    /// The networks that ask most, busiest first, at most [`TOP`]. Outsiders choose what stands here.
+    /// The busiest source networks, at most [`TOP`]. Clients choose this content.
     pub(crate) top: Vec<Prefix>,
 }
 
 impl Default for Snapshot {
-    /// This process and nothing done yet.
+    /// A snapshot of this process without any counts.
     fn default() -> Self {
         Self {
             schema: SCHEMA.into(),
@@ -65,42 +66,43 @@ pub(crate) struct Listener {
     pub(crate) address: String,
     /// Ids of the protocols answered there.
     pub(crate) protocols: Vec<String>,
-    /// What was done there.
+    /// Counts since the start.
     pub(crate) counts: Counts,
 }
 
-/// What was done since the start.
+/// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// Replies to askers that proved their address.
+    /// Replies to verified addresses.
     pub(crate) answered: u64,
-    /// Replies to askers that proved nothing: challenges, and all of a protocol without challenges.
+    /// Replies to unverified addresses: challenges, and all replies of protocols without
+    /// challenges.
     pub(crate) unverified: u64,
     /// Bytes received, of UDP payload.
     pub(crate) bytes_in: u64,
     /// Bytes sent, of UDP payload.
     pub(crate) bytes_out: u64,
-    /// Datagrams passed to the game server behind.
+    /// Datagrams forwarded to the game server.
     pub(crate) relayed: u64,
-    /// Datagrams of the game server passed back.
+    /// Datagrams of the game server forwarded to clients.
     #[serde(default)]
     pub(crate) relayed_back: u64,
-    /// Datagrams lost before they were received, since the system had no room for more.
+    /// Datagrams that the system dropped because the receive queue was full.
     #[serde(default)]
     pub(crate) overflows: u64,
-    /// Datagrams in each protocol, answered or not.
+    /// Datagrams of each protocol, answered or not.
     #[serde(default)]
     pub(crate) requests: BTreeMap<String, u64>,
-    /// Replies by protocol and kind: `answer` to askers that proved their address, `unverified` to others.
+    /// Replies by protocol and kind: `answer` to verified addresses, `unverified` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Datagrams left unanswered, by the key of one of the [`reasons`].
+    /// Datagrams not answered, by the key of one of the [`reasons`].
     pub(crate) dropped: BTreeMap<String, u64>,
 }
 
 impl Counts {
-    /// Counts drops for a reason in the words of the library.
+    /// Counts drops by a reason of the library.
     pub(crate) fn drop(&mut self, reason: &str, count: u64) {
         let key = Reason::find(reason).map_or_else(|| OTHER.into(), Reason::key);
         *self.dropped.entry(key).or_default() += count;
@@ -116,7 +118,7 @@ impl Counts {
             .or_default() += count;
     }
 
-    /// Adds what was done elsewhere.
+    /// Adds the counts of another listener.
     pub(crate) fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.answered += other.answered;
@@ -139,12 +141,12 @@ impl Counts {
         }
     }
 
-    /// Datagrams left unanswered, for any reason.
+    /// Returns the number of datagrams not answered.
     pub(crate) fn all_dropped(&self) -> u64 {
         self.dropped.values().sum()
     }
 
-    /// Replies of one protocol, of any kind.
+    /// Returns the number of replies of a protocol.
     pub(crate) fn of(&self, protocol: &str) -> u64 {
         self.answers
             .get(protocol)
@@ -152,15 +154,15 @@ impl Counts {
     }
 }
 
-/// The key of reasons that the library does not know: a protocol of somebody else may give any.
+/// The key of unknown reasons, which protocols of other crates may have.
 const OTHER: &str = "other";
 
-/// The key of every reason there is.
+/// Returns the keys of all reasons.
 pub(crate) fn reasons() -> impl Iterator<Item = String> {
     REASONS.iter().map(Reason::key).chain([OTHER.into()])
 }
 
-/// The words for a key. One of a newer program stands for itself.
+/// Returns the text of a key. An unknown key stands for itself.
 pub(crate) fn in_words(key: &str) -> &str {
     match Reason::find(key) {
         Some(reason) => reason.words,
@@ -169,63 +171,63 @@ pub(crate) fn in_words(key: &str) -> &str {
     }
 }
 
-/// What may be sent to askers that have proved nothing, all together.
+/// Budget for all unverified addresses together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Budget {
     /// Bytes that could be sent at this moment.
     pub(crate) left_bytes: u64,
-    /// Bytes that flow back in a second; also the most that is ever left. 0: no limit.
+    /// Bytes added per second, which is also the maximum. 0: no limit.
     pub(crate) bytes_per_second: u64,
-    /// Networks that the table remembers.
+    /// Source networks in the table.
     pub(crate) sources: u64,
-    /// Networks that it has room for.
+    /// Capacity of the table.
     pub(crate) places: u64,
 }
 
-/// Sessions with game servers behind.
+/// Sessions of relays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Relay {
     /// Open at this moment.
     pub(crate) sessions: u64,
-    /// The most that may be open. 0: there is no relay.
+    /// Maximum number of sessions. 0: no relay.
     pub(crate) places: u64,
 }
 
-/// Where the truth comes from.
+/// A source of a status, or a network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Source {
-    /// The server's name in the configuration, or what stands for it.
+    /// Name of the server, such as `server 1`.
     pub(crate) name: String,
-    /// `fixed`, `demo`, `file`, `poll`, `push`, `redis`.
+    /// `fixed`, `demo`, `file`, `poll`, `push` or `network`.
     pub(crate) kind: String,
-    /// How old the truth is, seconds. None: there never was any.
+    /// Age of the last status in seconds. `None`: no status yet.
     pub(crate) age_s: Option<f64>,
-    /// What follows from its age.
+    /// What the age means.
     pub(crate) state: State,
-    /// What went wrong last, if it has not gone right since.
+    /// The last error, until the next success.
     pub(crate) last_error: Option<String>,
 }
 
-/// What follows from the age of the truth.
+/// State of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
-    /// Young enough.
+    /// Younger than the limit.
     Fresh,
-    /// Too old, and served all the same.
+    /// Stale, and still used.
     Stale,
-    /// Too old: nobody is answered.
+    /// Stale: no replies.
     Silent,
-    /// There was no truth yet.
+    /// No status yet.
     #[default]
     Never,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub(crate) const ALL: [Self; 4] = [Self::Fresh, Self::Stale, Self::Silent, Self::Never];
 
-    /// As in JSON.
+    /// The name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
@@ -235,25 +237,25 @@ impl State {
         }
     }
 
-    /// Whether anybody gets an answer.
+    /// Whether queries are answered.
     pub(crate) fn answers(self) -> bool {
         matches!(self, Self::Fresh | Self::Stale)
     }
 }
 
-/// A network that asks.
+/// A source network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefix {
     /// Such as `192.0.2.0/24`.
     pub(crate) prefix: String,
-    /// Datagrams from there in a second, of late.
+    /// Recent datagrams per second.
     pub(crate) packets_per_s: f64,
-    /// Their bytes in a second, of UDP payload, of late.
+    /// Recent bytes of UDP payload per second.
     pub(crate) bytes_per_s: f64,
-    /// Replies to there in a second, of late. The rest of the datagrams was dropped, or passed to a game server.
+    /// Recent replies per second. Other datagrams were dropped or forwarded.
     #[serde(default)]
     pub(crate) replies_per_s: f64,
-    /// Bytes of replies to there in a second, of late.
+    /// Recent bytes of replies per second.
     #[serde(default)]
     pub(crate) reply_bytes_per_s: f64,
 }
@@ -289,7 +291,7 @@ mod tests {
                 .collect();
             assert!(errors.is_empty(), "{}", errors.join("\n"));
         }
-        // The schema lists the reasons and states that there are.
+        // The schema lists all reasons and states.
         let listed = |path: &str| -> Vec<&str> {
             schema
                 .pointer(path)

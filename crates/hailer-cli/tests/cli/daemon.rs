@@ -312,7 +312,7 @@ fn hangups_under_load_lose_no_request() {
     assert_eq!(code, Some(0), "{said}");
     assert!(
         !said.contains("keeping the old configuration")
-            && !said.contains("the others go on")
+            && !said.contains("the other sources keep running")
             && said
                 .matches("configuration reloaded: 4 servers on 4 addresses")
                 .count()

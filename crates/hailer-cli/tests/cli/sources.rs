@@ -376,7 +376,8 @@ fn a_reload_keeps_the_truth_and_the_doors() {
     until(&urls[0], is_at("still"));
     let (_, said) = serve.stop("TERM");
     assert!(
-        said.matches("cannot listen on").count() == 1 && said.contains("the others go on"),
+        said.matches("cannot listen on").count() == 1
+            && said.contains("the other sources keep running"),
         "{said}"
     );
     assert!(!socket.exists());

@@ -220,11 +220,11 @@ async fn reload(
     let few_files = open_files::raise_limit(servers, &pool_config);
     pool.reload(new.requested_listeners()).map_err(with_hint)?;
     pool.configure(&pool_config);
-    // The old sources stop first: a new one may listen at the address of an old one. Networks go on.
+    // The old sources stop first: a new one may listen at the address of an old one. Networks stay connected.
     generation.sources.stop().await;
     let mut old = std::mem::replace(generation, new);
     for problem in generation.open(servers, pool, &mut old.sources).await? {
-        warn!("{problem:#}; the others go on");
+        warn!("{problem:#}; the other sources keep running");
     }
     view.show(generation, servers);
     let later = needs_restart(running, &wanted, pool.workers());
@@ -412,7 +412,7 @@ fn first_status(
         .external()
         .and_then(|source| old?.last(&source.origin));
     let own = server.source.status(listen, port, 0, last.as_ref())?;
-    // The view of a network that goes on is better than this server alone.
+    // The view of a connected network is better than this server alone.
     let network = server
         .network
         .as_ref()

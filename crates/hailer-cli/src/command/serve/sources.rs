@@ -5,7 +5,7 @@
 //!   fixed status ──────────────────────────────┴─► Network ─► its view ─► boards    (mode "aggregate")
 //! ```
 //!
-//! Sources are restarted by a reload and start with their last status. Networks go on: a reload with the same `network` writes
+//! Sources are restarted by a reload and start with their last status. Networks stay connected: a reload with the same `network` writes
 //! nothing to Redis, and with a changed one the new member takes over the view.
 
 use crate::config::{ExternalSource, ServerConfig, SourceOrigin, StatusSource, at_port};
@@ -150,7 +150,7 @@ impl Member {
     }
 }
 
-/// What is known of a source or a network.
+/// State of a source or a network.
 pub(super) struct Watched {
     /// Number of the server, from 1.
     server: usize,
@@ -261,7 +261,7 @@ impl Sources {
         self.last.get(&origin.identity())?.borrow().clone()
     }
 
-    /// The current view of a network that goes on, if its members answer for all of it.
+    /// Returns the current view of a connected network, if its members answer for all of it.
     pub(super) fn network_status(&self, config: &NetworkConfig) -> Option<Status> {
         let member = self
             .members
@@ -277,7 +277,7 @@ impl Sources {
             .then(|| (*network.status()).clone())
     }
 
-    /// Stops the sources. Their addresses are free afterwards. Networks go on.
+    /// Stops the sources. Their addresses are free afterwards. Networks stay connected.
     pub(super) async fn stop(&mut self) {
         self.tasks.shutdown().await;
     }
@@ -297,7 +297,7 @@ impl Sources {
         }
     }
 
-    /// What is known of the sources and networks of each server, in their order.
+    /// Returns the sources and networks of each server, in their order.
     pub(super) fn watched(&mut self) -> Vec<Watched> {
         std::mem::take(&mut self.watched)
     }
@@ -499,7 +499,7 @@ fn publisher(
             if let Some(network) = &network
                 && let Some(network) = lock(network).as_ref()
             {
-                // Who is on this server is not known any more.
+                // The players of this server are unknown.
                 network.set_players(&[]);
             }
         }

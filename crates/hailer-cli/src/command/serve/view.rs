@@ -1,4 +1,4 @@
-//! What a running `hailer serve` shows: snapshots for the control socket and the metrics.
+//! Snapshots of a running `hailer serve` for the control socket and the metrics.
 
 use super::sources::Watched;
 use super::{Generation, addresses};

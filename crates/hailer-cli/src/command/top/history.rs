@@ -1,9 +1,9 @@
-//! The last snapshots, and what follows from two of them.
+//! The last snapshots, and the rates between them.
 
 use crate::observe::snapshot::{Counts, Listener, Snapshot};
 use std::collections::VecDeque;
 
-/// Rates remembered. Each takes two snapshots.
+/// Number of rates remembered. Each needs two snapshots.
 pub(super) const RATES: usize = 60;
 
 /// The last snapshots of one process, oldest first.
@@ -11,8 +11,8 @@ pub(super) const RATES: usize = 60;
 pub(super) struct History(VecDeque<Snapshot>);
 
 impl History {
-    /// Adds what was just heard. If that is another process than before, the history begins anew, and the process before
-    /// it is returned.
+    /// Adds a snapshot. A snapshot of another process starts a new history, and the id of the old
+    /// process is returned.
     pub(super) fn push(&mut self, snapshot: Snapshot) -> Option<u32> {
         let last = self.0.back();
         let other = last.filter(|last| {
@@ -30,12 +30,12 @@ impl History {
         before
     }
 
-    /// The newest.
+    /// Returns the newest snapshot.
     pub(super) fn last(&self) -> Option<&Snapshot> {
         self.0.back()
     }
 
-    /// What was counted at a listener, or at all of them.
+    /// Returns the counts of a listener, or of all.
     pub(super) fn counts(&self, listener: Option<&str>) -> Counts {
         let mut all = Counts::default();
         self.last()
@@ -45,8 +45,8 @@ impl History {
         all
     }
 
-    /// How fast a counter grew from each snapshot to the next, in a second; oldest first, at most [`RATES`]. A listener
-    /// that came in between starts with no rate, and one that went takes nothing with it.
+    /// Returns the growth of a counter per second between snapshots, oldest first, at most
+    /// [`RATES`]. New listeners start without a rate, removed ones take nothing away.
     pub(super) fn rates(
         &self,
         listener: Option<&str>,

@@ -1,4 +1,4 @@
-//! `hailer top`: a running `hailer serve`, live.
+//! `hailer top`: a live view of a running `hailer serve`.
 //!
 //! ```text
 //!   control socket ─► History ─► draw ─► terminal
@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-/// A lost responder is looked for so often.
+/// Time between attempts to reconnect.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Something that happened is shown for so long.
+/// How long a message is shown.
 const NOTICE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
@@ -36,11 +36,11 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
         );
     }
     let path = args.running.control.unwrap_or_else(default_path);
-    // Nobody there from the start is a mistake, and nothing to wait for.
+    // If no responder runs at the start, waiting is pointless.
     let first = watch(&path, args.every).await?;
     let (sender, heard) = mpsc::channel(4);
     let listening = tokio::spawn(listen(first, path, args.every, sender));
-    // Puts the terminal back in a panic, too.
+    // Restores the terminal, also after a panic.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let end = show(&mut terminal, heard).await;
     listening.abort();
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     end.map(|()| Exit::Success)
 }
 
-/// What comes from the responder: snapshots, or why there are none.
+/// Snapshots of the responder, or the reason why there are none.
 type Heard = Result<Snapshot, String>;
 
 async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot)> {
@@ -58,7 +58,7 @@ async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot
     Ok((client, snapshot))
 }
 
-/// Hears one responder after the other, until nobody wants to know.
+/// Receives snapshots, and reconnects, until the receiver is dropped.
 async fn listen(
     first: (Client, Snapshot),
     path: PathBuf,
@@ -82,7 +82,8 @@ async fn listen(
     }
 }
 
-/// Passes on what one responder says until it is lost, and returns why. None: nobody wants to know.
+/// Forwards snapshots until the connection is lost, and returns the reason. `None`: the receiver is
+/// dropped.
 async fn pass_on(
     mut client: Client,
     mut snapshot: Snapshot,
@@ -122,7 +123,7 @@ async fn show(
                     }
                 }
                 Some(Ok(_)) => {}
-                // The terminal is gone.
+                // The terminal is closed.
                 Some(Err(_)) | None => return Ok(()),
             },
             news = heard.recv() => match news {
@@ -134,10 +135,10 @@ async fn show(
     }
 }
 
-/// What is on the screen.
+/// The content of the screen.
 struct Screen {
     history: History,
-    /// 0 is all of them together.
+    /// 0 shows all listeners together.
     chosen: usize,
     paused: bool,
     help: bool,
@@ -174,7 +175,7 @@ impl Screen {
         }
     }
 
-    /// Obeys a key; false ends it.
+    /// Handles a key; false ends the program.
     fn press(&mut self, key: KeyEvent) -> bool {
         let places = 1 + self
             .history
@@ -205,7 +206,7 @@ impl Screen {
                     return;
                 }
                 let pid = snapshot.pid;
-                // After a reload there may be others.
+                // A reload may have changed the listeners.
                 if self.chosen > snapshot.listeners.len() {
                     self.chosen = 0;
                 }
