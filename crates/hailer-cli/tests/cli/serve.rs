@@ -590,6 +590,38 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A reload while Redis is not available changes the local players at once.
+#[test]
+fn a_reload_without_redis_does_not_delay_local_players() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", free.local_addr().unwrap());
+    drop(free);
+    let config = |players: &str| {
+        format!(
+            "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"onequery\"]\n\
+             status.players = [{players}]\nnetwork = {{ url = \"{url}\", server-id = \"a\" }}\n"
+        )
+    };
+    let file = Temporary::file("no-redis.toml", config("\"Alice\""));
+    let serve = Serve::start(1, ["--config", file.text(), "--control", "off"]);
+    let players = || {
+        let said = run(["query", "--json", &serve.url("onequery")])
+            .ends_with(0)
+            .json();
+        said[0]["status"]["players"]["online"].as_i64()
+    };
+    assert_eq!(players(), Some(1));
+    std::fs::write(file.text(), config("\"Alice\", \"Bob\"")).unwrap();
+    serve.signal("HUP");
+    let started = Instant::now();
+    while players() != Some(2) {
+        assert!(started.elapsed() < Duration::from_secs(4), "not at once");
+    }
+    let (code, said) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("2 without a uuid"), "{said}");
+}
+
 /// A Redis of our own, ended with the test.
 struct Redis(std::process::Child);
 
