@@ -613,7 +613,10 @@ fn a_test_of_alerts_tells_what_arrived() {
         &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text),
     );
     let said = run(["monitor", "test-alert", "--config", &path]).ends_with(1);
-    assert_eq!(said.err, "broken: the receiver answered 500 Internal Server Error\n");
+    assert_eq!(
+        said.err,
+        "broken: the receiver answered 500 Internal Server Error\n"
+    );
     assert!(
         said.out.starts_with("json: arrived\n"),
         "the others get theirs: {}",

@@ -43,15 +43,15 @@
 //! # Properties
 //!
 //! - **Replies never stop.** Without Redis the last view is used for [`NetworkConfig::keep_view`],
-//! then the status of this server alone. The local players are always current. [`Health`] reports
-//! the state. The extra `network` of a status is true while other servers are counted.
+//!   then the status of this server alone. The local players are always current. [`Health`] reports
+//!   the state. The extra `network` of a status is true while other servers are counted.
 //! - **Redis is found again** within a few seconds. Each heartbeat writes the complete state of
-//! this server and removes everything else, whatever Redis has lost.
+//!   this server and removes everything else, whatever Redis has lost.
 //! - **Counts are those of lists.** Each player is counted once. Servers without heartbeat for 45 s
-//! are left out.
+//!   are left out.
 //! - **Limits:** 10,000 players of this server, and the limits of [`NetworkConfig`] for the others;
-//! the excess is counted in [`Health::refused`]. One command is sent at a time, none are queued:
-//! after a loss the state is written, not its history.
+//!   the excess is counted in [`Health::refused`]. One command is sent at a time, none are queued:
+//!   after a loss the state is written, not its history.
 //! - **Secrets** appear in no error and no `Debug` output. Redis itself is trusted.
 
 mod config;

@@ -8,7 +8,7 @@
 //! errors:
 //!
 //! - Members may be missing or `null`. Without `online` the listed players are counted; without
-//! `roster` it follows from that count.
+//!   `roster` it follows from that count.
 //! - A text is a string, in which section signs are codes, or `{"plain": …, "raw": …}`.
 //! - `players` may be just the list. A player is a name or an object; rules are a list of keys and values, or an object.
 //! - `software` and `plugins` may stand in the status itself. A plugin is a name, or an object with a name and a version.
