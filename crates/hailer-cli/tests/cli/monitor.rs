@@ -290,9 +290,11 @@ fn plans_that_are_wrong_say_where_and_what_to_write() {
     let server = "[[server]]\nname = 'a'\ntarget = 'ugp://127.0.0.1'\n";
     assert_eq!(check(server).ends_with(0).out, "valid: 1 server\n");
     let fast = check(&format!("{server}interval = '1s'\n")).ends_with(0);
-    for warning in ["the interval of 1 s", "the interval of a of 1 s"] {
-        assert!(fast.err.contains(warning), "{}", fast.err);
-    }
+    assert!(
+        fast.err.contains("the interval of a of 1 s"),
+        "{}",
+        fast.err
+    );
     let again = format!("{server}{server}");
     for (text, hint) in [
         ("down-after = 0\n", ":5: monitor.down-after"),
@@ -436,7 +438,7 @@ fn what_was_kept_goes_out_and_in_again() {
         "-o",
         &place("x.ndjson"),
     ])
-    .fails_as_usage("there is no history");
+    .fails_as_usage("no such history");
     assert!(
         !Path::new(&none).exists() && !Path::new(&place("x.ndjson")).exists(),
         "nothing is made in vain"
