@@ -344,7 +344,7 @@ fn mistakes_are_told_at_once() {
         .local_addr()
         .unwrap()
         .to_string();
-    run(["proxy", "--to", &itself, "--listen", &itself]).fails_as_usage("this proxy itself");
+    run(["proxy", "--to", &itself, "--listen", &itself]).fails_as_usage("this is the proxy itself");
     run(["proxy", "--to", "a b"]).fails_as_usage("--to");
     run(["proxy", "--to", "ugp://host"]).fails_as_usage("only host and port");
     let exists = Temporary::file("mine.hlr", "mine");
