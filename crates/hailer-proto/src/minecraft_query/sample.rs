@@ -2,6 +2,7 @@
 
 use crate::model::{Address, Extra, Rule, Status};
 use crate::sample::{Random, Server, motd};
+use crate::wire::Latin1;
 use alloc::{format, string::String, vec::Vec};
 
 const GAME_VERSIONS: &[&str] = &["1.8.9", "1.12.2", "1.16.5", "1.19.4", "1.20.1", "1.21.8"];
@@ -36,7 +37,9 @@ const PLUGINS: &[&str] = &[
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
     let (random, status) = (&mut server.random, &mut server.status);
-    status.motd = Some(motd(random, &server.name));
+    let motd = motd(random, &server.name);
+    status.is_utf8 = motd.raw().chars().any(|c| Latin1::byte(c).is_none());
+    status.motd = Some(motd);
     status.game = Some("MINECRAFT".into());
     status.mode = Some("SMP".into());
     let version = random.text(GAME_VERSIONS);
