@@ -1,4 +1,5 @@
-//! Invented servers for tests of the page and for looking at it: what they say went through the real protocols.
+//! Simulated servers for page tests and for the `page` example. Each status passes through its real
+//! protocol.
 
 use hailer::proto::model::{Extra, Rule};
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What a hostile server calls itself and its players.
+/// Name of a hostile server and of its players: HTML that would run a script.
 pub const HOSTILE: &str =
     "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>";
 
@@ -23,7 +24,7 @@ pub fn now() -> Millis {
         .as_millis() as Millis
 }
 
-/// A few dozen servers with a day behind them.
+/// Returns a few dozen servers with one day of samples each.
 pub fn fleet(now: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     let statuses = statuses();
@@ -40,7 +41,7 @@ pub fn fleet(now: Millis) -> Arc<StateTable> {
     live
 }
 
-/// A day of some of them, in memory.
+/// Returns an in-memory history with one day of samples for some of the servers.
 pub async fn history(now: Millis) -> History {
     let history = History::open("sqlite::memory:").await.unwrap();
     let mut batch = Batch::default();
@@ -51,7 +52,7 @@ pub async fn history(now: Millis) -> History {
             let at = now - minute * 60_000;
             let is_out = (300..340).contains(&minute) || id.0 == 8 && minute < 12;
             let mut sample = sample(id, at, players(seed, at, max), seed);
-            // A night without a monitor.
+            // The monitor was stopped here, which leaves a gap of 90 minutes.
             if (700..790).contains(&minute) {
                 continue;
             }
@@ -125,7 +126,7 @@ pub async fn history(now: Millis) -> History {
     history
 }
 
-/// As many servers as wanted, all of one kind.
+/// Returns `count` servers of one kind.
 pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     let (_, _, _, status) = &statuses()[0];
@@ -183,7 +184,7 @@ pub fn server(id: ServerId, name: &str, group: &str, protocol: &str) -> Server {
     }
 }
 
-/// Players of a minute, with a day's rhythm.
+/// Returns the number of players at a time. It follows a daily rhythm.
 pub fn players(seed: u64, at: Millis, max: u32) -> u32 {
     let hour = (at % 86_400_000) as f64 / 3_600_000.0 + (seed % 5) as f64;
     let tide = ((hour - 11.0) / 24.0 * std::f64::consts::TAU).cos() * -0.35 + 0.5;
@@ -207,7 +208,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
     }
 }
 
-/// Puts a server into a state, with a day behind it.
+/// Sets the state of a server and fills its last day.
 pub fn stands(
     live: &StateTable,
     id: ServerId,
@@ -258,7 +259,7 @@ pub fn stands(
     );
 }
 
-/// What a server says, asked in its protocol.
+/// Returns the status that a client gets when it queries this server in its protocol.
 pub fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
     let (status, replies) = asked(protocol, status);
     LastStatus {
@@ -284,7 +285,7 @@ pub fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> La
     }
 }
 
-/// Both roles in one room.
+/// Runs one query against a responder in memory. Returns the status and all replies.
 fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[u8]>>) {
     let responder = protocol
         .responder(status, &Keys::new([7; 16]), &Options::default())

@@ -1,8 +1,8 @@
-//! A place for the files of a test.
+//! Temporary folders for the files of a test.
 
 use std::path::{Path, PathBuf};
 
-/// A folder that goes with the test.
+/// A folder that is deleted on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {

@@ -1,6 +1,6 @@
-//! Golden files: what a test found, kept under `golden/`, so that a change is a diff to read.
+//! Golden files: results of tests, stored under `golden/` so that a change shows up as a diff.
 //!
-//! `BLESS=1 cargo test` writes them; otherwise a difference fails the test.
+//! A difference fails the test. `BLESS=1 cargo test` writes the files instead.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,16 @@ pub fn root() -> PathBuf {
         .into()
 }
 
-/// Whether golden files are to be written instead of compared.
+/// Returns whether golden files are written instead of compared.
 pub fn blessing() -> bool {
     std::env::var_os("BLESS").is_some_and(|value| value == "1")
 }
 
-/// Compares `found` with the file `golden/<path>`, or writes it. The error says what differs and what to do.
+/// Compares `found` with the file `golden/<path>`, or writes the file.
+///
+/// # Errors
+///
+/// When they differ: the first different line and how to update the file.
 pub fn check(path: &str, found: &str) -> Result<(), String> {
     let file = root().join("golden").join(path);
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
@@ -46,7 +50,7 @@ pub fn check(path: &str, found: &str) -> Result<(), String> {
     ))
 }
 
-/// Fails with all complaints at once, each on a line of its own.
+/// Fails with all complaints, one a line, if there are any.
 pub fn settle(complaints: &[String]) {
     assert!(
         complaints.is_empty(),

@@ -1,7 +1,7 @@
-//! What the tests of several crates share. Not published.
+//! Helpers shared by the tests of several crates. Not published.
 //!
-//! Each module is small and has no tests of its own; a feature adds the crates that it needs, so that
-//! the tests of `hailer-proto` build without the rest.
+//! Each module is small and has no tests. Features add the crates that a module needs, so that the
+//! tests of `hailer-proto` build without the rest.
 
 #![allow(missing_docs, reason = "for tests only")]
 

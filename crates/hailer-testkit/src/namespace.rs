@@ -1,8 +1,12 @@
-//! Network namespaces of our own and links between them: real interfaces that can be cut, and nothing sent there leaves the machine.
-//! Needs `unshare` and `nsenter` (util-linux), `ip` (iproute2), and a system that lets its users make namespaces, or root.
+//! Network namespaces and links between them. The interfaces are real and can be cut, and nothing
+//! sent there leaves the machine.
 //!
-//! A program enters a namespace by starting itself again with [`enter`]. In there it starts others [`apart`], each in a namespace of its
-//! own, and makes a [`link`] to each. The bench uses this too.
+//! Needs `unshare` and `nsenter` (util-linux), `ip` (iproute2), and either root or a system on
+//! which users may create namespaces.
+//!
+//! A program enters a namespace by running itself again with [`enter`]. Inside, it starts other
+//! programs with [`apart`], each in a separate namespace, and creates a [`link`] to each. The bench
+//! uses this too.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,18 +14,19 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set for a program that was started in a namespace of ours.
+/// Set for programs that [`enter`] or [`apart`] started.
 const INSIDE: &str = "HAILER_IN_NAMESPACE";
-/// Set where there must be namespaces, so that to skip is to fail.
+/// Set where namespaces are required: a test fails instead of being skipped.
 const NEEDED: &str = "HAILER_NEEDS_NAMESPACES";
 
-/// Whether this program runs in a namespace of ours.
+/// Returns whether this program runs in a namespace of this module.
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Whether a test may go on: it is in a namespace of its own then. Outside, it is started again inside, and has had its say when this
-/// returns. Where there can be no namespaces, a line says that the test is skipped.
+/// Returns whether the test runs in a namespace and may continue. Outside, runs the test again in a
+/// namespace, fails if that run fails, and returns `false`. If namespaces are not available, prints
+/// that the test is skipped.
 pub fn is_inside_for(test: &str) -> bool {
     if is_inside() {
         return true;
@@ -50,14 +55,19 @@ pub fn is_inside_for(test: &str) -> bool {
     false
 }
 
-/// A program in a new namespace without any link, as root in there; or why there can be none here, in one line.
+/// Returns a command that runs a program as root in a new namespace without links.
+///
+/// # Errors
+///
+/// If namespaces cannot be created here: the reason, in one line.
 pub fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
     let mut command = Command::new("unshare");
     command.args(way()?).arg(program).env(INSIDE, "1");
     Ok(command)
 }
 
-/// A program in one more namespace without any link. Its process has the id of the child.
+/// Returns a command that runs a program in another namespace without links. The id of the child is
+/// the id of the program.
 pub fn apart(program: impl AsRef<OsStr>) -> Command {
     assert!(
         is_inside(),
@@ -68,17 +78,22 @@ pub fn apart(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// This side of a link.
+/// Returns the address of this side of a link.
 pub fn near(link: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link, 1)
 }
 
-/// The other side of a link.
+/// Returns the address of the other side of a link.
 pub fn far(link: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, link, 2)
 }
 
-/// Links the interface `near0` here with `far0` in the namespace of a process that was started [`apart`], and so on with other numbers.
+/// Links the interface `near0` here with `far0` in the namespace of a process that was started with
+/// [`apart`]. The number in both names is that of the link.
+///
+/// # Errors
+///
+/// If `ip` or `nsenter` fails.
 pub fn link(pid: u32, link: u8) -> io::Result<()> {
     assert!(
         is_inside(),
@@ -108,13 +123,21 @@ pub fn link(pid: u32, link: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// The program `ip` in this namespace, its words separated by blanks.
+/// Runs `ip` in this namespace. Arguments are separated by blanks.
+///
+/// # Errors
+///
+/// If `ip` fails.
 pub fn ip(words: &str) -> io::Result<()> {
     assert!(is_inside(), "no network but ours is changed");
     finish(words, Command::new("ip").args(words.split(' ')))
 }
 
-/// The same in the namespace of another process.
+/// Runs `ip` in the namespace of another process. Arguments are separated by blanks.
+///
+/// # Errors
+///
+/// If `ip` or `nsenter` fails.
 pub fn ip_there(pid: u32, words: &str) -> io::Result<()> {
     assert!(is_inside(), "no network but ours is changed");
     let namespace = format!("--net=/proc/{pid}/ns/net");
@@ -127,12 +150,14 @@ pub fn ip_there(pid: u32, words: &str) -> io::Result<()> {
     )
 }
 
-/// How to make a namespace: as root of a namespace of users as well, which takes no privilege. Where that is refused, root needs none.
+/// Returns the options that create a namespace: with a user namespace, which needs no privileges,
+/// or without one, as root.
 fn way() -> Result<&'static [&'static str], String> {
     let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--net"], &["--net"]];
     let mut reasons = Vec::new();
     for way in ways {
-        // To be let in is not enough: some systems let everybody in and allow nothing there.
+        // Some systems allow new namespaces but nothing inside them, so create an interface as
+        // well.
         let mut command = Command::new("unshare");
         command
             .args(way)

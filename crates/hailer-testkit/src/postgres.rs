@@ -1,4 +1,5 @@
-//! A PostgreSQL of our own, on a Unix socket in a folder of the test, gone with it.
+//! A PostgreSQL server for tests, on a Unix socket in a temporary folder. Stopped and deleted on
+//! drop.
 
 use crate::folder::Folder;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,12 @@ pub struct Server {
     folder: Folder,
 }
 
-/// It refuses to run as root: then it is nobody who runs it.
+/// PostgreSQL refuses to run as root, so it then runs as `nobody`.
 const NOBODY: &str = "65534";
 
 impl Server {
-    /// `None`, and a line that says so, where there is no PostgreSQL; a failure where there must be one.
+    /// Creates and starts a server. Without PostgreSQL, prints that the test is skipped and returns
+    /// `None`; panics instead if `HAILER_NEEDS_POSTGRES` is set.
     pub fn start(name: &str) -> Option<Self> {
         let Some(programs) = programs() else {
             let needed = std::env::var_os("HAILER_NEEDS_POSTGRES").is_some();
@@ -62,7 +64,7 @@ impl Server {
         Some(server)
     }
 
-    /// Runs it, again if it was stopped.
+    /// Starts the server, also after [`stop`](Self::stop).
     pub fn run(&mut self) {
         let mut command = self.command("postgres");
         command
@@ -85,7 +87,7 @@ impl Server {
                 .spawn()
                 .unwrap(),
         );
-        // Once it is ready, this file says so.
+        // PostgreSQL writes this file when it is ready.
         let deadline = Instant::now() + Duration::from_secs(30);
         let ready = || {
             std::fs::read_to_string(self.data().join("postmaster.pid"))
@@ -97,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Ends it at once, connections and all.
+    /// Stops the server and closes its connections.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let pid = child.id().to_string();
@@ -110,7 +112,7 @@ impl Server {
         self.url_of("postgres")
     }
 
-    /// An empty database of its own.
+    /// Creates an empty database and returns its URL.
     pub fn database(&self, name: &str) -> String {
         let made = self
             .command("createdb")
@@ -154,7 +156,8 @@ impl Drop for Server {
     }
 }
 
-/// The folder of `postgres` and `initdb`: Debian has one for each version, outside of the path.
+/// Returns the folder of `postgres` and `initdb`. Debian has one for each version, outside of the
+/// path.
 fn programs() -> Option<PathBuf> {
     let debian = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

@@ -1,4 +1,4 @@
-//! A real Redis of one test, on a free port of loopback, ended with the test.
+//! A real Redis for one test, on a free port of loopback. Stopped on drop.
 
 use ::redis::{Commands, Connection, RedisResult, Value};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,7 +13,7 @@ pub struct Server {
     options: Vec<String>,
 }
 
-/// Whether there is a Redis to test with. Where it must be there, its absence is a failure.
+/// Returns whether Redis is installed. Panics if it is required and missing.
 pub fn is_installed() -> bool {
     let found = Command::new("redis-server")
         .arg("--version")
@@ -40,7 +40,7 @@ pub fn free_port() -> u16 {
 }
 
 impl Server {
-    /// A free port, and nobody there yet.
+    /// Reserves a free port without starting Redis.
     pub fn absent(options: &[&str]) -> Self {
         let port = free_port();
         let folder =
@@ -60,7 +60,7 @@ impl Server {
         server
     }
 
-    /// Starts it, empty.
+    /// Starts Redis with an empty database.
     pub fn run(&mut self) {
         let mut command = Command::new("redis-server");
         command.args([
@@ -93,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Lets it neither answer nor refuse, as a network that swallows everything.
+    /// Freezes Redis: it neither replies nor refuses, like a network that drops everything.
     pub fn freeze(&self, frozen: bool) {
         let signal = if frozen { "-STOP" } else { "-CONT" };
         let pid = self.child.as_ref().unwrap().id().to_string();
@@ -126,7 +126,7 @@ impl Drop for Server {
     }
 }
 
-/// Bare commands, to look at the keys and to write them as the reference does.
+/// Plain commands, to inspect the keys and to write them as the reference implementation does.
 pub struct Raw(pub Connection);
 
 pub const PREFIX: &str = "onequery:network:{default}:";
@@ -143,7 +143,8 @@ impl Raw {
         }
     }
 
-    /// A command, its words separated by blanks; `@` stands for the prefix, `~` for a blank.
+    /// Runs a command. Arguments are separated by blanks; `@` stands for the prefix, `~` for a
+    /// blank.
     pub fn run<T: ::redis::FromRedisValue>(&mut self, command: &str) -> T {
         self.attempt(command)
             .unwrap_or_else(|error| panic!("{command}: {error}"))
@@ -160,7 +161,7 @@ impl Raw {
         cmd.query(&mut self.0)
     }
 
-    /// The JSON of all events.
+    /// Returns the JSON of all events.
     pub fn events(&mut self) -> Vec<serde_json::Value> {
         let entries: Vec<(String, Vec<String>)> = self.run("XRANGE @events - +");
         let data = entries.into_iter().map(|(_, fields)| {
@@ -171,7 +172,7 @@ impl Raw {
             .collect()
     }
 
-    /// What the reference does at its start, and with each heartbeat.
+    /// Writes what the reference implementation writes at its start and with each heartbeat.
     pub fn register(&mut self, id: &str, players: usize) {
         let now = now();
         self.run::<Value>(&format!(
@@ -195,7 +196,7 @@ impl Raw {
             .unwrap();
     }
 
-    /// An entry of a players hash, as it stands there.
+    /// Writes an entry of a players hash without changes to its JSON.
     pub fn entry(&mut self, id: &str, uuid: &str, json: &str) {
         let _: Value = self
             .0

@@ -1,4 +1,4 @@
-//! Whole sessions between two connections, with what went over the wire.
+//! Whole sessions between two connections, with all bytes on the wire.
 
 use hailer_minecraft::crypto::CipherKind;
 use hailer_minecraft::sample::SampleRng;
@@ -6,11 +6,11 @@ use hailer_minecraft::table::*;
 use hailer_minecraft::types::Bytes16;
 use hailer_minecraft::{Build, Connection, Packet, PacketDirection, Role};
 
-/// A session as somebody between the two sees it.
+/// A session as a proxy between both sides sees it.
 pub struct Session {
     pub build: Build,
     pub secret: Option<Vec<u8>>,
-    /// What was sent, in order: direction, and bytes as they are on the wire.
+    /// Direction and bytes on the wire, in the order sent.
     pub wire: Vec<(PacketDirection, Vec<u8>)>,
     /// The packets in the same order, as bytes before encryption.
     pub packets: Vec<(PacketDirection, Vec<u8>)>,
@@ -19,7 +19,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Login, then so many random packets each way.
+    /// Runs a login, then `count` random packets each way.
     pub fn new(build: Build, encrypted: bool, count: usize, seed: u64) -> Self {
         let dice = &mut SampleRng::new(seed);
         let kind = CipherKind::of(build).filter(|_| encrypted);
@@ -138,7 +138,7 @@ impl Session {
         self.packets.push((way, bytes));
     }
 
-    /// All bytes of one direction, as they are on the wire.
+    /// Returns all bytes of one direction, as sent on the wire.
     #[allow(dead_code, reason = "not every test needs it")]
     pub fn stream(&self, way: PacketDirection) -> Vec<u8> {
         self.wire
@@ -148,7 +148,7 @@ impl Session {
             .collect()
     }
 
-    /// The packets of one direction.
+    /// Returns the packets of one direction.
     #[allow(dead_code, reason = "not every test needs it")]
     pub fn packets_of(&self, way: PacketDirection) -> Vec<&[u8]> {
         self.packets

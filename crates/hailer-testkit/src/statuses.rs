@@ -1,8 +1,8 @@
-//! Statuses to test with, and seeded randomness.
+//! Statuses for tests, and a seeded random generator.
 
 use hailer_proto::{Address, Extra, Player, Rule, Status, Text, Value};
 
-/// SplitMix64: enough for tests, and the same everywhere.
+/// SplitMix64: good enough for tests, and the same on every system.
 pub struct Random(pub u64);
 
 impl Random {
@@ -18,18 +18,18 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Less than `limit`, or 0.
+    /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// Whether something of this probability happens.
+    /// Returns `true` with a probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }
 
-/// A status with every member filled with short plain text, and so many players.
+/// Returns a status in which every member has short plain text, with this number of players.
 pub fn plain(players: usize) -> Status {
     let mut status = Status {
         name: Some(Text::legacy("Plain name")),
@@ -62,7 +62,7 @@ pub fn plain(players: usize) -> Status {
     status
 }
 
-/// Nothing known; little; much; all texts huge.
+/// Returns four statuses: empty, small, full, and one in which all texts are huge.
 pub fn several() -> Vec<Status> {
     let mut huge = plain(2_000);
     let long = "x\u{A7}a\u{4E2D}".repeat(20_000);

@@ -1,13 +1,13 @@
-//! Vector files: what real servers and clients send, and what is to be made of it.
+//! Test vectors: datagrams of real servers and clients, and how they must be parsed.
 //!
 //! A datagram, `vectors/<protocol>/<name>.txt`:
 //!
 //! ```text
-//! # Where it comes from.
-//! message: full stat reply          as on the spec page; `none`: certainly not this protocol
+//! # Its origin.
+//! message: full stat reply          as on the spec page; `none`: not this protocol
 //! direction: reply                  or request
-//! deviations: missing-nul           in the order met, or none
-//! error: none                       or the whole text of the error
+//! deviations: missing-nul           in the order found, or none
+//! error: none                       or the full text of the error
 //!
 //! 00 01 02 03 04  "splitnum\x00"    # hexadecimal pairs and quoted text, in any mixture
 //! ```
@@ -21,11 +21,11 @@
 //! same-as: NAME                     optional: the final status is that of this conversation
 //!
 //! > FE FD 09 01 02 03 04            what the exchange must send
-//! < 09 01 02 03 04 "1\x00"          what it hears; lines that begin with a blank go on with the bytes
-//! wait                              it must want to wait
-//! timeout                           nothing came
-//! give up                           the asker's patience is over
-//! = bad TEXT                        the answer is unreadable; the talk may go on
+//! < 09 01 02 03 04 "1\x00"          what it receives; lines that begin with a blank continue the bytes
+//! wait                              it must wait for a datagram
+//! timeout                           no datagram arrived
+//! give up                           the deadline has passed
+//! = bad TEXT                        the reply is invalid; the exchange may continue
 //! = done                            the status is in golden/conversations; or `= fail TEXT`
 //! ```
 
@@ -33,12 +33,12 @@ use crate::golden;
 use hailer_proto::{Ask, Cookie, Depth, Direction, Exchange, Input, Protocol, Step, registry};
 use std::path::{Path, PathBuf};
 
-/// One datagram and what it must be explained as.
+/// A datagram and its expected explanation.
 pub struct Vector {
-    /// Path below `vectors/`, without ending.
+    /// Path below `vectors/`, without the file extension.
     pub name: String,
     pub protocol: &'static dyn Protocol,
-    /// `None`: not this protocol.
+    /// `None`: the datagram does not belong to this protocol.
     pub message: Option<String>,
     pub direction: Direction,
     pub deviations: Vec<String>,
@@ -46,16 +46,16 @@ pub struct Vector {
     pub bytes: Vec<u8>,
 }
 
-/// One exchange, line by line.
+/// A scripted exchange, line by line.
 pub struct Conversation {
-    /// Path below `vectors/`, without ending and without `conversations/`.
+    /// Path below `vectors/`, without the file extension and without `conversations/`.
     pub name: String,
     pub protocol: &'static dyn Protocol,
     pub ask: Ask,
     pub cookie: Cookie,
     /// Name of the conversation that ends with the same status, instead of a golden file.
     pub same_as: Option<String>,
-    /// With the number of the line.
+    /// Lines with their numbers in the file.
     pub lines: Vec<(usize, Line)>,
 }
 
@@ -71,7 +71,7 @@ pub enum Line {
     Fail(String),
 }
 
-/// All vectors of a protocol, sorted by name.
+/// Returns all vectors of a protocol, sorted by name.
 pub fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
     let id = protocol.info().id;
     let files = files(&golden::root().join("vectors").join(id));
@@ -81,7 +81,7 @@ pub fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
         .collect()
 }
 
-/// All conversations of a protocol, sorted by name.
+/// Returns all conversations of a protocol, sorted by name.
 pub fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
     let id = protocol.info().id;
     let files = files(
@@ -96,7 +96,7 @@ pub fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
         .collect()
 }
 
-/// All vectors of all protocols.
+/// Returns all vectors of all protocols.
 pub fn all_vectors() -> Vec<Vector> {
     registry::PROTOCOLS
         .iter()
@@ -104,7 +104,7 @@ pub fn all_vectors() -> Vec<Vector> {
         .collect()
 }
 
-/// All conversations of all protocols.
+/// Returns all conversations of all protocols.
 pub fn all_conversations() -> Vec<Conversation> {
     registry::PROTOCOLS
         .iter()
@@ -112,7 +112,8 @@ pub fn all_conversations() -> Vec<Conversation> {
         .collect()
 }
 
-/// The text files of a folder, sorted. A folder that is not there holds none; house.rs demands it.
+/// Returns the text files of a folder, sorted; none if the folder does not exist. `house.rs` checks
+/// that it does.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut files: Vec<PathBuf> = entries
@@ -130,12 +131,12 @@ fn stem(file: &Path) -> &str {
 }
 
 impl Conversation {
-    /// A new exchange for it.
+    /// Creates the exchange of this conversation.
     pub fn exchange(&self) -> Box<dyn Exchange> {
         self.protocol.exchange(&self.ask, self.cookie)
     }
 
-    /// The datagrams heard, in order.
+    /// Returns the datagrams received, in order.
     pub fn heard(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.lines.iter().filter_map(|(_, line)| match line {
             Line::Heard(bytes) => Some(bytes),
@@ -143,8 +144,8 @@ impl Conversation {
         })
     }
 
-    /// Plays its inputs into an exchange, replacing each datagram heard by what `edit` makes of it (given its index),
-    /// and returns the last step. `None` from `edit` leaves the rest out.
+    /// Runs the conversation and returns the last step. `edit` gets the index and the bytes of each
+    /// datagram received, and returns its replacement, or `None` to stop there.
     pub fn play(&self, mut edit: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>) -> Step {
         let (mut exchange, mut out) = (self.exchange(), Vec::new());
         let mut step = exchange.handle(Input::Start, &mut out);
@@ -282,7 +283,7 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
 
 type Headers<'a> = Vec<(&'a str, &'a str)>;
 
-/// Headers up to the first blank line, and the numbered lines behind it.
+/// Splits a file into headers, up to the first blank line, and the numbered lines after it.
 fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) {
     let mut lines = text
         .lines()
@@ -309,6 +310,10 @@ fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) 
 }
 
 /// Appends the bytes of one line: pairs of hexadecimal digits, quoted text, a comment.
+///
+/// # Errors
+///
+/// If the line has anything else: what is wrong with it.
 pub fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
     let mut chars = line.chars();
     while let Some(c) = chars.next() {

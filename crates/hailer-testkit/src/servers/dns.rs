@@ -1,4 +1,4 @@
-//! A name server that knows a few names, so that no test asks a real one.
+//! A DNS server with a few names, so that no test queries a real one.
 
 use super::{Server, loopback};
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 const SRV: u16 = 33;
 
-/// What is known of a name.
+/// A record of a name, or how the server fails.
 #[derive(Clone)]
 pub enum Record {
     Address(IpAddr),
@@ -14,25 +14,25 @@ pub enum Record {
         host: &'static str,
         port: u16,
     },
-    /// The name server fails.
+    /// The server reports a failure.
     Failure,
-    /// The name server does not answer.
+    /// The server does not reply.
     Silence,
 }
 
-/// A name server.
+/// A DNS server on loopback.
 pub struct Dns {
     server: Server,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Dns {
-    /// One that knows these names and denies all others.
+    /// Starts a server with these names. All others do not exist.
     pub fn with(zone: &[(&'static str, Record)]) -> Self {
         Self::start(Arc::new(Mutex::new(zone.to_vec())), 60)
     }
 
-    /// The same, but what is known may change, and nobody is to remember it.
+    /// Starts a server whose zone may change. Records have a TTL of 0, so that they are not cached.
     pub fn changing(zone: Arc<Mutex<Vec<(&'static str, Record)>>>) -> Self {
         Self::start(zone, 0)
     }
@@ -52,12 +52,12 @@ impl Dns {
         Self { server, asked }
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.server.address
     }
 
-    /// Whether it was asked for the service of any name.
+    /// Returns whether an SRV record was queried.
     pub fn was_asked_for_services(&self) -> bool {
         self.asked
             .lock()
@@ -66,13 +66,14 @@ impl Dns {
             .any(|asked| asked.starts_with(&format!("{SRV} ")))
     }
 
-    /// What it was asked: `1 name` for IPv4 addresses, `28 name` for IPv6 addresses, `33 name` for services.
+    /// Returns all queries received: `1 name` for IPv4 addresses, `28 name` for IPv6 addresses, `33
+    /// name` for SRV records.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-/// Name, type and end of the only question.
+/// Returns the name, type and end of the only question.
 fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
     let (mut labels, mut at) = (Vec::new(), 12);
     loop {
@@ -130,7 +131,7 @@ fn reply(
         };
         let mut answer = vec![0xC0, 12];
         answer.extend(kind.to_be_bytes());
-        // Class IN, and how long it lives.
+        // Class IN, and the TTL in seconds.
         answer.extend([0, 1, 0, 0, 0, seconds]);
         answer.extend((data.len() as u16).to_be_bytes());
         answer.extend(data);

@@ -1,4 +1,5 @@
-//! Servers for tests, each on a thread of its own and on loopback, gone when dropped. The tests of the tool use them too.
+//! Servers for tests, each with a thread and a loopback address. Stopped on drop. The tests of the
+//! tool use them too.
 
 pub mod dns;
 
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Something that answers datagrams.
+/// A UDP server.
 pub struct Server {
     pub address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -22,7 +23,7 @@ pub struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes it up.
+        // An empty datagram wakes the thread.
         if let Ok(socket) = UdpSocket::bind((self.address.ip(), 0)) {
             let _ = socket.send_to(b"", self.address);
         }
@@ -31,7 +32,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Hears datagrams on a socket and lets a function act on each.
+    /// Receives datagrams on a socket and calls a function for each.
     pub fn run(
         socket: UdpSocket,
         mut hear: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
@@ -59,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Answers each datagram with any number of datagrams.
+    /// Replies to each datagram with any number of datagrams.
     pub fn script(mut replies: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Self {
         Self::run(loopback(), move |socket, bytes, from| {
             for reply in replies(bytes) {
@@ -68,12 +69,12 @@ impl Server {
         })
     }
 
-    /// Hears everything and says nothing.
+    /// Receives datagrams and never replies.
     pub fn silent() -> Self {
         Self::script(|_| Vec::new())
     }
 
-    /// Answers from a board.
+    /// Replies from a board.
     pub fn board(socket: UdpSocket, board: Board, budget: Budget) -> Self {
         let mut service = Service::new(board, budget);
         Self::run(socket, move |socket, bytes, from| {
@@ -83,12 +84,12 @@ impl Server {
         })
     }
 
-    /// Answers in some protocols.
+    /// Replies with this status in some protocols.
     pub fn of(protocols: &[&'static dyn Protocol], status: &Status) -> Self {
         Self::at(loopback(), protocols, status)
     }
 
-    /// Answers in some protocols at a certain place.
+    /// Replies with this status in some protocols, on this socket.
     pub fn at(socket: UdpSocket, protocols: &[&'static dyn Protocol], status: &Status) -> Self {
         Self::board(
             socket,
@@ -97,13 +98,13 @@ impl Server {
         )
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 }
 
-/// Something that takes connections, one after the other.
+/// A TCP server that handles one connection after the other.
 pub struct Stream {
     pub address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -113,14 +114,14 @@ pub struct Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // Wakes it up.
+        // A connection wakes the thread.
         let _ = TcpStream::connect(self.address);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Stream {
-    /// Lets a function act on each connection.
+    /// Calls a function for each connection.
     pub fn run(at: SocketAddr, mut act: impl FnMut(TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind(at).unwrap();
         let address = listener.local_addr().unwrap();
@@ -145,7 +146,7 @@ impl Stream {
         }
     }
 
-    /// Answers whatever comes with these bytes, and closes.
+    /// Sends these bytes on each connection, without waiting for a request, and closes it.
     pub fn answering(at: SocketAddr, reply: impl Into<Vec<u8>>) -> Self {
         let reply = reply.into();
         Self::run(at, move |mut stream| {
@@ -154,13 +155,13 @@ impl Stream {
         })
     }
 
-    /// Takes connections, hears everything and says nothing.
+    /// Accepts connections, reads them to the end and never replies.
     pub fn silent(at: SocketAddr) -> Self {
         Self::run(at, |mut stream| drop(stream.read_to_end(&mut Vec::new())))
     }
 }
 
-/// A kick of Minecraft with this text: what a list ping is answered with.
+/// Returns Minecraft's kick packet with this text: the reply to a list ping.
 pub fn kick(text: &str) -> Vec<u8> {
     let units: Vec<u16> = text.encode_utf16().collect();
     let mut bytes = vec![0xFF];
@@ -172,40 +173,41 @@ pub fn kick(text: &str) -> Vec<u8> {
 /// Any free port of 127.0.0.1.
 pub const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A socket on a free port of 127.0.0.1.
+/// Binds a socket to a free port of 127.0.0.1.
 pub fn loopback() -> UdpSocket {
     bind(Ipv4Addr::LOCALHOST, 0)
 }
 
-/// A socket at a certain place.
+/// Binds a socket to this address.
 pub fn bind(ip: impl Into<IpAddr>, port: u16) -> UdpSocket {
     UdpSocket::bind((ip.into(), port)).unwrap()
 }
 
-/// An address where nothing listens. No other test binds this IP address, so its port stays closed.
+/// Returns an address without a listener. No other test binds this IP address, so its port stays
+/// closed.
 pub fn closed() -> SocketAddr {
     bind([127, 99, 0, 1], 0).local_addr().unwrap()
 }
 
-/// For a server beside which something takes connections: the ports of those that tests open themselves are on another IP
-/// address, so the port is free for both.
+/// Binds a socket whose port is also free for TCP: other tests open their ports on another IP
+/// address.
 pub fn apart() -> UdpSocket {
     bind([127, 97, 0, 1], 0)
 }
 
-/// A protocol by its id.
+/// Returns a protocol by its id.
 pub fn protocol(id: &str) -> &'static dyn Protocol {
     registry::find(id).unwrap()
 }
 
-/// The ids of all protocols that travel in datagrams, as our servers answer them.
+/// Returns the ids of all protocols that use datagrams.
 pub fn ids() -> Vec<&'static str> {
     registry::datagram()
         .map(|protocol| protocol.info().id)
         .collect()
 }
 
-/// A status that every protocol can tell something of.
+/// Returns a status with fields that every protocol can carry.
 pub fn status(name: &str, players: &[&str]) -> Status {
     let mut status = Status {
         name: Some(Text::unformatted(name)),
@@ -216,7 +218,7 @@ pub fn status(name: &str, players: &[&str]) -> Status {
     };
     status.players.online = Some(players.len() as i64);
     status.players.max = Some(20);
-    // A UUID each, since OneQuery tells players apart by it.
+    // OneQuery distinguishes players by UUID, so each has one.
     let list = players
         .iter()
         .zip(1..)
@@ -228,7 +230,7 @@ pub fn status(name: &str, players: &[&str]) -> Status {
     status
 }
 
-/// Names of the players of an answer.
+/// Returns the names of all players.
 pub fn names(status: &Status) -> Vec<String> {
     status
         .players
@@ -238,7 +240,7 @@ pub fn names(status: &Status) -> Vec<String> {
         .collect()
 }
 
-/// Minecraft Query's reply to a handshake, or a stat with this body.
+/// Returns Minecraft Query's reply to a handshake, or a stat with this body.
 pub fn minecraft(request: &[u8], stat: &[u8]) -> Vec<u8> {
     let session = &request[3..7];
     match request[2] {
