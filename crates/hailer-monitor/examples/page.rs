@@ -1,4 +1,4 @@
-//! The page of an invented fleet, for looking at it: `cargo run -p hailer-monitor --example page [COUNT]`.
+//! Serves the pages with simulated servers: `cargo run -p hailer-monitor --example page [COUNT]`.
 
 use hailer_monitor::server::ServerId;
 use hailer_monitor::state::Update;

@@ -1,4 +1,4 @@
-//! The whole monitor, without its page, with real responders on loopback.
+//! A monitor without its pages, with real responders on loopback.
 
 use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
@@ -28,7 +28,7 @@ fn respond(player: &str) -> (ResponderPool, u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
+async fn sessions_start_again_when_a_server_is_added_again() {
     let (pool, port) = respond("Alice");
     let history = History::open("sqlite::memory:").await.unwrap();
     let mut settings = MonitorConfig::default();
@@ -44,7 +44,7 @@ async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
     };
     let server = monitor.watchlist().add(lobby.clone()).await.unwrap();
     let first = until(&history, server.id, 1).await[0];
-    // Long enough that the next look does not have the time of this one.
+    // Wait long enough that the next sample has a different time.
     assert!(monitor.watchlist().remove(server.id).await.unwrap());
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(
@@ -58,7 +58,7 @@ async fn who_is_on_a_server_that_is_watched_again_has_come_anew() {
     pool.stop();
 }
 
-/// When sessions of Alice began, once there are so many.
+/// Waits for `count` sessions, all of Alice, and returns when they began.
 async fn until(history: &History, server: ServerId, count: usize) -> Vec<i64> {
     for _ in 0..80 {
         let sessions = history.sessions(server, i64::MAX, 10).await.unwrap();

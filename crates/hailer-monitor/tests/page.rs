@@ -608,7 +608,7 @@ async fn events_keep_their_order_across_pages() {
             }
         }
     }
-    // A search or another order covers more than the rows of the first page.
+    // A search or a different order covers all rows, not only those of the first page.
     let usual = site.get("/server/harbour").await.text;
     assert!(
         usual.contains("Guest_349<") && !usual.contains("Guest_0<") && !usual.contains("reason 0<"),

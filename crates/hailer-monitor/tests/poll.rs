@@ -1,4 +1,4 @@
-//! Real responders on loopback, watched for some seconds.
+//! Polls of real responders on loopback, for some seconds.
 
 use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
@@ -56,7 +56,7 @@ async fn until(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_are_asked_and_what_changes_is_told() {
+async fn polls_servers_and_reports_changes() {
     let protocols: Vec<_> = registry::datagram().collect();
     let board = Board::new(&protocols, &status("1.0", 7)).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -68,7 +68,7 @@ async fn servers_are_asked_and_what_changes_is_told() {
     };
     let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
     let port = pool.addresses()[0].port();
-    // Nobody listens where somebody just did.
+    // The listener is dropped here, so its port is closed.
     let closed = std::net::TcpListener::bind(any)
         .unwrap()
         .local_addr()
@@ -183,7 +183,7 @@ async fn servers_are_asked_and_what_changes_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_moves_is_followed() {
+async fn follows_a_server_to_its_new_address() {
     let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(Ipv4Addr::from);
     let start = |address: SocketAddr| {
         let board =
@@ -200,7 +200,7 @@ async fn who_moves_is_followed() {
     };
     let old = start((here, 0).into()).unwrap();
     let port = old.addresses()[0].port();
-    // Only Linux has more addresses of loopback by itself.
+    // Only Linux has more than one loopback address by default.
     let Ok(new) = start((there, port).into()) else {
         return;
     };
@@ -221,7 +221,8 @@ async fn who_moves_is_followed() {
         batch.events.iter().any(|event| event.kind == EventKind::Up)
     })
     .await;
-    // Nobody waits until it would have been looked up anyway, nor for an address that does not answer.
+    // The poller resolves the name again before the cached result expires, because the old address
+    // no longer replies.
     zone.lock()
         .unwrap()
         .push(("moves.test", Record::Address(there.into())));

@@ -1,4 +1,5 @@
-//! What docs/scale.md computes with: `cargo test --release -p hailer-monitor --test cluster figures -- --ignored --nocapture`.
+//! Measures the figures of docs/scale.md. Run: `cargo test --release -p hailer-monitor --test
+//! cluster figures -- --ignored --nocapture`.
 
 use super::*;
 use crate::monitor::{FIGURES, Process};
@@ -9,7 +10,7 @@ use std::net::UdpSocket;
 
 const FLEET: u32 = 40_000;
 const TIME: Duration = Duration::from_secs(24);
-/// What is written at the end is from 2023.
+/// The data written at the end of the test is from 2023.
 const KEEP: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +44,7 @@ async fn figures() {
         },
     )
     .await;
-    // What is only so at the start is over: states are written, what servers said is told.
+    // Leave out the cost of the start, where all states and all statuses are written.
     tokio::time::sleep(FIGURES).await;
 
     let cpu = |id: u32| {
@@ -195,7 +196,7 @@ fn resident(id: u32) -> u64 {
         / 1024
 }
 
-/// Bytes of what is asked and told, on average over the kinds of servers there are.
+/// Returns the request and reply bytes of one exchange, averaged over all kinds of servers.
 fn exchange(port: u16) -> (f64, f64) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket

@@ -1,4 +1,5 @@
-//! Several processes share servers, by way of a real Redis and a real PostgreSQL, which the test starts; and are killed.
+//! Several nodes share the polling through a real Redis and a real PostgreSQL, which the test
+//! starts. The test then stops nodes and databases.
 
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
@@ -20,10 +21,10 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Eight chunks.
+/// Enough for eight chunks.
 const SERVERS: u32 = 2_000;
 
-/// Servers on loopback, until the process ends. Returns their port.
+/// Starts simulated servers on loopback, which run until the process ends. Returns their port.
 pub fn farm() -> u16 {
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
     settings.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
@@ -36,7 +37,7 @@ pub fn farm() -> u16 {
 }
 
 pub fn server(number: u32, port: u16) -> NewServer {
-    // Each in a network of its own: one network is asked at a pace that does no harm.
+    // Each server is in a separate network, because polls of one network are rate-limited.
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 16, 0, 1)) + (number << 8));
     let (group, labels, interval) = (String::new(), BTreeMap::new(), None);
     let target = format!("minecraft-query://{address}:{port}");
@@ -50,7 +51,7 @@ pub fn server(number: u32, port: u16) -> NewServer {
     }
 }
 
-/// How many chunks each worker has.
+/// Returns the number of chunks of each worker.
 fn owners(raw: &mut Raw) -> HashMap<String, usize> {
     let owners: HashMap<i64, String> = raw.attempt("HGETALL {test}:owners").unwrap_or_default();
     let mut counts = HashMap::new();
@@ -60,7 +61,7 @@ fn owners(raw: &mut Raw) -> HashMap<String, usize> {
     counts
 }
 
-/// Waits until something is so, and says how long it took.
+/// Waits until a condition is true. Prints and returns how long that took.
 async fn until(what: &str, within: Duration, mut so: impl AsyncFnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !so().await {
@@ -71,7 +72,7 @@ async fn until(what: &str, within: Duration, mut so: impl AsyncFnMut() -> bool) 
     started.elapsed()
 }
 
-/// All samples, by server.
+/// Returns the times of all samples, by server.
 async fn samples(pool: &sqlx::AnyPool) -> HashMap<i64, Vec<Millis>> {
     let mut samples: HashMap<i64, Vec<Millis>> = HashMap::new();
     for row in sqlx::query("SELECT server, at FROM sample ORDER BY at")
@@ -89,7 +90,7 @@ async fn count(pool: &sqlx::AnyPool, query: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
+async fn failures_lose_no_server_and_store_each_sample_once() {
     let Some(mut postgres) = postgres::Server::start("cluster") else {
         return;
     };
@@ -127,7 +128,7 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     .await;
     assert!(took < 2 * INTERVAL, "{took:?}");
 
-    // Any process takes a change, and all hear of it.
+    // Any node accepts a change, and all nodes receive it.
     let added = one.api(
         "POST",
         "servers",
@@ -243,9 +244,9 @@ async fn whatever_dies_each_server_is_asked_and_each_sample_is_there_once() {
     assert_eq!(samples.len(), SERVERS as usize + 1);
     let taken: usize = samples.values().map(Vec::len).sum();
     println!("{taken} samples, {missed} intervals without one");
-    // What a writer had just read when it was killed is written by another after 100 s.
+    // If a writer is killed after it read samples, another one writes them, but only after 100 s.
     assert!(missed < taken as i64 / 50, "{missed} of {taken}");
-    // Nobody was ever down, whoever asked.
+    // No server was ever down, whichever node polled it.
     assert_eq!(
         count(&pool, "SELECT COUNT(*) FROM event WHERE kind <> 'up'").await,
         0

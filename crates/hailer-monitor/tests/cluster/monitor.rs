@@ -1,4 +1,5 @@
-//! A monitor as a process of its own, so that it can be killed: this test program, run again.
+//! Runs a monitor in a separate process, so that a test can kill it: the test program starts
+//! itself.
 
 use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::history::History;
@@ -14,13 +15,13 @@ use std::time::Duration;
 pub const INTERVAL: Duration = Duration::from_secs(4);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// The same for figures: as in docs/scale.md, but for fewer servers.
+/// Interval for `figures`: the same as in docs/scale.md, with fewer servers.
 pub const FIGURES: Duration = Duration::from_secs(12);
 
 pub struct Process {
     child: Child,
     port: u16,
-    /// Whoever writes to a pipe that nobody reads ends.
+    /// Kept open: writing to a closed pipe would end the process.
     _said: Lines<BufReader<ChildStdout>>,
 }
 
@@ -60,7 +61,7 @@ impl Process {
         }
     }
 
-    /// At once, whatever it does.
+    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -80,7 +81,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What its API says; of an error, the status stands in it.
+    /// Returns the body of an API response. The body of an error includes its HTTP status.
     pub fn api(&self, method: &str, path: &str, body: Option<&str>) -> String {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -100,7 +101,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It ends when nobody holds the other end of its input any more.
+        // The process ends when its input is closed.
         drop(self.child.stdin.take());
         for _ in 0..100 {
             if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
@@ -112,7 +113,7 @@ impl Drop for Process {
     }
 }
 
-/// Not a test: the process above.
+/// Not a test: the process that [`Process`] starts.
 #[test]
 #[ignore = "run by others"]
 fn process() {

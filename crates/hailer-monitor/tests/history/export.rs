@@ -1,4 +1,4 @@
-//! Out of one database, into another.
+//! Export from one database and import into another.
 
 use super::*;
 use futures_util::TryStreamExt;
@@ -12,7 +12,7 @@ const STEPS: Millis = 2_600;
 const STEP: Millis = 10_000;
 
 #[test]
-fn sqlite_takes_in_what_sqlite_gave() {
+fn sqlite_imports_its_own_export() {
     runtime().block_on(async {
         let from = filled("sqlite::memory:").await;
         moves(&from, &History::open("sqlite::memory:").await.unwrap()).await;
@@ -20,7 +20,7 @@ fn sqlite_takes_in_what_sqlite_gave() {
 }
 
 #[test]
-fn postgres_and_sqlite_take_in_what_the_other_gave() {
+fn postgres_and_sqlite_import_each_others_exports() {
     let Some(server) = postgres::Server::start("export") else {
         return;
     };
@@ -43,7 +43,7 @@ async fn filled(url: &str) -> History {
         add(&history, "arena").await.id,
     );
     let mut batch = Batch::default();
-    // More than one page.
+    // More records than one page holds.
     for number in 0..STEPS {
         let at = number * STEP;
         batch.samples.push(sample(lobby, at, (number % 60) as u32));
@@ -91,7 +91,7 @@ async fn import(
 
 async fn moves(from: &History, to: &History) {
     let all = records(from, ExportSelection::default()).await;
-    // Numbers are others there.
+    // Servers get other ids in the other database.
     let other = add(to, "other").await;
     let broken_off = import(to, Format::Ndjson, &all[..all.len() / 2])
         .await
@@ -144,7 +144,7 @@ async fn moves(from: &History, to: &History) {
         );
     }
 
-    // A part, by server and time, and in CSV what is of one table.
+    // Export a part, by server and time; in CSV, one table.
     let lobby = from.servers().await.unwrap()[0].id;
     let selection = ExportSelection {
         servers: Some(vec![lobby]),

@@ -1,4 +1,5 @@
-//! The history against real databases: SQLite in a folder of the test, and a PostgreSQL that the test starts.
+//! The history on real databases: SQLite in a temporary folder, and a PostgreSQL that the test
+//! starts.
 
 #![allow(missing_docs, unreachable_pub)]
 
@@ -41,7 +42,7 @@ pub async fn add(history: &History, name: &str) -> Server {
     history.add(&new(name)).await.unwrap()
 }
 
-/// A sample with an answer.
+/// Returns a sample with an answer.
 pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     let latency = Some(20_000 + players);
     Sample {
@@ -56,7 +57,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     }
 }
 
-/// A sample without.
+/// Returns a sample without an answer.
 pub fn silence(server: ServerId, at: Millis) -> Sample {
     Sample {
         server,

@@ -1,4 +1,4 @@
-//! What becomes of what is to be written when a process is killed, a disk is full, a database is away.
+//! The write queue when a process is killed, a disk is full or the database is unavailable.
 
 use super::*;
 use hailer_monitor::history::{Batch, HistoryWriter, Level, WriterHealth, WriterLimits};
@@ -15,7 +15,7 @@ fn batch(server: ServerId, from: Millis, to: Millis) -> Batch {
     }
 }
 
-/// Waits, not for ever, until it is so.
+/// Waits up to 30 s for a condition.
 async fn until(
     writer: &HistoryWriter,
     what: &str,
@@ -32,7 +32,7 @@ async fn until(
     }
 }
 
-/// This program, as another process that does one of the tests below.
+/// Returns a command that runs one of the tests below in another process.
 fn child(test: &str, folder: &Folder) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
@@ -50,7 +50,7 @@ fn child(test: &str, folder: &Folder) -> Command {
 }
 
 #[test]
-fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
+fn killed_process_loses_only_unwritten_samples() {
     let folder = Folder::new("killed");
     let mut child = child("queue::writes_until_killed", &folder)
         .spawn()
@@ -67,7 +67,7 @@ fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
             handed.push(Instant::now());
             written = count.parse().unwrap();
         }
-        // Somewhere within an interval.
+        // Stop at a random point of an interval.
         if handed.len() == last {
             child.kill().unwrap();
             break;
@@ -93,7 +93,7 @@ fn a_killed_process_loses_at_most_what_came_since_the_last_write() {
             there.len() >= written,
             "what was said to be written is there"
         );
-        // A second more for a machine that does other things as well.
+        // Allow one more second on a busy machine.
         let safe = handed
             .iter()
             .filter(|&&handed| killed - handed > EVERY + Duration::from_secs(1))
@@ -127,9 +127,9 @@ fn writes_until_killed() {
 }
 
 #[test]
-fn a_full_disk_stops_nobody() {
+fn full_disk_does_not_stop_the_writer() {
     let folder = Folder::new("full");
-    // A small disk of our own, in a namespace of our own: where that is not allowed, there is none.
+    // The test needs a small disk in a mount namespace. Without one, it is skipped.
     let allowed = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "true"])
         .status();
@@ -175,7 +175,7 @@ fn writes_on_a_small_disk() {
         );
         writer.send(batch(server, 0, 1_000));
         until(&writer, "written", |health| health.written == 1_000).await;
-        // Something else takes what there is.
+        // Fill the rest of the disk.
         let filler = format!("{folder}/filler");
         let _ = std::fs::write(&filler, vec![0; 4 << 20]);
         writer.send(batch(server, 1_000, 31_000));
@@ -214,7 +214,7 @@ fn writes_on_a_small_disk() {
 }
 
 #[test]
-fn a_postgres_that_was_away_gets_what_it_missed() {
+fn queued_samples_are_written_after_a_postgres_outage() {
     let Some(mut postgres) = postgres::Server::start("away") else {
         return;
     };
@@ -245,7 +245,7 @@ fn a_postgres_that_was_away_gets_what_it_missed() {
                 1_000 * (thousand + 2),
             ));
         }
-        // The oldest are lost: memory is bounded.
+        // The queue is limited, so the oldest samples are dropped.
         until(&writer, "full", |health| {
             (health.kept, health.dropped) == (5_000, 3_010)
         })
@@ -265,7 +265,7 @@ fn a_postgres_that_was_away_gets_what_it_missed() {
             (5_010, 4_000, 8_999)
         );
 
-        // Whoever ends in order loses nothing.
+        // An orderly stop loses nothing.
         writer.send(batch(server, 10_000, 10_100));
         assert_eq!(writer.finish().await.written, 5_110);
         assert_eq!(

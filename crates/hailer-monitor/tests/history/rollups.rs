@@ -1,4 +1,4 @@
-//! Roll-ups against sums that the test works out itself, and how long what is kept.
+//! Roll-ups compared with sums computed by the test, and how long each level is kept.
 
 use super::*;
 use hailer_monitor::history::{Batch, Level, Point, Retention};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LEVELS: [Level; 3] = [Level::FiveMinutes, Level::Hour, Level::Day];
 
-/// A sample of one of three servers, and how much later than due it is written.
+/// A sample of one of three servers, and the delay in milliseconds before it is written.
 type Late = (usize, Millis, Option<u32>, Option<u32>, bool, u16, Millis);
 
 fn samples() -> impl Strategy<Value = Vec<Late>> {
@@ -74,7 +74,8 @@ fn postgres_rolls_up() {
     .unwrap();
 }
 
-/// Time passes, samples come, some late, and the monitor stands still for half a day from `stop` on.
+/// Writes the samples in order of time, some of them late. The monitor pauses for half a day at
+/// `stop`.
 async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
     let mut servers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -184,12 +185,12 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
 }
 
 #[test]
-fn sqlite_keeps_as_long_as_it_should() {
+fn sqlite_applies_retention() {
     runtime().block_on(async { forgets(&History::open("sqlite::memory:").await.unwrap()).await });
 }
 
 #[test]
-fn postgres_keeps_as_long_as_it_should() {
+fn postgres_applies_retention() {
     let Some(server) = postgres::Server::start("retention") else {
         return;
     };
@@ -198,7 +199,7 @@ fn postgres_keeps_as_long_as_it_should() {
 
 async fn forgets(history: &History) {
     const DAYS: Millis = 5;
-    // So many that more than one step deletes.
+    // Too many servers to delete in one step.
     let new: Vec<_> = (0..200)
         .map(|number| new(&format!("server-{number}")))
         .collect();
@@ -252,7 +253,7 @@ async fn forgets(history: &History) {
     assert_eq!(first(Level::Hour).await.at, now - 2 * DAY);
     assert_eq!(first(Level::Day).await.at, now - 3 * DAY);
 
-    // What comes late where little is left takes nothing away, and what comes late elsewhere counts.
+    // Late samples do not change buckets whose samples are already deleted; all others count.
     let late = |at| Sample {
         answered: false,
         ..sample(servers[3], at + 1, 1_000)
@@ -285,7 +286,7 @@ async fn forgets(history: &History) {
     assert_eq!(at(now - HOUR, Level::Hour).await, (2, 1, Some(1_000)));
     assert_eq!(at(now - DAY, Level::Day).await, (25, 24, Some(1_000)));
 
-    // A server that was removed long ago is forgotten altogether.
+    // A server that was removed long ago is deleted completely.
     history.remove(servers[0]).await.unwrap();
     let far = 1 << 50;
     history.tidy(far, &keep).await.unwrap();

@@ -1,4 +1,5 @@
-//! What a hundred thousand servers cost: `cargo test --release -p hailer-monitor --test history speed -- --ignored --nocapture`.
+//! Measures the cost of 100,000 servers. Run: `cargo test --release -p hailer-monitor --test
+//! history speed -- --ignored --nocapture`.
 
 use super::*;
 use hailer_monitor::history::{Batch, Level, Retention};
@@ -10,14 +11,14 @@ const MINUTES: Millis = 12;
 
 #[test]
 #[ignore = "a measurement"]
-fn a_hundred_thousand_samples_a_minute() {
+fn sqlite_writes_100k_samples_per_minute() {
     let folder = Folder::new("speed");
     runtime().block_on(measure(&folder.url(), || size(&folder)));
 }
 
 #[test]
 #[ignore = "a measurement"]
-fn a_hundred_thousand_samples_a_minute_in_postgres() {
+fn postgres_writes_100k_samples_per_minute() {
     let Some(server) = postgres::Server::start("speed") else {
         return;
     };
@@ -32,7 +33,7 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
     for minute in 0..MINUTES {
         let cpu = cpu_seconds();
         for batch in 0..20 {
-            // As they come: each server at its own time of the minute.
+            // As in a running monitor, the samples are spread over the minute.
             let samples = (0..SERVERS / 20).map(|number| {
                 let order = batch * SERVERS / 20 + number;
                 let server = ServerId(order * 7_919 % SERVERS + 1);
@@ -88,7 +89,7 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
         time.elapsed().as_secs_f64() * 1e3,
         resident_mib()
     );
-    // What is in the WAL goes into the file itself.
+    // Closing moves the WAL into the database file.
     history.close().await;
     println!(
         "{:.1} bytes a sample with its roll-ups",

@@ -1,4 +1,4 @@
-//! What is written is read again: the same for both databases.
+//! Written data is read back. Both databases give the same results.
 
 use super::*;
 use hailer_monitor::health::State;
@@ -10,7 +10,7 @@ use hailer_monitor::state::StateTable;
 use std::time::Duration;
 
 #[test]
-fn sqlite_keeps_what_is_written() {
+fn sqlite_stores_and_reads_back() {
     let folder = Folder::new("store");
     runtime().block_on(async {
         keeps(&History::open(&folder.url()).await.unwrap()).await;
@@ -30,7 +30,7 @@ fn sqlite_keeps_what_is_written() {
 }
 
 #[test]
-fn what_a_newer_program_wrote_is_left_alone() {
+fn databases_of_newer_versions_are_refused() {
     use sqlx::Connection;
     let folder = Folder::new("newer");
     runtime().block_on(async {
@@ -47,7 +47,7 @@ fn what_a_newer_program_wrote_is_left_alone() {
     });
 }
 
-/// Whoever calls may change threads: no need to run it.
+/// Compile-time check that all futures are `Send`. Never run.
 #[allow(dead_code)]
 fn futures_can_change_threads(history: &History) {
     fn can<T: Send>(_: T) {}
@@ -71,7 +71,7 @@ fn futures_can_change_threads(history: &History) {
 }
 
 #[test]
-fn postgres_keeps_what_is_written() {
+fn postgres_stores_and_reads_back() {
     let Some(server) = postgres::Server::start("store") else {
         return;
     };
@@ -81,9 +81,9 @@ fn postgres_keeps_what_is_written() {
     });
 }
 
-/// Two processes with the same plan start at the same time.
+/// Two nodes with the same configuration start at the same time.
 #[test]
-fn who_adds_beside_others_gives_no_number_or_name_twice() {
+fn concurrent_additions_give_unique_ids_and_names() {
     let Some(server) = postgres::Server::start("beside") else {
         return;
     };
@@ -114,7 +114,7 @@ fn who_adds_beside_others_gives_no_number_or_name_twice() {
     });
 }
 
-/// On a history that is empty.
+/// Runs on an empty history.
 async fn keeps(history: &History) {
     let lobby = add(history, "lobby").await;
     let arena = add(history, "arena").await;
@@ -144,7 +144,7 @@ async fn keeps(history: &History) {
         [lobby.clone(), changed.clone()]
     );
 
-    // More than one statement takes, and what no game should say.
+    // More samples than one statement can insert, and values that no game should send.
     let mut samples: Vec<_> = (0..1_201)
         .map(|minute| sample(lobby.id, minute * MINUTE, minute as u32))
         .collect();
@@ -247,7 +247,7 @@ async fn keeps(history: &History) {
         [(MINUTE, 2, Some(1.0)), (2 * MINUTE, 1, Some(2.0))]
     );
 
-    // Pages end where no time is cut in two.
+    // Pages never split events of the same time.
     let page = history
         .events(Some(lobby.id), Millis::MAX, 2)
         .await
@@ -289,7 +289,8 @@ async fn keeps(history: &History) {
         [(lobby.id, State::Up, 9)]
     );
 
-    // Removed and added again it is the same; with another target it is another, and no number is given twice.
+    // A server that is removed and added again keeps its id. With another target it gets a new id,
+    // and no id is used twice.
     assert!(history.remove(arena.id).await.unwrap());
     assert!(!history.remove(arena.id).await.unwrap());
     assert!(matches!(
@@ -310,7 +311,7 @@ async fn keeps(history: &History) {
         .await
         .unwrap();
     assert_eq!(other.id, ServerId(arena.id.0 + 1));
-    // Many at once are the same as one after the other.
+    // Adding many servers together has the same result as adding them one by one.
     history.remove(lobby.id).await.unwrap();
     let many = history
         .add_all(&[new("one"), new("lobby"), new("two")])
@@ -336,7 +337,7 @@ async fn keeps(history: &History) {
     assert_ne!(key, [0; 32]);
 }
 
-/// By whoever opens it the next time.
+/// Checks the data after the history is opened again.
 async fn is_kept(history: &History) {
     let servers = history.servers().await.unwrap();
     assert_eq!(
