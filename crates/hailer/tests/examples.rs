@@ -1,10 +1,11 @@
-//! The examples are programs: each is run as its first lines say.
+//! Runs each example as its first lines describe.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Cargo builds the examples of a package before it runs its tests, into the folder next to theirs.
+/// Returns the command of an example. Cargo builds a package's examples before it runs the tests,
+/// in the directory next to theirs.
 fn example(name: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let folder: PathBuf = tests.ancestors().nth(2).unwrap().join("examples");
@@ -15,7 +16,7 @@ fn example(name: &str) -> Command {
     )
 }
 
-/// Ended with the test, also when that panics.
+/// A process that is killed when the test ends, even by a panic.
 struct Running(Child);
 
 impl Drop for Running {
@@ -52,7 +53,7 @@ fn ask_queries_the_server_of_answer() {
 }
 
 #[test]
-fn a_protocol_in_one_file_works() {
+fn custom_protocol_example_answers_queries() {
     let output = example("add_a_protocol").output().unwrap();
     assert!(output.status.success());
     assert!(

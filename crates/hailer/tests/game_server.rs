@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// 0x02 of 1.2.5 for the name "A", and 0x01 with 29 and that name.
+/// The first packet of 1.2.5 (0x02) with the name "A", and its second (0x01) with protocol 29 and
+/// that name.
 const OLD_HELLO: &[u8] = b"\x02\0\x01\0A";
 const OLD_LOGIN: &[u8] = b"\x01\0\0\0\x1D\0\x01\0A\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
@@ -30,7 +31,7 @@ async fn ping(address: SocketAddr) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
+async fn slow_clients_delay_no_other_and_all_are_kicked_at_the_end() {
     let mut settings = GameServerConfig {
         world: WorldKind::Flat,
         motd: "A".into(),
@@ -53,7 +54,7 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
     for _ in 0..200 {
         idle.push(TcpStream::connect(addresses[0]).await.unwrap());
     }
-    // Somebody who plays and never reads.
+    // A player who never reads.
     let mut deaf = TcpStream::connect(addresses[1]).await.unwrap();
     deaf.write_all(OLD_HELLO).await.unwrap();
     deaf.write_all(OLD_LOGIN).await.unwrap();
@@ -81,7 +82,7 @@ async fn nobody_makes_others_wait_and_all_are_told_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_taken_address_is_told() {
+async fn address_in_use_is_reported() {
     let first = GameServer::bind(
         &["127.0.0.1:0".parse().unwrap()],
         GameServerConfig::default(),

@@ -1,5 +1,5 @@
-//! Failures of other clients, each as a test with its name. The first group runs in simulated time, the second on
-//! loopback sockets with short timeouts.
+//! Known failures of other clients, one test each. The first group runs in simulated time, the
+//! second on loopback sockets with short timeouts.
 
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::wire::Notes;
@@ -38,7 +38,7 @@ fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// How a query ended, when, and what it cost.
+/// Result of a query, when it ended, and its cost.
 struct End {
     result: Result<ExchangeOutput, ExchangeError>,
     at: Duration,
@@ -46,8 +46,9 @@ struct End {
     heard: u32,
 }
 
-/// A query in simulated time against a server that may say anything: called with each request and the time, it returns
-/// datagrams and how long after the request each arrives. Called with nothing, once, before the query.
+/// Runs a query in simulated time against a scripted server. The script gets each request and the
+/// time, and returns datagrams with the delay of each after the request. It is called once before
+/// the query, with an empty request.
 fn query(
     protocol: &dyn Protocol,
     limits: QueryLimits,
@@ -56,7 +57,7 @@ fn query(
     query_for(protocol, &Ask::default(), limits, server)
 }
 
-/// The same for a certain request.
+/// Like `query`, with the given `Ask`.
 fn query_for(
     protocol: &dyn Protocol,
     ask: &Ask,
@@ -109,7 +110,8 @@ fn query_for(
     }
 }
 
-/// Asserts the limits of every query: the deadline, and numbers of datagrams that a server cannot raise.
+/// Asserts the limits of every query: its deadline, and the number of datagrams, which a server
+/// must not be able to raise.
 fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u32) {
     let id = protocol.info().id;
     assert!(end.at <= limits.deadline, "{id}: ended at {:?}", end.at);
@@ -121,17 +123,17 @@ fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u
     );
 }
 
-/// The message, and the part of it that makes requests of this message different.
+/// Name of a message, and the part of it that distinguishes requests with the same message.
 type RequestKind = (&'static str, Option<Vec<u8>>);
 
-/// Returns the kind of a request, determined from its bytes and not by the exchange.
+/// Returns the kind of a request, determined from its bytes and independent of the exchange.
 fn kind(protocol: &dyn Protocol, request: &[u8]) -> RequestKind {
     let mut notes = Notes::default();
     let explained = protocol
         .explain(request, DatagramContext::Request, &mut notes)
         .expect("our own requests are of the protocol");
     let part = match protocol.info().id {
-        // The token differs.
+        // The token is different in each request.
         "minecraft-query" => None,
         "onequery" => request.get(47..51),
         _ => Some(request),
@@ -142,8 +144,9 @@ fn kind(protocol: &dyn Protocol, request: &[u8]) -> RequestKind {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// No request is sent more than `retries + 1` times in the whole query, with lost, late, repeated and unreadable replies.
-    /// A server that replied only to handshakes once received 630 datagrams.
+    /// With lost, late, repeated or unreadable replies, no request is sent more than `retries + 1`
+    /// times in the whole query. A server that replied only to handshakes once received 630
+    /// datagrams.
     #[test]
     fn each_request_is_sent_at_most_retries_plus_one_times(
         seed: u64, retries in 0_u32..5, players in 0_usize..120, answered_kinds in 0_usize..5, loss in 0_u64..60,
@@ -189,8 +192,8 @@ proptest! {
     }
 }
 
-/// gamedig (Rust): an endless A2S challenge, 202,411 requests in 22 s. A server that answers each request with a new
-/// challenge, at once.
+/// gamedig (Rust): an endless A2S challenge, 202,411 requests in 22 s. Here the server immediately
+/// answers each request with a new challenge.
 #[test]
 fn endless_challenge() {
     for protocol in registry::datagram() {
@@ -209,7 +212,8 @@ fn endless_challenge() {
             );
             let fresh = fresh.expect("no options are good options");
             let challenge = reply_to(&*fresh, &first);
-            // With the session of this request, where there is one at the same place as in the first.
+            // Contains the session of this request, if it is at the same offset as in the first
+            // one.
             vec![(
                 ms(1),
                 if challenge.is_empty() {
@@ -223,8 +227,8 @@ fn endless_challenge() {
     }
 }
 
-/// qstat: an endless loop on what a server sends, 16,000 requests each second. Each request is answered at once with the
-/// reply before last, whatever that is.
+/// qstat: a server can keep it in an endless loop of 16,000 requests/s. Here each request is
+/// answered immediately with the second most recent reply.
 #[test]
 fn endless_loop_on_a_stale_answer() {
     for protocol in registry::datagram() {
@@ -239,7 +243,8 @@ fn endless_loop_on_a_stale_answer() {
     }
 }
 
-/// gamedig (Rust): parts dripped every half second with a time-out of a second, more than 20 s and no end.
+/// gamedig (Rust): a reply sent in parts every 500 ms, with a timeout of 1 s, keeps the query
+/// running for more than 20 s.
 #[test]
 fn dripped_datagrams() {
     for protocol in registry::datagram() {
@@ -264,12 +269,12 @@ fn dripped_datagrams() {
             );
             assert!(
                 end.at <= ms(4_000),
-                "{}: strays prolonged the wait to {:?}",
+                "{}: unrelated datagrams prolonged the wait to {:?}",
                 protocol.info().id,
                 end.at
             );
         }
-        // Beginnings of the true answer, one byte longer each time.
+        // Prefixes of the real reply, one byte longer each time.
         let end = query(protocol, limits, |request, _| {
             let reply = reply_to(&*responder, request);
             (1..reply.len().min(40))
@@ -280,8 +285,8 @@ fn dripped_datagrams() {
     }
 }
 
-/// All peers but two: a reply that announces 2 GiB, or simply goes on, costs hundreds of megabytes. Here the most that
-/// UDP carries, for each request a hundred of them.
+/// In all but two other clients, a reply that announces 2 GiB or never ends costs hundreds of
+/// megabytes. Here each request is answered with 100 datagrams of the largest size that UDP allows.
 #[test]
 fn oversized_replies() {
     for protocol in registry::datagram() {
@@ -296,7 +301,7 @@ fn oversized_replies() {
             bounded(protocol, &end, limits, 64);
         }
     }
-    // Strays of this size end the query by its budget of bytes.
+    // Unrelated datagrams of this size end the query by its byte budget.
     let limits = QueryLimits::default();
     let end = query(registry::PROTOCOLS[0], limits, |_, _| {
         vec![(ms(1), vec![0xAA; 65_507]); 1_000]
@@ -306,8 +311,8 @@ fn oversized_replies() {
     );
 }
 
-/// Endless distinct pages, each with a player of its own and the word that more follow; for the protocol with pages.
-/// Patience or the exchange's own limit on pages ends them.
+/// Endless distinct pages with one player each that all announce another page. The deadline or the
+/// page limit of the exchange ends the query.
 #[test]
 fn endless_distinct_pages() {
     let Some(protocol) = registry::find("onequery") else {
@@ -330,7 +335,7 @@ fn endless_distinct_pages() {
     }
 }
 
-/// A page of one player at this offset, of four thousand million (spec/onequery.md#3.4).
+/// Builds a page of one player at this offset, of 4,000,000,000 players (spec/onequery.md#3.4).
 fn page(id: &[u8], offset: &[u8]) -> Vec<u8> {
     let uuid = [offset, &[7; 12]].concat();
     [
@@ -347,7 +352,8 @@ fn page(id: &[u8], offset: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Bits of the first bytes of every reply after the first turned, one at a time: flags and counts that promise more.
+/// Flips each bit in the first bytes of every reply after the first, one at a time: flags and
+/// counts that announce more data.
 #[test]
 fn every_bit_of_the_header_turned() {
     for protocol in registry::datagram() {
@@ -368,8 +374,9 @@ fn every_bit_of_the_header_turned() {
     }
 }
 
-/// gamedig (Rust): a split packet that claims 4 GiB takes 1.4 s and reserves 4 GiB. Every number in a reply set to its
-/// most, at every place; `allocation.rs` of hailer-proto measures what reading them may cost.
+/// gamedig (Rust): a split packet that claims 4 GiB takes 1.4 s and reserves 4 GiB. Here each
+/// number in a reply is set to its maximum, at each offset. `allocation.rs` of hailer-proto
+/// measures how much memory parsing may use.
 #[test]
 fn huge_counts() {
     let started = Instant::now();
@@ -393,7 +400,7 @@ fn huge_counts() {
                     if let Ok(report) = &end.result {
                         assert!(
                             report.status.players.list.len() <= 65_507,
-                            "players from nowhere"
+                            "invented players"
                         );
                     }
                 }
@@ -402,13 +409,13 @@ fn huge_counts() {
     }
     assert!(
         started.elapsed() < Duration::from_secs(20),
-        "a count costs time: {:?}",
+        "a large count costs time: {:?}",
         started.elapsed()
     );
 }
 
-/// gamedig (Rust): 37 panics in 3,000 targets with mutated replies; others leak foreign errors. Ours: none panics, each
-/// ends in time, and most mutations are noticed.
+/// gamedig (Rust): 37 panics for 3,000 targets with mutated replies; other clients return errors of
+/// their libraries. Here no query panics, each ends in time, and most mutations are detected.
 #[test]
 fn mutated_replies() {
     for protocol in registry::datagram() {
@@ -433,16 +440,16 @@ fn mutated_replies() {
                 _ => {}
             }
         }
-        // Texts have no checksum: a changed letter cannot be noticed. But it must not be the rule.
+        // Texts have no checksum, so a changed letter cannot be detected. Most mutations must be.
         assert!(
             silent < 1_500,
-            "{}: {silent} of 3,000 wrong without a word, {same} right",
+            "{}: {silent} of 3,000 wrong and not detected, {same} right",
             protocol.info().id
         );
     }
 }
 
-/// Eight kinds of damage, one or two of them to each reply.
+/// Applies one or two of eight kinds of damage to a reply.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(2) {
         let length = bytes.len() as u64;
@@ -463,7 +470,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-// ---- on loopback -------------------------------------------------------------------------------------------------
+// ---- on loopback -------------------------------------------------------------------------------
 
 fn short() -> QueryLimits {
     let mut limits = QueryLimits::default();
@@ -484,8 +491,8 @@ fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::An
     runtime.block_on(Client::new(settings).query(&target))
 }
 
-/// A server on loopback in a thread: for each request a list of datagrams and the socket that sends them. It ends after
-/// a second without a request.
+/// Starts a server on loopback in a thread. The script returns, for each request, datagrams and the
+/// sockets that send them. The server stops after 1 s without a request.
 fn serve(
     socket: UdpSocket,
     mut answer: impl FnMut(&[u8], SocketAddr) -> Vec<(Option<UdpSocket>, Vec<u8>)> + Send + 'static,
@@ -508,15 +515,16 @@ fn serve(
     (address, requests, thread)
 }
 
-/// gamedig (Rust) accepts replies from any address. The true answers come from 127.0.0.2 and from another port, and must
-/// not be heard; then false ones come from there, and must not replace the true ones.
+/// gamedig (Rust) accepts replies from any address. First the real replies come from 127.0.0.2 and
+/// from another port, and must be ignored. Then false replies come from there, and must not replace
+/// the real ones.
 #[test]
 fn replies_from_another_address() {
     for protocol in registry::datagram() {
         for own_too in [false, true] {
             let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
             let port = socket.local_addr().expect("a bound socket").port();
-            // Not every system has 127.0.0.2; the other port alone has to do there.
+            // Some systems lack 127.0.0.2; there, only the other port is tested.
             let others: Vec<UdpSocket> = [
                 SocketAddr::from(([127, 0, 0, 2], port)),
                 SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -558,7 +566,8 @@ fn replies_from_another_address() {
     }
 }
 
-/// The flood and the drip again, against the real client and its sockets: it keeps its deadline by the wall clock.
+/// Endless and slow replies against the real client and its sockets: it keeps its deadline in real
+/// time.
 #[test]
 fn the_deadline_holds_by_the_wall_clock() {
     let threads: Vec<_> = registry::datagram()

@@ -22,7 +22,7 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) {
     move |bytes| bytes.fill_with(|| dice.bits() as u8)
 }
 
-/// Notes everything.
+/// Records all events.
 #[derive(Default)]
 struct Notebook(Mutex<Vec<Note>>);
 
@@ -68,11 +68,11 @@ impl Notebook {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("it does not end: {:?}", self.notes());
+        panic!("the connection does not end: {:?}", self.notes());
     }
 }
 
-/// A proxy to a server of ours.
+/// A proxy in front of a scripted server.
 struct Lab {
     notes: Arc<Notebook>,
     server: TcpListener,
@@ -132,7 +132,7 @@ impl Lab {
     }
 }
 
-/// A client or a server.
+/// A scripted client or server.
 struct Peer {
     socket: TcpStream,
     connection: Connection,
@@ -175,7 +175,7 @@ impl Peer {
                 .unwrap();
             assert!(
                 count > 0,
-                "the connection is closed; heard {}",
+                "the connection is closed; received {}",
                 self.heard.len()
             );
             self.connection.receive(&chunk[..count]);
@@ -201,11 +201,11 @@ impl Peer {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Login {
-    /// As the build does it.
+    /// Encrypted, as the build does it.
     Full,
-    /// The client does not answer the key.
+    /// The client does not reply to the encryption request.
     NoSecret,
-    /// The server does not send one.
+    /// The server does not send an encryption request.
     NoKey,
 }
 
@@ -219,7 +219,7 @@ fn handshake(build: Build) -> Handshake {
     }
 }
 
-/// From the first packet until the game begins; the secrets of both sides.
+/// Exchanges all packets from the first one until the game starts, with the secrets of both sides.
 async fn log_in(
     client: &mut Peer,
     lab: &Lab,
@@ -247,7 +247,7 @@ async fn log_in(
         };
         assert!(
             request.key[..] != *KEY.public_der(),
-            "the key is the proxy's"
+            "the proxy must send its own key"
         );
         if login == Login::Full {
             let kind = CipherKind::of(build).unwrap();
@@ -322,7 +322,7 @@ async fn session(build: Build, login: Login) {
             .say(any_packet(PacketDirection::ToClient, build, &mut dice))
             .await;
     }
-    // Both talk at once; only then does anybody listen.
+    // Both sides send before either reads.
     for _ in 0..150 {
         server.hear().await;
         client.hear().await;
@@ -336,7 +336,7 @@ async fn session(build: Build, login: Login) {
     assert_eq!(lab.notes.end().await, "disconnected");
     assert!(server.is_closed().await && client.is_closed().await);
 
-    // Everything but the two packets of encryption is the same bytes at both ends, and as it was seen in between.
+    // Apart from the two encryption packets, both ends and the recording have the same bytes.
     let plain = |packets: &[Vec<u8>]| -> Vec<Vec<u8>> {
         packets
             .iter()
@@ -386,7 +386,7 @@ async fn session(build: Build, login: Login) {
 }
 
 #[tokio::test]
-async fn sessions_pass_byte_for_byte_in_every_wire_version() {
+async fn sessions_are_forwarded_unchanged_in_every_wire_version() {
     futures_util::future::join_all(
         Build::DIALECTS
             .iter()
@@ -396,7 +396,7 @@ async fn sessions_pass_byte_for_byte_in_every_wire_version() {
 }
 
 #[tokio::test]
-async fn logins_without_encryption_pass() {
+async fn unencrypted_logins_are_forwarded() {
     let builds = Build::DIALECTS
         .iter()
         .copied()
@@ -406,7 +406,7 @@ async fn logins_without_encryption_pass() {
 }
 
 #[tokio::test]
-async fn pings_pass_also_of_clients_that_stop_talking() {
+async fn pings_are_forwarded_after_the_client_stops_sending() {
     for half_close in [false, true] {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
@@ -429,7 +429,7 @@ async fn pings_pass_also_of_clients_that_stop_talking() {
 }
 
 #[tokio::test]
-async fn a_check_of_accounts_is_refused_with_the_reason_and_an_old_one_passes() {
+async fn account_checks_are_refused_except_in_old_builds() {
     let lab = Lab::new(|_| {}).await;
     let mut client = lab.client(Build::LATEST).await;
     client.say(handshake(Build::LATEST)).await;
@@ -468,7 +468,7 @@ async fn a_check_of_accounts_is_refused_with_the_reason_and_an_old_one_passes() 
 }
 
 #[tokio::test]
-async fn a_broken_packet_ends_both_sides_with_its_name() {
+async fn malformed_packet_closes_both_sides_and_is_named() {
     for from_server in [true, false] {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
@@ -507,13 +507,13 @@ async fn a_broken_packet_ends_both_sides_with_its_name() {
         };
         assert!(
             heard.iter().any(|bytes| bytes[0] == 0x03),
-            "what was sound has passed"
+            "valid packets must be forwarded"
         );
     }
 }
 
 #[tokio::test]
-async fn who_speaks_no_known_build_or_no_game_at_all_is_told_so() {
+async fn unknown_builds_and_protocols_are_kicked_with_a_reason() {
     for (first, expected) in [
         (&[0x02, 51, 0, 1, 0, 65][..], "protocol 51"),
         (b"GET / HTTP/1.1\r\n\r\n", "0x47 at offset 0"),
@@ -529,7 +529,7 @@ async fn who_speaks_no_known_build_or_no_game_at_all_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_of() {
+async fn unreachable_server_is_reported_to_the_client() {
     let gone = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
@@ -581,9 +581,9 @@ async fn a_wrong_token_is_refused() {
     );
 }
 
-/// A client that takes nothing stops the reading from its server, and nobody else.
+/// A client that does not read pauses its own server only, and no other connection.
 #[tokio::test]
-async fn a_slow_client_holds_up_only_itself() {
+async fn slow_client_pauses_only_its_own_connection() {
     let lab = Lab::new(|_| {}).await;
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
@@ -600,10 +600,10 @@ async fn a_slow_client_holds_up_only_itself() {
     .write(&mut bytes, Build::LATEST);
     let flood = bytes.repeat(2_000);
     let mut sent = 0;
-    // Sockets have buffers too; the proxy's own would take this for ever if they had no bound.
+    // The sockets have buffers too. A proxy with an unlimited buffer would accept this without end.
     while let Ok(written) = timeout(Duration::from_millis(500), server.socket.write(&flood)).await {
         sent += written.unwrap();
-        assert!(sent < 64 << 20, "{sent} bytes were taken that nobody reads");
+        assert!(sent < 64 << 20, "{sent} bytes were accepted but never read");
     }
     let mut other = lab.client(Build::LATEST).await;
     let (mut its_server, _) = log_in(&mut other, &lab, Build::LATEST, Login::Full).await;
@@ -616,7 +616,7 @@ async fn a_slow_client_holds_up_only_itself() {
 }
 
 #[tokio::test]
-async fn who_is_too_many_is_sent_away() {
+async fn connections_above_the_limit_are_kicked() {
     let lab = Lab::new(|settings| settings.max_connections = 2).await;
     let (_first, _second) = (
         lab.client(Build::LATEST).await,
@@ -640,7 +640,7 @@ async fn who_is_too_many_is_sent_away() {
 }
 
 #[tokio::test]
-async fn hanging_up_reaches_the_other_side() {
+async fn closing_one_side_closes_the_other() {
     for by_client in [true, false] {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
@@ -665,7 +665,7 @@ async fn hanging_up_reaches_the_other_side() {
 }
 
 #[tokio::test]
-async fn both_sides_are_told_that_the_proxy_stops() {
+async fn both_sides_are_kicked_when_the_proxy_stops() {
     let mut lab = Lab::new(|_| {}).await;
     let mut client = lab.client(Build::LATEST).await;
     let (mut server, _) = log_in(&mut client, &lab, Build::LATEST, Login::Full).await;
@@ -676,7 +676,7 @@ async fn both_sides_are_told_that_the_proxy_stops() {
     drop((client, server));
     timeout(Duration::from_secs(10), &mut lab.task)
         .await
-        .expect("it waits for nobody")
+        .expect("the proxy did not stop in time")
         .unwrap();
     assert_eq!(lab.notes.end().await, "stopped");
     assert!(TcpStream::connect(lab.address).await.is_err());

@@ -1,5 +1,5 @@
-//! The sweep's engine in simulated time, against our own responders: loss, delay, reordering, doubles, forgeries, queues
-//! that overflow. No socket and no sleep; the same in every run.
+//! The sweep engine in simulated time against our own responders: loss, delay, reordering,
+//! duplicates, forgeries and overflowing queues. No socket and no sleep, so every run is the same.
 
 use hailer::proto::wire::Notes;
 use hailer::proto::{
@@ -27,23 +27,24 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The world: servers, the way to them, and our own receive queue.
+/// The simulated world: the servers, the network between us and them, and our receive queue.
 struct World {
     random: Random,
     servers: BTreeMap<&'static str, Vec<Server>>,
-    /// Shares in percent.
+    /// Share of servers that never reply, in percent.
     silent: u64,
     loss: u64,
     twice: u64,
-    /// One way, at least and at most.
+    /// Shortest and longest delay of one direction, in milliseconds.
     delay: (u64, u64),
-    /// Ports that nothing listens on: the host says so at once.
+    /// Ports that nothing listens on: the host refuses their datagrams immediately.
     closed: BTreeSet<u16>,
-    /// Datagrams that all servers together answer in a millisecond, through one queue; and how many that queue holds.
+    /// Datagrams that all servers together can answer in a millisecond through one shared queue,
+    /// and the length of that queue.
     capacity: usize,
     queue: VecDeque<(SocketAddr, Vec<u8>)>,
     queue_length: usize,
-    /// The same for what we read.
+    /// Datagrams that we can read in a millisecond, and the length of our receive queue.
     reads: usize,
     inbox_length: usize,
     inbox: VecDeque<(Duration, SocketAddr, Vec<u8>)>,
@@ -51,13 +52,13 @@ struct World {
     under_way: BinaryHeap<Reverse<(Duration, u64, Passage)>>,
     passages: u64,
     sent: BTreeMap<Duration, usize>,
-    /// Replies that never reached us because of a full queue of the servers.
+    /// Replies lost because the queue of the servers was full.
     dropped: u64,
-    /// Time at which the sweep begins.
+    /// Time at which the sweep starts.
     start: Duration,
 }
 
-/// A server, and what the client makes of it in good weather.
+/// A server, and the status that a client gets from it on an undisturbed network.
 type Server = (Arc<dyn Responder>, Status);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// What happens on the way and at the servers up to now. Refusals that reached us are returned.
+    /// Delivers all datagrams that are due by `now`. Returns the refusals that reached us.
     fn run(&mut self, now: Duration) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut refusals = Vec::new();
         while let Some(Reverse((at, ..))) = self.under_way.peek()
@@ -203,7 +204,7 @@ fn mix(address: SocketAddr) -> u64 {
     hailer::proto::Cookie(ip).derive(u64::from(address.port()))
 }
 
-/// What the client makes of a server's answers when nothing disturbs them.
+/// Returns the status that the client gets from a server when nothing disturbs the exchange.
 fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     use hailer::proto::{Ask, Cookie, Input, Step};
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
@@ -222,7 +223,7 @@ fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     }
 }
 
-/// Gives a list.
+/// A probe source with a fixed list.
 struct List {
     probes: VecDeque<Probe>,
     total: u64,
@@ -273,7 +274,7 @@ impl Sink for Ends {
 }
 
 fn addresses(count: u32) -> impl Iterator<Item = SocketAddr> {
-    // Neighbours would share a network.
+    // Consecutive addresses would be in the same network and share its rate limit.
     (0..count).map(|i| {
         SocketAddr::from((
             0x7F00_0001u32
@@ -312,7 +313,8 @@ struct Run {
     largest: usize,
 }
 
-/// Sweeps through the world in simulated time. `interfere` sees each step, and may hear and say things.
+/// Runs a sweep in simulated time. `interfere` is called in each step and may add or inspect
+/// datagrams.
 fn sweep_with(
     config: SweepConfig,
     world: &mut World,
@@ -345,7 +347,7 @@ fn sweep_with(
         if !interfere(now, &mut engine, &mut out, &mut ends) {
             break;
         }
-        // A batch at a time, as the worker does; in a millisecond it would get round to a few.
+        // In batches, like the worker: one call starts only a few probes in a millisecond.
         for _ in 0..8 {
             engine.start_probes(now, list, &mut out, &mut ends);
             for outbox in [&mut out.v4, &mut out.v6] {
@@ -378,7 +380,8 @@ fn sweep(config: SweepConfig, world: &mut World, list: &mut List) -> Run {
     sweep_with(config, world, list, |_, _, _, _| true)
 }
 
-/// Each index has one end; whoever answered said what the server says, and whoever is there answered, but for so many.
+/// Checks that each index has one result and that each complete answer equals the server's status.
+/// At most `may_be_lost` reachable servers may have a partial answer or none.
 fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
     let indices: BTreeSet<u64> = run.ends.iter().map(|end| end.index).collect();
     assert_eq!(
@@ -424,14 +427,15 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
 }
 
 #[test]
-fn everybody_who_answers_is_answered_once_with_what_the_server_says() {
+fn each_server_has_one_result_with_its_status() {
     let mut world = World::new(1);
     (world.loss, world.silent, world.twice, world.delay) = (1, 20, 2, (5, 120));
     let all = addresses(6_000)
         .flat_map(|address| registry::datagram().map(move |protocol| (address, protocol)));
     let mut list = List::new(all);
     let run = sweep(fast(50_000.0), &mut world, &mut list);
-    // At 1 % each way, three tries fail once in 100,000 times, at each of two or three stages.
+    // With 1 % loss in each direction, three tries fail about once in 100,000 times, in each of two
+    // or three stages.
     check(&world, &run, 18_000, 4);
     assert!(
         run.engine.counts().duplicate_datagrams > 0 && run.engine.counts().datagrams_resent > 0
@@ -439,7 +443,7 @@ fn everybody_who_answers_is_answered_once_with_what_the_server_says() {
 }
 
 #[test]
-fn the_rate_is_set_by_pace_and_not_by_the_window() {
+fn rate_is_set_by_the_configuration_and_not_by_the_window() {
     for rate in [1_000.0, 100_000.0] {
         let mut world = World::new(2);
         (world.silent, world.delay) = (20, (40, 40));
@@ -447,14 +451,15 @@ fn the_rate_is_set_by_pace_and_not_by_the_window() {
         let run = sweep(fast(rate), &mut world, &mut list);
         check(&world, &run, (rate * 2.0) as u64, 0);
         let sent: usize = world.sent.values().sum();
-        // The last silent ones take their time.
+        // The last silent servers take until their timeout.
         let tail = ms(2_000);
         let reached = sent as f64 / (run.time - tail).as_secs_f64();
         assert!(reached > rate * 0.85, "{reached} of {rate}");
         let mut so_far = 0;
         for (at, count) in &world.sent {
             so_far += count;
-            let replies = 1.0; // what replies ask for is sent at once and paid for later
+            // Requests that a reply triggers are sent immediately and charged afterwards.
+            let replies = 1.0;
             assert!(
                 so_far as f64 <= rate * (at.as_secs_f64() + replies) + 100.0,
                 "{so_far} at {at:?}"
@@ -464,10 +469,10 @@ fn the_rate_is_set_by_pace_and_not_by_the_window() {
 }
 
 #[test]
-fn a_queue_on_the_way_shrinks_the_window_before_it_loses_anybody() {
+fn window_shrinks_when_a_network_queue_grows() {
     let mut world = World::new(3);
     world.delay = (20, 20);
-    // Thirty datagrams in a millisecond, and 200 ms of them may queue.
+    // The servers handle 30 datagrams per millisecond, and the queue holds 200 ms of them.
     (world.capacity, world.queue_length) = (30, 6_000);
     let mut list = minecraft(100_000);
     let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
@@ -483,7 +488,7 @@ fn a_queue_on_the_way_shrinks_the_window_before_it_loses_anybody() {
 }
 
 #[test]
-fn what_our_own_queue_loses_is_asked_for_again() {
+fn replies_lost_in_our_receive_queue_are_requested_again() {
     let mut world = World::new(4);
     world.delay = (20, 20);
     (world.reads, world.inbox_length) = (20, 200);
@@ -493,17 +498,17 @@ fn what_our_own_queue_loses_is_asked_for_again() {
     let counts = run.engine.counts();
     assert!(
         counts.dropped_datagrams > 0 && counts.resent_after_overflow > 0,
-        "the queue did overflow: {counts:?}"
+        "the queue did not overflow: {counts:?}"
     );
     assert!(
         counts.dropped_datagrams < 10_000,
-        "and that is what the window is for: {counts:?}"
+        "the window did not shrink in time: {counts:?}"
     );
     assert_eq!(counts.timed_out, 0);
 }
 
 #[test]
-fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
+fn silent_servers_get_a_third_request_on_lossy_networks() {
     for (loss, tries) in [(0, 2), (2, 3)] {
         let mut world = World::new(21);
         (world.silent, world.loss, world.delay) = (20, loss, (40, 60));
@@ -523,16 +528,16 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
             }
         }
         let counts = run.engine.counts();
-        // Some fell silent after their first answer.
+        // Some servers stopped replying after their first reply.
         assert!(
             sent - (counts.resent_in_vain + counts.timed_out) < 10,
             "{counts:?}"
         );
         let each = sent as f64 / counts.timed_out as f64;
-        // What the first few lose is not known yet.
+        // The loss rate is not known yet when the first servers time out.
         assert!(
             (each - f64::from(tries)).abs() < 0.2,
-            "{each} datagrams to each of {}",
+            "{each} datagrams to each server of {}",
             counts.timed_out
         );
         let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
@@ -544,7 +549,7 @@ fn the_silent_are_asked_a_third_time_where_datagrams_get_lost() {
 }
 
 #[test]
-fn a_closed_port_ends_its_question_at_once() {
+fn closed_ports_end_their_probe_immediately() {
     let mut world = World::new(5);
     world.closed.insert(25_565);
     let mut list = minecraft(1_000);
@@ -561,7 +566,7 @@ fn a_closed_port_ends_its_question_at_once() {
 }
 
 #[test]
-fn what_is_forged_or_late_is_counted_and_never_believed() {
+fn forged_and_late_datagrams_are_counted_and_ignored() {
     let mut world = World::new(6);
     (world.delay, world.twice) = ((5, 60), 30);
     let mut forger = World::new(99);
@@ -583,7 +588,8 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
                 .skip((random.next() % 1_900) as usize)
                 .take(10)
             {
-                // Answers with session ids that nobody asked with, refusals of what was not sent, and noise.
+                // Replies with unknown session ids, refusals of datagrams that were never sent, and
+                // noise.
                 let session = (random.next() as u32 & 0x0F0F_0F0F).to_be_bytes();
                 let challenge = [&[9][..], &session, b"1\0"].concat();
                 let stat = [
@@ -631,7 +637,7 @@ fn what_is_forged_or_late_is_counted_and_never_believed() {
 }
 
 #[test]
-fn an_answer_from_another_address_or_port_is_not_one() {
+fn replies_from_other_addresses_or_ports_are_ignored() {
     let elsewhere = |address: SocketAddr, port| SocketAddr::new(address.ip(), port);
     let mut world = World::new(7);
     world.delay = (5, 5);
@@ -671,7 +677,7 @@ fn an_answer_from_another_address_or_port_is_not_one() {
 }
 
 #[test]
-fn many_servers_behind_one_address() {
+fn many_servers_at_one_address() {
     let mut world = World::new(8);
     (world.delay, world.silent) = ((5, 50), 10);
     let ports = (1_000..3_000).map(|port| {
@@ -686,12 +692,12 @@ fn many_servers_behind_one_address() {
 }
 
 #[test]
-fn a_network_gets_no_more_than_its_share() {
+fn each_network_has_a_rate_limit() {
     let mut world = World::new(9);
     world.delay = (5, 5);
     let mut config = fast(100_000.0);
     config.rate_limits.per_prefix = 100.0;
-    // A thousand servers of one network, among a thousand of others.
+    // A thousand servers in one network, among a thousand in others.
     let crowd = (0..1_000u32)
         .map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
     let mixed = crowd
@@ -706,7 +712,7 @@ fn a_network_gets_no_more_than_its_share() {
         true
     });
     check(&world, &run, 2_000, 0);
-    // Two datagrams each.
+    // Each server needs two datagrams.
     assert!(
         (ms(19_500)..ms(22_000)).contains(&run.time),
         "{:?}",
@@ -714,12 +720,12 @@ fn a_network_gets_no_more_than_its_share() {
     );
     assert!(
         others_done < ms(1_000),
-        "the others need not wait: {others_done:?}"
+        "other networks were delayed: {others_done:?}"
     );
 }
 
 #[test]
-fn a_sweep_goes_on_where_it_was_stopped() {
+fn stopped_sweep_resumes_from_its_checkpoint() {
     for stop in [1, 40, 90, 333] {
         let mut world = World::new(10);
         (world.delay, world.silent) = ((5, 80), 20);
@@ -747,7 +753,8 @@ fn a_sweep_goes_on_where_it_was_stopped() {
     }
 }
 
-/// Asks a silent server, looking so often: when something was sent, and how long it took until the end.
+/// Sweeps one silent server with the given time step. Returns when each request was sent, and when
+/// the sweep ended.
 fn silence(config: SweepConfig, step: Duration) -> (Vec<Duration>, Duration) {
     let mut engine = SweepEngine::new(config, [9; 16]);
     let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(1));
@@ -771,7 +778,7 @@ fn silence(config: SweepConfig, step: Duration) -> (Vec<Duration>, Duration) {
 }
 
 #[test]
-fn silence_lasts_as_long_as_was_set() {
+fn configured_timeouts_and_retries_are_kept() {
     let took = |timeout, retries, deadline| {
         let mut config = fast(1_000.0);
         (
@@ -780,7 +787,7 @@ fn silence_lasts_as_long_as_was_set() {
             config.limits.deadline,
         ) = (timeout, retries, deadline);
         let (sent, took) = silence(config, ms(1));
-        // Each wait ends with a tick of 8 ms.
+        // Each wait ends with a tick of the engine, which comes every 8 ms.
         (sent.len(), took.as_millis() / 50 * 50)
     };
     assert_eq!(took(ms(1_000), 2, ms(10_000)), (3, 3_000));
@@ -788,12 +795,12 @@ fn silence_lasts_as_long_as_was_set() {
     assert_eq!(
         took(ms(1_000), 3, ms(500)),
         (1, 500),
-        "the deadline is shorter than a wait"
+        "the deadline is shorter than the timeout"
     );
     assert_eq!(
         took(ms(1_000), 3, ms(1_500)),
         (2, 1_500),
-        "and cuts the last one"
+        "the deadline ends the last wait early"
     );
     assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
     let mut config = fast(1_000.0);
@@ -801,9 +808,9 @@ fn silence_lasts_as_long_as_was_set() {
     assert_eq!(silence(config, ms(100)).0.len(), 3, "no overflow");
 }
 
-/// However finely the time is cut.
+/// However coarse the steps of the simulated clock are.
 #[test]
-fn round_trips_are_told_to_the_microsecond() {
+fn round_trip_times_are_exact_to_the_microsecond() {
     for start in [0, 200, 999] {
         let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
         let (mut out, mut ends, mut world) = (Outboxes::default(), Ends::default(), World::new(1));
@@ -835,7 +842,7 @@ fn round_trips_are_told_to_the_microsecond() {
 }
 
 #[test]
-fn without_retries_slow_servers_are_waited_for() {
+fn slow_servers_are_waited_for_without_retries() {
     // Most are near, and one in 200 takes almost as long as it may.
     let mut world = World::new(11);
     let mut config = fast(5_000.0);
@@ -867,9 +874,9 @@ fn without_retries_slow_servers_are_waited_for() {
     assert_eq!(engine.counts().timed_out, 0);
 }
 
-/// After a change of the way, which the first tries no longer tell.
+/// The delay jumps to a value that first tries can no longer measure.
 #[test]
-fn delays_that_jump_are_learned_again() {
+fn sudden_delay_changes_are_learned() {
     let mut world = World::new(12);
     world.delay = (20, 20);
     let mut list = minecraft(60_000);
@@ -904,18 +911,21 @@ fn delays_that_jump_are_learned_again() {
         now += STEP;
     }
     assert_eq!(engine.counts().timed_out, 0);
-    assert!(now > ms(20_000), "long enough to see: {now:?}");
+    assert!(now > ms(20_000), "the sweep ended too early: {now:?}");
     let more = engine.counts().datagrams_resent - resent;
-    assert!(more < 1_000, "{more} asked again long after the change");
+    assert!(
+        more < 1_000,
+        "{more} requests repeated long after the change"
+    );
 }
 
-/// What a source has in a row that nobody can ask.
+/// A source with a long run of targets that cannot be probed.
 struct Wrong(u64);
 
 impl ProbeSource for Wrong {
     fn next(&mut self) -> Next {
         self.0 += 1;
-        assert!(self.0 < 10_000, "one call never comes back");
+        assert!(self.0 < 10_000, "one call never returns");
         let error = Error::NameNotFound {
             name: "nobody".into(),
         };
@@ -932,12 +942,12 @@ impl ProbeSource for Wrong {
 }
 
 #[test]
-fn a_list_of_nothing_but_faults_holds_up_nobody() {
+fn invalid_targets_do_not_block_the_engine() {
     let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     assert!(
         engine.start_probes(ms(1), &mut Wrong(0), &mut out, &mut ends),
-        "there is more of it"
+        "the list has more targets"
     );
     assert!((1..=64).contains(&ends.0.len()));
     assert_eq!(
@@ -949,7 +959,7 @@ fn a_list_of_nothing_but_faults_holds_up_nobody() {
     );
 }
 
-/// Nothing yet, ever.
+/// A source that never has a target ready and never ends.
 struct Never;
 
 impl ProbeSource for Never {
@@ -963,7 +973,7 @@ impl ProbeSource for Never {
 }
 
 #[test]
-fn whoever_waits_does_not_spin() {
+fn waiting_engine_does_not_spin() {
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
     let mut idle = |config: SweepConfig, source: &mut dyn ProbeSource| {
         let mut engine = SweepEngine::new(config, [9; 16]);
@@ -982,7 +992,10 @@ fn whoever_waits_does_not_spin() {
         calls
     };
     let later = idle(fast(1_000_000.0), &mut Never);
-    assert!(later <= 1_000, "{later} calls while the list is slow");
+    assert!(
+        later <= 1_000,
+        "{later} calls while the list has no target ready"
+    );
     let mut crowded = fast(1_000_000.0);
     crowded.rate_limits.per_prefix = 1.0;
     let one = |count: u16| {
@@ -996,15 +1009,15 @@ fn whoever_waits_does_not_spin() {
     let booked = idle(crowded.clone(), &mut one(1_000));
     assert!(
         booked <= 1_000,
-        "{booked} calls while a network is booked ahead"
+        "{booked} calls while a network has used up its rate limit"
     );
     crowded.max_in_flight = 1;
     let full = idle(crowded, &mut one(1_000));
-    assert!(full <= 1_000, "{full} calls while no more may be in flight");
+    assert!(full <= 1_000, "{full} calls while the window is full");
 }
 
 #[test]
-fn odd_settings_end_nevertheless() {
+fn extreme_configurations_finish() {
     for (rate, per_prefix, bits, largest) in [
         (0.25, f64::INFINITY, f64::INFINITY, 9),
         (f64::INFINITY, 0.1, f64::INFINITY, 9),
@@ -1032,10 +1045,11 @@ fn odd_settings_end_nevertheless() {
         )
     });
     engine.start_probes(ms(1), &mut List::new(same), &mut out, &mut ends);
-    assert!(out.len() < 10, "a rate of nothing is one burst");
+    assert!(out.len() < 10, "a rate of 0 allows one burst");
 }
 
-/// A year of a sweep would be too long to play; these are the moments at which its short counts of time begin anew.
+/// Start times at which the engine's short timestamps wrap around. Simulating a whole year would
+/// take too long.
 const MOMENTS: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_micros((1 << 32) - 200_000),
@@ -1054,9 +1068,10 @@ fn rates(least: f64) -> impl Strategy<Value = f64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In any weather and with any config: every index has one end, and until then a checkpoint knows of it.
+    /// With any network and any configuration, every index has one result, and checkpoints include
+    /// it until then.
     #[test]
-    fn whatever_happens_each_question_ends_once(
+    fn each_probe_has_one_result_in_any_weather(
         (seed, moment) in (any::<u64>(), 0..MOMENTS.len()),
         (silent, loss, twice) in (0..100u64, prop_oneof![Just(0), 0..60u64], 0..50u64),
         (least, more) in (0..300u64, 0..400u64),
@@ -1094,7 +1109,8 @@ proptest! {
             }
             true
         });
-        // UGP's answers do not tell which request they answer: of doubles that come late it makes what it can.
+        // UGP replies do not name the request that they belong to, so a late duplicate may be
+        // paired with the wrong request.
         let (guessed, sure): (Vec<ProbeResult>, Vec<ProbeResult>) = std::mem::take(&mut run.ends)
             .into_iter()
             .partition(|end| end.result.as_ref().is_ok_and(|answer| answer.transcript.protocol.id == "ugp"));
@@ -1117,7 +1133,7 @@ proptest! {
 }
 
 #[test]
-fn who_is_silent_in_a_network_is_not_asked_faster() {
+fn silent_servers_share_the_rate_limit_of_their_network() {
     let mut world = World::new(14);
     world.silent = 100;
     let mut config = fast(100_000.0);
@@ -1134,7 +1150,7 @@ fn who_is_silent_in_a_network_is_not_asked_faster() {
     assert_eq!(sent, 1_800);
     let times: Vec<(Duration, usize)> =
         world.sent.iter().map(|(at, count)| (*at, *count)).collect();
-    // In any five seconds.
+    // In each window of 5 s.
     for (first, (from, _)) in times.iter().enumerate() {
         let count: usize = times[first..]
             .iter()
@@ -1145,7 +1161,8 @@ fn who_is_silent_in_a_network_is_not_asked_faster() {
     }
 }
 
-/// A protocol outside of the registry. Its exchange keeps all that it receives and never has enough.
+/// A protocol that is not in the registry. Its exchange stores everything it receives and never
+/// completes.
 struct Greedy;
 
 static GREEDY: Info = Info {
@@ -1212,7 +1229,7 @@ impl Exchange for GreedyExchange {
 }
 
 #[test]
-fn memory_of_all_exchanges_together_is_limited() {
+fn total_memory_of_exchanges_is_limited() {
     let mut config = fast(f64::INFINITY);
     config.max_memory = 1 << 20;
     let (mut out, mut ends) = (Outboxes::default(), Ends::default());
@@ -1237,7 +1254,7 @@ fn memory_of_all_exchanges_together_is_limited() {
     let ended = engine.counts().memory_limited;
     assert!((80..100).contains(&ended), "{ended} exchanges ended early");
     assert_eq!(ends.0.len() as u64, ended);
-    // They end with what they have.
+    // They end with the status received so far.
     for end in &ends.0 {
         let online = end.result.as_ref().unwrap().status.players.online;
         assert!(online >= Some(1_000), "{online:?}");
@@ -1245,7 +1262,7 @@ fn memory_of_all_exchanges_together_is_limited() {
 }
 
 #[test]
-fn protocols_of_callers_are_swept() {
+fn sweeps_with_custom_protocols() {
     let mut collector = Collector::new(&[&Greedy]).unwrap();
     collector.add("192.0.2.1").unwrap();
     collector.add("192.0.2.8/31").unwrap();

@@ -1,4 +1,5 @@
-//! What the sweep's engine costs in memory. Alone in its process, since that is what is measured.
+//! Memory use of the sweep engine. The only test in its process, since it measures the whole
+//! process.
 
 use hailer::proto::registry;
 use hailer::sweep::{
@@ -7,7 +8,7 @@ use hailer::sweep::{
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Addresses one after the other, for ever.
+/// An endless source of consecutive addresses.
 struct Counting(u64);
 
 impl ProbeSource for Counting {
@@ -28,7 +29,7 @@ impl ProbeSource for Counting {
     }
 }
 
-/// Forgets.
+/// Discards all results.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -37,7 +38,7 @@ impl Sink for Nowhere {
 }
 
 #[test]
-fn a_million_in_flight_are_small() {
+fn a_million_probes_in_flight_use_little_memory() {
     let mut config = SweepConfig::default();
     config.rate_limits.packets_per_second = f64::INFINITY;
     config.rate_limits.per_prefix = f64::INFINITY;
@@ -71,7 +72,7 @@ fn a_million_in_flight_are_small() {
     }
 }
 
-/// Bytes of memory in use, where the system tells.
+/// Returns the memory in use, in bytes. `None` on systems that do not report it.
 fn resident() -> Option<u64> {
     let pages: u64 = std::fs::read_to_string("/proc/self/statm")
         .ok()?

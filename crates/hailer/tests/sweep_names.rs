@@ -1,4 +1,5 @@
-//! Names of a sweep: looked up ahead, with what they lead to. The name server is one of ours.
+//! Names as targets of a sweep: they are resolved ahead of time. The name server is part of the
+//! tests.
 
 use hailer::proto::Protocol;
 use hailer::sweep::{
@@ -29,7 +30,8 @@ fn collect(
     collector.finish(exclusions).unwrap()
 }
 
-/// All that a source gives, and how often it had nothing yet: address or kind of error, by protocol or target.
+/// Returns all targets and failures of a source, and how often it had none ready. The key is the
+/// index with the protocol or the target, the value an address or the kind of the error.
 fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
     let (mut all, mut idle, started) = (BTreeMap::new(), 0, Instant::now());
     loop {
@@ -80,7 +82,7 @@ fn without_index(all: BTreeMap<(u64, String), String>) -> Vec<(String, String)> 
 }
 
 #[test]
-fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
+fn each_name_is_resolved_once_for_all_protocols() {
     let dns = Dns::with(&[
         ("play.example.test", Record::Address(V4)),
         (
@@ -172,9 +174,10 @@ fn a_name_leads_to_an_address_in_each_protocol_and_is_looked_up_once() {
     );
 }
 
-/// Names whose server says nothing hold up neither addresses nor the caller, and are unfinished until they fail.
+/// Names whose name server does not reply delay neither addresses nor the caller, and stay
+/// unfinished until the lookup fails.
 #[test]
-fn a_slow_name_holds_up_nobody() {
+fn slow_lookups_delay_no_other_target() {
     let dns = Dns::with(&[("slow.example.test", Record::Silence)]);
     let lines = ["slow.example.test".to_string(), "127.0.0.0/26".to_string()];
     let ugp = registry::find("ugp").unwrap();
@@ -200,7 +203,7 @@ fn a_slow_name_holds_up_nobody() {
         "{position:?}"
     );
 
-    // Whoever goes on from there asks that name, and nobody else.
+    // A resumed sweep probes only that name again.
     let mut again = ListSource::new(
         collect(&[ugp], &lines, &Exclusions::default()),
         Exclusions::default().into(),
@@ -219,11 +222,11 @@ fn a_slow_name_holds_up_nobody() {
     assert!(started.elapsed() < Duration::from_secs(2));
 }
 
-/// More names than are looked up at one time, or wait.
+/// More names than may be looked up or queued at the same time.
 #[test]
-fn thousands_of_names_pass_through() {
+fn resolves_thousands_of_names() {
     let dns = Dns::with(&[("play.example.test", Record::Address(V4))]);
-    // Not a name of the zone: denied, each by itself.
+    // These names are not in the zone, so each lookup gets a negative reply.
     let lines: Vec<String> = (0..3000)
         .map(|number| format!("ugp://host{number}.example.test"))
         .collect();
@@ -238,7 +241,7 @@ fn thousands_of_names_pass_through() {
 }
 
 #[test]
-fn what_is_no_target_is_a_failure_of_the_stream() {
+fn invalid_lines_are_reported_as_failures() {
     let walk = SourceConfig::default();
     let input = "minecraft-12w://host\n".as_bytes();
     let mut stream = StreamSource::new(

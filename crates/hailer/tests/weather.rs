@@ -14,17 +14,18 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Loss, delay, duplicates and corruption in each direction.
+/// Loss, delay, duplicates and corruption, the same in each direction.
 #[derive(Clone, Copy, Default)]
 struct Weather {
     name: &'static str,
-    /// Lost, in percent.
+    /// Share of lost datagrams, in percent.
     loss: u64,
-    /// Delay in milliseconds: at least, and at most. Unequal delays reorder.
+    /// Shortest and longest delay, in milliseconds. Different delays reorder datagrams.
     delay: (u64, u64),
-    /// Sent twice, in percent.
+    /// Share of datagrams that arrive twice, in percent.
     twice: u64,
-    /// One to eight bits turned, in percent. UDP's checksum would drop most of these; here it is assumed away.
+    /// Share of datagrams with 1 to 8 flipped bits, in percent. UDP's checksum would drop most of
+    /// these; the simulation has none.
     corrupt: u64,
 }
 
@@ -93,7 +94,7 @@ fn queries_in_bad_weather() {
          protocol         players weather            finished partial wrong named   failed            datagrams     ms\n"
     );
     let mut complaints = Vec::new();
-    // TCP hides loss and delay from streams.
+    // Streams are left out: TCP hides loss and delay from them.
     for protocol in registry::datagram() {
         for &players in PLAYERS {
             let status = statuses::plain(players);
@@ -123,7 +124,7 @@ fn queries_in_bad_weather() {
     golden::settle(&complaints);
 }
 
-/// The status that a query without loss returns.
+/// Returns the status that a query without loss returns.
 fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     match query(protocol, responder, CLEAR, 0).0 {
         Ok(outcome) => *outcome.status,
@@ -209,10 +210,11 @@ fn kind(failure: &ExchangeError) -> &'static str {
     }
 }
 
-/// A datagram under way: arrival, order of sending (to keep the sort stable), whether to the server, bytes.
+/// A datagram in transit: arrival time, sequence number (keeps the sort stable), whether it goes to
+/// the server, and its bytes.
 type Flight = (u64, u64, bool, Vec<u8>);
 
-/// One query, and when it ended.
+/// Runs one query. Returns its result and when it ended.
 fn query(
     protocol: &dyn Protocol,
     responder: &dyn Responder,

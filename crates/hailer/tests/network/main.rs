@@ -1,4 +1,4 @@
-//! The network mode of OneQuery against a real Redis 7: what is written, what is read, and what happens when it fails.
+//! The network mode of OneQuery against a real Redis 7: writes, reads and failures.
 
 #![allow(missing_docs, unreachable_pub)]
 
@@ -19,9 +19,9 @@ const BOB: [u8; 16] = [0xB0; 16];
 const A: &str = "a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1";
 const B: &str = "b0b0b0b0-b0b0-b0b0-b0b0-b0b0b0b0b0b0";
 
-/// A heartbeat that tests can wait for.
+/// A heartbeat interval that tests can wait for.
 const BEAT: Duration = Duration::from_millis(400);
-/// One that they never see a second time.
+/// A heartbeat interval longer than any test.
 const NEVER: Duration = Duration::from_secs(200);
 
 fn settings(url: &str, id: &str, heartbeat: Duration) -> NetworkConfig {
@@ -37,7 +37,7 @@ fn member(server: &Server, id: &str, heartbeat: Duration) -> Network {
     Network::start(settings(&server.url(), id, heartbeat)).unwrap()
 }
 
-/// Waits until something is so, and says how long it took.
+/// Waits until a condition is true. Returns how long that took.
 async fn until(what: &str, mut so: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !so() {
@@ -58,7 +58,7 @@ fn names(status: &Status) -> Vec<&str> {
     assert_eq!(
         status.players.online,
         Some(status.players.list.len() as i64),
-        "counts are those of lists"
+        "the count equals the length of the list"
     );
     status
         .players
@@ -76,9 +76,9 @@ fn ttl(raw: &mut Raw, key: &str) -> i64 {
     raw.run(&format!("TTL {key}"))
 }
 
-/// spec/onequery.md#12.2 and spec/onequery.md#12.3, read back key by key.
+/// The keys of spec/onequery.md#12.2 and spec/onequery.md#12.3, read back one by one.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_written_is_what_the_page_says() {
+async fn writes_the_documented_keys() {
     if !is_installed() {
         return;
     }
@@ -121,7 +121,7 @@ async fn what_is_written_is_what_the_page_says() {
         json!({ "type": "server_online", "serverId": "lobby", "serverName": "Name of lobby" });
     assert_eq!(raw.events(), [online]);
 
-    // Somebody who is on another server, of the reference, comes here.
+    // A player of another server, which runs the reference implementation, moves here.
     raw.register("arena", 1);
     raw.entry("arena", A, r#"{"username":"Alice","joinTime":1}"#);
     raw.run::<Value>(&format!("SET @player:{A} arena EX 90"));
@@ -149,7 +149,7 @@ async fn what_is_written_is_what_the_page_says() {
     let join = json!({ "type": "join", "uuid": A, "server": "lobby", "username": name, "serverName": "Name of lobby" });
     assert_eq!(raw.events().last(), Some(&join));
 
-    // Who is on another server by now has not left it.
+    // A player who is already on another server is not reported as having left it.
     network.joined(BOB, "Bob");
     until("joined", || {
         raw.run::<String>("HGET @server:lobby playerCount") == "2"
@@ -194,7 +194,7 @@ async fn what_is_written_is_what_the_page_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heartbeats_renew_and_put_right() {
+async fn heartbeats_renew_and_repair_entries() {
     if !is_installed() {
         return;
     }
@@ -234,8 +234,8 @@ async fn heartbeats_renew_and_put_right() {
         .iter()
         .filter(|event| event["type"] == "server_online")
         .count();
-    assert_eq!(online, 1, "heartbeats are no news");
-    // A player whom another server has taken is not taken back by a heartbeat.
+    assert_eq!(online, 1, "heartbeats must not add events");
+    // A heartbeat does not take back a player who moved to another server.
     raw.register("arena", 1);
     raw.entry("arena", A, r#"{"username":"Alice","joinTime":2}"#);
     raw.run::<Value>(&format!("SET @player:{A} arena EX 90"));
@@ -282,7 +282,7 @@ async fn members_see_each_other() {
     assert_eq!(lobby.view().find(&BOB).unwrap().id, "arena");
     assert_eq!(lobby.view().matching("AR*").count(), 1);
 
-    // One who moves is at no time nowhere, nor in two places.
+    // While players move, every status lists them exactly once.
     lobby.moved(ALICE, "arena");
     arena.joined(ALICE, "Alice");
     for _ in 0..250 {
@@ -319,9 +319,9 @@ async fn members_see_each_other() {
     arena.stop().await;
 }
 
-/// The stream keeps about a thousand events, and nobody looks at all servers again before 15 seconds have passed.
+/// The stream keeps about 1,000 events, and the next full read of all servers is 15 s away.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_outruns_the_stream_is_seen() {
+async fn players_are_seen_when_the_stream_overflows() {
     if !is_installed() {
         return;
     }
@@ -342,7 +342,7 @@ async fn a_crowd_that_outruns_the_stream_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_of_the_reference_are_read() {
+async fn reads_servers_of_the_reference_implementation() {
     if !is_installed() {
         return;
     }
@@ -361,7 +361,7 @@ async fn members_of_the_reference_are_read() {
     );
     raw.entry("arena", "d0d0d0d0-d0d0-d0d0-d0d0-d0d0d0d0d0d0", "no JSON");
     raw.entry("arena", "nobody", r#"{"username":"Nobody"}"#);
-    // What is no server at all must not matter either.
+    // Invalid entries must not prevent valid ones from being read.
     raw.run::<Value>("SET @server:broken text");
     raw.run::<Value>("SADD @servers broken vanished");
     raw.event("no JSON");
@@ -387,7 +387,7 @@ async fn members_of_the_reference_are_read() {
         (&*place.name, place.port, place.players[&ALICE].joined),
         ("Server arena", 5521, 1_773_792_000_000)
     );
-    // An id without a hash is removed for all.
+    // A server id without a hash is removed from the shared set.
     until("removed", || {
         raw.run::<i64>("SISMEMBER @servers vanished") == 0
     })
@@ -410,7 +410,7 @@ async fn members_of_the_reference_are_read() {
         r#"{{"type":"leave","server":"arena","uuid":"{A}"}}"#
     ));
     until("a leave", || names(&network.status()) == ["B&ob"]).await;
-    // A new server says that it is there, and has players already.
+    // A new server announces itself and already has players.
     raw.register("mine", 1);
     raw.entry("mine", A, r#"{"username":"Alice","joinTime":1}"#);
     until("a new server", || network.status().players.count() == 2).await;
@@ -419,7 +419,7 @@ async fn members_of_the_reference_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_redis_never_stops_answers() {
+async fn queries_are_answered_without_redis() {
     if !is_installed() {
         return;
     }
@@ -441,7 +441,7 @@ async fn a_lost_redis_never_stops_answers() {
         .wait_for(|status| status.players.list.len() == 2)
         .await
         .unwrap();
-    // From here on nobody may see fewer than two, whatever happens.
+    // From here on, every answer must list at least two players.
     let watch = tokio::spawn(async move {
         let mut fewest = usize::MAX;
         while updates.changed().await.is_ok() {
@@ -461,7 +461,7 @@ async fn a_lost_redis_never_stops_answers() {
     assert_eq!(
         names(&arena.status()),
         ["Alice", "Bob", "Carol"],
-        "the own players are right at any time"
+        "the local players are always right"
     );
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(arena.health().age.unwrap() > Duration::from_millis(400));
@@ -478,7 +478,7 @@ async fn a_lost_redis_never_stops_answers() {
             && raw.run::<i64>("HLEN @server:arena:players") == 2
             && raw.run::<i64>(&format!("EXISTS @player:{A} @player:{B}")) == 2
     };
-    // Two seconds and a quarter is what the pause between two tries may have grown to.
+    // The backoff between two attempts to connect may have grown to 2.25 s.
     let took = until("restored", || whole(&mut raw)).await;
     assert!(took < Duration::from_millis(2_500) + BEAT, "{took:?}");
     until("seen", || {
@@ -486,7 +486,7 @@ async fn a_lost_redis_never_stops_answers() {
     })
     .await;
 
-    // Emptied under our hands: the next heartbeat puts it right.
+    // The database is emptied while we are connected: the next heartbeat restores our entries.
     raw.run::<Value>("FLUSHALL");
     let took = until("restored", || whole(&mut raw)).await;
     assert!(took < BEAT + Duration::from_millis(300), "{took:?}");
@@ -496,9 +496,9 @@ async fn a_lost_redis_never_stops_answers() {
     assert!(watch.await.unwrap() >= 2);
 }
 
-/// Lists do not shrink only because some are quicker than others to register again.
+/// Lists must not shrink only because some servers register again sooner than others.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_vanished_with_the_data_gets_time_to_return() {
+async fn servers_have_time_to_register_again_after_data_loss() {
     if !is_installed() {
         return;
     }
@@ -520,9 +520,9 @@ async fn who_vanished_with_the_data_gets_time_to_return() {
     until("missed", || names(&network.status()).is_empty()).await;
 }
 
-/// A change of the configuration while Redis is away keeps the view and the local players.
+/// A reload while Redis is unavailable keeps the network view and the local players.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_keeps_the_view_while_redis_is_away() {
+async fn reload_keeps_the_view_while_redis_is_unavailable() {
     if !is_installed() {
         return;
     }
@@ -539,12 +539,12 @@ async fn a_successor_keeps_the_view_while_redis_is_away() {
         drop(a);
         successor
     };
-    // The local players are known at once, and the view has never been away.
+    // The local players are listed immediately, and the network view was never lost.
     a.set_status(&with_players(&[("Alice", Some(ALICE)), ("Zoe", None)]));
     let status = a.status();
     assert_eq!(names(&status), ["Alice", "Bob", "Zoe"]);
     assert!(is_network(&status));
-    // Another network has another view.
+    // A different network starts without a view.
     let mut config = settings(&server.url(), "a", BEAT);
     config.network_id = "another".into();
     let other = Network::start_after(config, Some(&a)).unwrap();
@@ -566,9 +566,10 @@ fn with_players(players: &[(&str, Option<[u8; 16]>)]) -> Status {
     status
 }
 
-/// Players without a UUID are answered here and not shared; of two with one UUID the first counts.
+/// Players without a UUID are listed locally and not shared; of two players with the same UUID, the
+/// first is shared.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_local_player_is_answered_and_those_with_a_uuid_are_shared_once() {
+async fn local_players_are_listed_and_shared_once_by_uuid() {
     if !is_installed() {
         return;
     }
@@ -584,7 +585,7 @@ async fn every_local_player_is_answered_and_those_with_a_uuid_are_shared_once() 
     .await;
     assert_eq!(names(&network.status()), ["Alice", "Bob", "Nobody"]);
     let events = raw.events().len();
-    // The same again, and twice Alice: nothing is written.
+    // The same players again, with a duplicate of Alice: nothing is written.
     status.players.list.push(status.players.list[0].clone());
     for _ in 0..3 {
         assert_eq!(network.set_status(&status), 1);
@@ -596,7 +597,7 @@ async fn every_local_player_is_answered_and_those_with_a_uuid_are_shared_once() 
         (status.players.list.len(), status.players.online),
         (3, Some(3))
     );
-    // Players that are only counted count.
+    // Players without names are included in the count.
     let mut counted = with_players(&[("Alice", Some(ALICE))]);
     counted.players.online = Some(30);
     network.set_status(&counted);
@@ -608,7 +609,7 @@ async fn every_local_player_is_answered_and_those_with_a_uuid_are_shared_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_not_there_yet_is_found() {
+async fn connects_to_a_redis_that_starts_later() {
     if !is_installed() {
         return;
     }
@@ -629,7 +630,8 @@ async fn a_redis_that_is_not_there_yet_is_found() {
     raw.register("arena", 1);
     raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
     until("both", || names(&network.status()).len() == 2).await;
-    // Lost for longer than views are kept: what is left is local, and says so.
+    // After an outage longer than the lifetime of a view, the status lists local players only and
+    // is marked as local.
     server.kill();
     let mut updates = network.updates();
     let local = updates.wait_for(|status| names(status) == ["Alice"] && !is_network(status));
@@ -639,9 +641,10 @@ async fn a_redis_that_is_not_there_yet_is_found() {
         .unwrap();
 }
 
-/// Nobody could give a sign of life while it was away, so that nobody is missed when it is back; not even by the first one.
+/// No server can send heartbeats during an outage, so none is reported missing afterwards, not even
+/// by the first server that reconnects.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_longer_than_servers_may_be_silent_misses_nobody() {
+async fn long_outage_removes_no_server() {
     if !is_installed() {
         return;
     }
@@ -666,9 +669,9 @@ async fn an_outage_longer_than_servers_may_be_silent_misses_nobody() {
     until("missed", || names(&network.status()).is_empty()).await;
 }
 
-/// Views that are too old to be answered do not come back for a moment when Redis does.
+/// Expired views are not restored, even briefly, when Redis returns.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_view_is_not_what_it_begins_with_again() {
+async fn expired_view_is_not_restored() {
     if !is_installed() {
         return;
     }
@@ -692,7 +695,7 @@ async fn an_old_view_is_not_what_it_begins_with_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_without_a_right_does_not_try_again_and_again() {
+async fn missing_permission_is_not_retried_repeatedly() {
     if !is_installed() {
         return;
     }
@@ -717,9 +720,9 @@ async fn one_without_a_right_does_not_try_again_and_again() {
     );
 }
 
-/// Three seconds of silence are noticed as a loss.
+/// A connection counts as lost after 3 s without a reply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_swallows_everything_holds_nobody_up() {
+async fn unresponsive_redis_blocks_nothing() {
     if !is_installed() {
         return;
     }
@@ -745,7 +748,7 @@ async fn a_redis_that_swallows_everything_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_dead_are_missed() {
+async fn servers_without_heartbeats_are_removed() {
     if !is_installed() {
         return;
     }
@@ -759,7 +762,7 @@ async fn the_dead_are_missed() {
     raw.register("old", 1);
     raw.entry("old", A, r#"{"username":"Alice","joinTime":1}"#);
     until("all", || names(&lobby.status()) == ["Alice", "Bob"]).await;
-    // One falls silent; another lives on, and is not missed.
+    // One server stops its heartbeats. The other continues and must not be removed.
     let took = until("missed", || names(&lobby.status()) == ["Bob"]).await;
     assert!(took < Duration::from_millis(1_600), "{took:?}");
     raw.register("old", 1);
@@ -768,9 +771,9 @@ async fn the_dead_are_missed() {
     until("missed", || !names(&lobby.status()).contains(&"Bob")).await;
 }
 
-/// The reference then disagrees with itself for good (spec/onequery.md#12.4).
+/// In this case, the reference implementation has wrong counts permanently (spec/onequery.md#12.4).
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_dies_and_returns_counts_right() {
+async fn restarted_server_has_correct_counts() {
     if !is_installed() {
         return;
     }
@@ -782,7 +785,7 @@ async fn one_that_dies_and_returns_counts_right() {
         arena.joined(uuid, name);
     }
     until("all", || names(&lobby.status()).len() == 3).await;
-    // Killed: no goodbye.
+    // Killed without unregistering.
     drop(arena);
     let arena = member(&server, "arena", BEAT);
     arena.joined(ALICE, "Alice");
@@ -835,9 +838,9 @@ async fn users_passwords_and_databases() {
     }
 }
 
-/// A cluster of one node: transactions and scripts must stay in one slot there too.
+/// A cluster of one node. Transactions and scripts must keep to one slot there too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_takes_it_too() {
+async fn works_with_a_redis_cluster() {
     if !is_installed() {
         return;
     }
@@ -875,9 +878,10 @@ async fn a_cluster_takes_it_too() {
     assert_eq!(lobby.health().errors, 0, "{:?}", lobby.health());
 }
 
-/// Only with the certificate of whoever vouches for it. Needs `openssl` to make one.
+/// The connection needs the certificate of the authority that signed the server's. Creates both
+/// with `openssl`.
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_proves_the_server() {
+async fn tls_verifies_the_server() {
     if !is_installed() {
         return;
     }

@@ -1,4 +1,5 @@
-//! A Redis behind a link that breaks, both of them real: what TCP then does late, and what it does after all.
+//! A real Redis behind a real link that fails. TCP delivers late writes after the link returns;
+//! they must do no harm.
 #![cfg(target_os = "linux")]
 
 use crate::{ALICE, BOB, is_network, until};
@@ -19,27 +20,29 @@ const DAVE: [u8; 16] = [0xD0; 16];
 const ERIN: [u8; 16] = [0xE0; 16];
 const FRANK: [u8; 16] = [0xF0; 16];
 
-/// The shortest that there is, without a way out for tests: within it, all must be right again.
+/// The shortest heartbeat interval that the configuration allows. Everything must be restored
+/// within it.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// So long nothing comes through. Silence is noticed after 3 s.
+/// How long the link is interrupted. A loss is noticed after 3 s without a reply.
 const CUT_FOR: Duration = Duration::from_secs(4);
-/// What TCP had tried to send when the link broke, it tries again 6.2 s later, unless it is told not to. So is it kept in sight for so long.
+/// How long the result is checked. TCP repeats data that was unsent when the link failed 6.2 s
+/// later, unless a shorter timeout is set.
 const WATCH: Duration = Duration::from_secs(7);
 
-/// The link that breaks, and one for whoever must know what happens meanwhile.
+/// The link that fails, and one for the test itself.
 const LINK: u8 = 0;
 const SAFE: u8 = 1;
 
-/// How a link breaks.
+/// How a link fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Break {
-    /// Our side is down: nothing leaves, and the system says so to whoever tries.
+    /// Our interface is down: nothing is sent, and the system reports an error.
     Down,
-    /// What we send arrives. What Redis says does not, and nobody says so.
+    /// Our packets arrive. Redis's packets are dropped without an error.
     Deaf,
 }
 
-/// A Redis in a namespace of its own.
+/// A Redis in its own network namespace.
 struct Redis(Child);
 
 impl Redis {
@@ -99,7 +102,8 @@ fn member(link: u8, id: &str, mode: Mode) -> Network {
     Network::start(settings).unwrap()
 }
 
-/// Asks over the protocol all the time, and expects two players at least each time. How often.
+/// Queries over OneQuery continuously, expecting at least two players each time. Returns the number
+/// of queries.
 async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<u32> {
     let mut updates = network.updates();
     let protocols: Vec<(&dyn Protocol, _)> = vec![(&MinecraftQuery, Options::default())];
@@ -143,7 +147,7 @@ async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandl
 async fn survive(how: Break) {
     let redis = Redis::start();
     let mut raw = Raw::connect(&url(SAFE));
-    // Several, since chance has a part in when each looks for Redis again.
+    // Several servers, since the time of their next attempt to connect is random.
     let lobbies: Vec<_> = (0..6)
         .map(|i| member(LINK, &format!("lobby-{i}"), Mode::Aggregate))
         .collect();
@@ -169,7 +173,7 @@ async fn survive(how: Break) {
 
     redis.set(how, true);
     let cut_at = Instant::now();
-    // On its way when the link breaks, and no more true when it is back.
+    // This write is under way when the link fails, and outdated when the link returns.
     clerk.joined(CAROL, "Carol");
     tokio::time::sleep(Duration::from_millis(100)).await;
     clerk.left(CAROL);
@@ -215,11 +219,11 @@ async fn survive(how: Break) {
             "{:?}",
             arena.status().players
         );
-        assert_eq!(on("clerk"), 0, "a word of before the break came late");
+        assert_eq!(on("clerk"), 0, "a write from before the break arrived late");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     over.store(true, Ordering::Relaxed);
-    assert!(answers.await.expect("each was answered") > 100);
+    assert!(answers.await.expect("a query was not answered") > 100);
 }
 
 fn sees(status: &Status, names: &[&str]) -> bool {
@@ -245,17 +249,17 @@ fn run(test: &str, how: Break) {
 }
 
 #[test]
-fn a_link_that_is_down_stops_no_answers() {
+fn queries_are_answered_while_the_link_is_down() {
     run(
-        "partition::a_link_that_is_down_stops_no_answers",
+        "partition::queries_are_answered_while_the_link_is_down",
         Break::Down,
     );
 }
 
 #[test]
-fn a_link_that_swallows_replies_stops_no_answers() {
+fn queries_are_answered_while_the_link_drops_replies() {
     run(
-        "partition::a_link_that_swallows_replies_stops_no_answers",
+        "partition::queries_are_answered_while_the_link_drops_replies",
         Break::Deaf,
     );
 }
