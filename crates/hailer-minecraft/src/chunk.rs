@@ -1,8 +1,11 @@
-//! Columns of blocks, and the bytes that carry them in 0x33 and 0x38 (spec/minecraft-12w.md#7).
+//! Columns of blocks, and their wire format in packets 0x33 and 0x38 (spec/minecraft-12w.md#7).
 //!
-//! A column is 16 × 256 × 16 blocks in 16 sections. On the wire it is one zlib stream; [`Inflater`] takes that off
-//! within a bound, [`Column::apply`] and [`bulk`] read what was inside. Offsets in their errors count from the first
-//! inflated byte.
+//! A column is 16 × 256 × 16 blocks in 16 sections. On the wire it is one zlib stream. [`Inflater`]
+//! decompresses it up to a limit; [`Column::apply`] and [`bulk`] parse the result. Offsets in their
+//! errors count from the first inflated byte.
+//!
+//! Limits: a column inflates to at most [`MAX_COLUMN`] bytes, a 0x38 to at most 64 MiB
+//! ([`MAX_BULK`]).
 
 use flate2::{Compression, Decompress, FlushDecompress, Status, read::ZlibEncoder};
 use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
@@ -11,13 +14,13 @@ use std::fmt;
 use std::io::Read;
 use std::ops::Range;
 
-/// Blocks of a section, a byte each.
+/// Blocks per section, one byte each.
 const BLOCKS: usize = 4096;
-/// Bytes of a section's nibble array: half a byte a block.
+/// Bytes of a section's nibble array: half a byte per block.
 const NIBBLES: usize = BLOCKS / 2;
-/// Biomes of a column, a byte each.
+/// Biomes per column, one byte each.
 const BIOMES: usize = 256;
-/// Bytes that a section always has: ids, metadata, block light, sky light (spec/minecraft-12w.md#7).
+/// Bytes that every section has: ids, metadata, block light, sky light (spec/minecraft-12w.md#7).
 const SECTION: usize = BLOCKS + 3 * NIBBLES;
 
 /// The largest inflated column: 16 sections with add arrays, and biomes (spec/minecraft-12w.md#7).
@@ -27,31 +30,31 @@ pub const MAX_COLUMN: usize = 16 * (SECTION + NIBBLES) + BIOMES;
 /// vanilla sends 5.
 pub const MAX_BULK: usize = 64 << 20;
 
-/// One block.
+/// A block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Block id, 12 bits. 0 is air.
     pub id: u16,
-    /// Its variant or state, 4 bits.
+    /// Variant or state of the block, 4 bits.
     pub metadata: u8,
 }
 
 impl Block {
-    /// Nothing.
+    /// Air.
     pub const AIR: Self = Self { id: 0, metadata: 0 };
 }
 
-/// Which sections a buffer holds: bit 0 is the lowest (spec/minecraft-12w.md#7).
+/// Sections present in a buffer. Bit 0 is the lowest section (spec/minecraft-12w.md#7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct SectionMasks {
     /// Sections with ids, metadata and light.
     pub primary: u16,
-    /// Sections with an add array: the high four bits of each id.
+    /// Sections with an add array, which holds the high four bits of each id.
     pub add: u16,
 }
 
 impl fmt::Display for SectionMasks {
-    /// In hexadecimal, and so the add arrays if there are any: 000f for the four lowest sections.
+    /// Hexadecimal: 000f for the four lowest sections. Includes the add arrays if there are any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}", self.primary)?;
         if self.add == 0 {
@@ -62,14 +65,14 @@ impl fmt::Display for SectionMasks {
     }
 }
 
-/// One column of a 0x38: the metadata that follow its data (spec/minecraft-12w.md#5).
+/// Metadata of one column in a 0x38; it follows the data (spec/minecraft-12w.md#5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct ColumnMeta {
     /// Column coordinate: block x / 16, rounded down.
     pub x: i32,
     /// Column coordinate: block z / 16, rounded down.
     pub z: i32,
-    /// Its sections.
+    /// Sections of the column that are present.
     pub masks: SectionMasks,
 }
 
@@ -79,18 +82,19 @@ impl fmt::Display for ColumnMeta {
     }
 }
 
-/// Bytes of an inflated column with these masks; biomes come only with `ground_up` (spec/minecraft-12w.md#7).
+/// Returns the size of an inflated column with these masks, in bytes. Biomes are included only with
+/// `ground_up` (spec/minecraft-12w.md#7).
 pub fn size(masks: SectionMasks, ground_up: bool) -> usize {
     SECTION * ones(masks.primary) + NIBBLES * ones(masks.add) + if ground_up { BIOMES } else { 0 }
 }
 
-/// Whether a 0x33 with these flags unloads its column. Its body means nothing and may be empty, which is no zlib
-/// stream: do not inflate it (spec/minecraft-12w.md#7).
+/// Returns whether a 0x33 with these flags unloads its column. Its body is meaningless and may be
+/// empty. An empty body is not a zlib stream, so do not inflate it (spec/minecraft-12w.md#7).
 pub fn is_unload(masks: SectionMasks, ground_up: bool) -> bool {
     ground_up && masks.primary == 0
 }
 
-/// Returns the decompressed size of a 0x38 by its masks, in bytes, at most [`MAX_BULK`].
+/// Returns the inflated size of a 0x38 with these masks, in bytes, at most [`MAX_BULK`].
 pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
     metas
         .iter()
@@ -100,10 +104,14 @@ pub fn bulk_limit(metas: &[ColumnMeta]) -> usize {
         .min(MAX_BULK)
 }
 
-/// Reads the columns of an inflated 0x38 (spec/minecraft-12w.md#7).
+/// Parses the columns of an inflated 0x38 (spec/minecraft-12w.md#7).
 ///
-/// Some servers fill in the add mask and send no add arrays, so the length decides: if it fits with them they are read,
-/// if it fits without them the mask is ignored, and anything else is an error.
+/// Some servers set the add mask but send no add arrays, so the length decides. If it fits with add
+/// arrays, they are read; if it fits without them, the add mask is ignored.
+///
+/// # Errors
+///
+/// The length fits neither way, or a column is invalid.
 pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Column)>, Error> {
     let least: usize = metas
         .iter()
@@ -161,7 +169,8 @@ pub fn bulk(metas: &[ColumnMeta], inflated: &[u8]) -> Result<Vec<(i32, i32, Colu
     Ok(columns)
 }
 
-/// Writes columns as a 0x38 carries them: their metadata, and the data to be deflated (spec/minecraft-12w.md#7).
+/// Encodes columns for a 0x38. Returns their metadata, and the data to be compressed
+/// (spec/minecraft-12w.md#7).
 pub fn encode_bulk(columns: &[(i32, i32, &Column)]) -> (Vec<ColumnMeta>, Vec<u8>) {
     let mut data = Vec::new();
     let metas = columns.iter().map(|&(x, z, column)| ColumnMeta {
@@ -172,22 +181,22 @@ pub fn encode_bulk(columns: &[(i32, i32, &Column)]) -> (Vec<ColumnMeta>, Vec<u8>
     (metas.collect(), data)
 }
 
-/// Appends `bytes` as a zlib stream of the default level, as vanilla does (spec/minecraft-12w.md#7).
+/// Appends `bytes` as a zlib stream with the default level, as vanilla does
+/// (spec/minecraft-12w.md#7).
 pub fn deflate(bytes: &[u8], out: &mut Vec<u8>) {
-    // From a slice into a vector: there is nothing that can fail.
+    // Compressing a slice into a vector cannot fail.
     let _ = ZlibEncoder::new(bytes, Compression::default()).read_to_end(out);
 }
 
-/// Takes zlib off, within a bound. Keep one: its state and its buffer are dear to make and are used again for each
-/// stream.
+/// Zlib decompressor with a size limit. Reuse it: its state and its buffer are expensive to create.
 #[derive(Debug)]
 pub struct Inflater {
     state: Decompress,
-    /// Never shortened after a stream, so that it need not be cleared before the next.
+    /// Not truncated after a stream, so that the next one need not clear it.
     buffer: Vec<u8>,
 }
 
-/// A buffer that a stream has blown up past this is given back before the next one.
+/// A buffer above this size is freed before the next stream.
 const MAX_KEPT: usize = 4 << 20;
 
 impl Default for Inflater {
@@ -200,13 +209,18 @@ impl Default for Inflater {
 }
 
 impl Inflater {
-    /// What the zlib stream in `bytes` holds, at most `limit` bytes: [`size`], [`bulk_limit`] or [`MAX_COLUMN`]. Memory
-    /// never grows past the limit, whatever the stream claims.
+    /// Decompresses the zlib stream in `bytes` to at most `limit` bytes: [`size`], [`bulk_limit`]
+    /// or [`MAX_COLUMN`]. This grows the buffer to at most `limit` + 1 bytes.
     ///
-    /// A stream that is broken or ends too early is refused, with its offset in `bytes`. Bytes after it are not read,
+    /// Returns the decompressed bytes and the number of bytes after the stream, so that the caller
+    /// can report them. As in vanilla, they are ignored. No known server sends any.
+    ///
+    /// # Errors
+    ///
+    /// The stream is invalid, incomplete or longer than `limit`. The offset counts in `bytes`.
     /// as in vanilla; their number is returned, so that a caller can name them. No known server sends any.
     pub fn inflate(&mut self, bytes: &[u8], limit: usize) -> Result<(&[u8], usize), Error> {
-        /// Up to here the whole limit is taken at once: a column never needs a second step.
+        /// Size of the first allocation. A column fits in it.
         const AT_ONCE: usize = 256 << 10;
         const FIELD: &str = "compressed data";
 
@@ -243,7 +257,7 @@ impl Inflater {
                         bytes.len().saturating_sub(at),
                     ));
                 }
-                // Room is left and the stream has not ended: only input can be what it wants.
+                // There is free space and the stream has not ended, so input is missing.
                 Ok(_) if written < end => {
                     return Err(Error {
                         field: FIELD,
@@ -262,10 +276,10 @@ impl Inflater {
     }
 }
 
-/// A column: 16 sections from the bottom up, and a biome for each of its 16 × 16 places.
+/// Column of blocks: 16 sections from the bottom up, and a biome for each of its 16 × 16 positions.
 ///
-/// Coordinates are those inside of the column. Of `x` and `z` the low four bits count, so that a place on the wire or
-/// in the world can be given as it is. A section that is absent is air in full sky light.
+/// Coordinates are relative to the column. Only the low four bits of `x` and `z` count, so world
+/// coordinates can be passed unchanged. An absent section is air in full sky light.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Column {
     sections: [Option<Section>; 16],
@@ -291,10 +305,13 @@ impl fmt::Debug for Column {
 }
 
 impl Column {
-    /// Reads an inflated 0x33 into this column (spec/minecraft-12w.md#7). With `ground_up` it is the whole column, so
-    /// sections not in the mask become air; without, they stay as they are, and so do the biomes.
+    /// Parses an inflated 0x33 into this column (spec/minecraft-12w.md#7). With `ground_up` it
+    /// replaces the whole column: sections outside the mask become air. Without, those sections and
+    /// the biomes stay unchanged.
     ///
-    /// An error leaves the column unchanged.
+    /// # Errors
+    ///
+    /// The length does not match the masks. The column stays unchanged.
     pub fn apply(
         &mut self,
         masks: SectionMasks,
@@ -360,11 +377,12 @@ impl Column {
         Ok(())
     }
 
-    /// Appends the sections of `wanted` as a 0x33 carries them, to be deflated, and says which they are
-    /// (spec/minecraft-12w.md#7). With `ground_up` absent sections are left out and biomes follow; without, absent
-    /// sections are written as air, because the client would keep what it has.
+    /// Appends the sections of `wanted` in the format of a 0x33, to be compressed, and returns
+    /// their masks (spec/minecraft-12w.md#7). With `ground_up`, absent sections are left out and
+    /// biomes follow. Without, absent sections are written as air, because the client would
+    /// otherwise keep its old ones.
     ///
-    /// Add arrays are written for the sections that have an id above 255.
+    /// Add arrays are written for sections with an id above 255.
     pub fn encode(&self, wanted: u16, ground_up: bool, out: &mut Vec<u8>) -> SectionMasks {
         let mut masks = SectionMasks {
             primary: if ground_up {
@@ -403,7 +421,7 @@ impl Column {
         masks
     }
 
-    /// The sections that are there: bit 0 is the lowest. The others are air.
+    /// Returns the sections that are present; bit 0 is the lowest. The others are air.
     pub fn sections(&self) -> u16 {
         self.sections
             .iter()
@@ -411,7 +429,7 @@ impl Column {
             .fold(0, |mask, section| mask << 1 | u16::from(section.is_some()))
     }
 
-    /// The block at a place.
+    /// Returns the block at a position.
     pub fn block(&self, x: u8, y: u8, z: u8) -> Block {
         self.section(y)
             .map_or(Block::AIR, |section| section.block(index(x, y, z)))
@@ -424,50 +442,50 @@ impl Column {
         }
     }
 
-    /// Light from blocks at a place, 0 to 15.
+    /// Returns the block light at a position, 0 to 15.
     pub fn block_light(&self, x: u8, y: u8, z: u8) -> u8 {
         self.section(y)
             .map_or(0, |section| section.nibble(BLOCK_LIGHT, index(x, y, z)))
     }
 
-    /// Sets the light from blocks at a place, 0 to 15.
+    /// Sets the block light at a position, 0 to 15.
     pub fn set_block_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
         if let Some(section) = self.section_mut(y, light != 0) {
             section.set_nibble(BLOCK_LIGHT, index(x, y, z), light);
         }
     }
 
-    /// Light from the sky at a place, 0 to 15.
+    /// Returns the sky light at a position, 0 to 15.
     pub fn sky_light(&self, x: u8, y: u8, z: u8) -> u8 {
         self.section(y)
             .map_or(FULL, |section| section.nibble(SKY_LIGHT, index(x, y, z)))
     }
 
-    /// Sets the light from the sky at a place, 0 to 15.
+    /// Sets the sky light at a position, 0 to 15.
     pub fn set_sky_light(&mut self, x: u8, y: u8, z: u8, light: u8) {
         if let Some(section) = self.section_mut(y, light != FULL) {
             section.set_nibble(SKY_LIGHT, index(x, y, z), light);
         }
     }
 
-    /// The biome at a place.
+    /// Returns the biome at a position.
     pub fn biome(&self, x: u8, z: u8) -> u8 {
         self.biomes.get(index(x, 0, z)).copied().unwrap_or(PLAINS)
     }
 
-    /// Sets the biome at a place.
+    /// Sets the biome at a position.
     pub fn set_biome(&mut self, x: u8, z: u8, biome: u8) {
         if let Some(slot) = self.biomes.get_mut(index(x, 0, z)) {
             *slot = biome;
         }
     }
 
-    /// The height of the highest block that is not air.
+    /// Returns the height of the highest block that is not air.
     pub fn highest(&self, x: u8, z: u8) -> Option<u8> {
         self.top(x, z, |_| true).map(|(y, _)| y)
     }
 
-    /// The highest block that is not air and is `wanted`, with its height.
+    /// Returns the highest block that is not air and matches `wanted`, with its height.
     pub fn top(&self, x: u8, z: u8, wanted: impl Fn(Block) -> bool) -> Option<(u8, Block)> {
         (0u8..16)
             .zip(&self.sections)
@@ -487,7 +505,8 @@ impl Column {
         self.sections.get(usize::from(y >> 4))?.as_ref()
     }
 
-    /// The section of a height. It is made if it is absent and `needed`: what an absent one says already needs none.
+    /// Returns the section at a height. Creates an absent one if `needed`. It is not needed if the
+    /// value is that of an absent section.
     fn section_mut(&mut self, y: u8, needed: bool) -> Option<&mut Section> {
         let slot = self.sections.get_mut(usize::from(y >> 4))?;
         if needed {
@@ -497,18 +516,18 @@ impl Column {
     }
 }
 
-/// Sky light of air under the open sky.
+/// Sky light of air with no block above.
 const FULL: u8 = 15;
 
-/// Sixteen layers. The arrays lie in one piece, in the order of the wire.
+/// Sixteen layers. The arrays are contiguous, in wire order.
 #[derive(Clone, PartialEq, Eq)]
 struct Section {
-    /// Always [`SECTION`] long.
+    /// Always [`SECTION`] bytes long.
     bytes: Vec<u8>,
     add: Option<Box<[u8; NIBBLES]>>,
 }
 
-/// Where each array lies in a section.
+/// Ranges of the arrays in a section.
 const IDS: Range<usize> = 0..BLOCKS;
 const METADATA: Range<usize> = IDS.end..IDS.end + NIBBLES;
 const BLOCK_LIGHT: Range<usize> = METADATA.end..METADATA.end + NIBBLES;
@@ -569,7 +588,7 @@ impl Section {
     }
 }
 
-/// Half a byte for each block, even x in the low one (spec/minecraft-12w.md#7).
+/// Returns the half byte of block `i`. Even x is in the low half (spec/minecraft-12w.md#7).
 fn half(byte: Option<&u8>, i: usize) -> u8 {
     let byte = byte.copied().unwrap_or_default();
     if i & 1 == 0 { byte & 15 } else { byte >> 4 }
@@ -585,7 +604,8 @@ fn set_half(byte: Option<&mut u8>, i: usize, value: u8) {
     }
 }
 
-/// The place of a block in its section; with `y` 0 that of a biome in its column (spec/minecraft-12w.md#7).
+/// Returns the index of a block in its section, or with `y` 0 that of a biome in its column
+/// (spec/minecraft-12w.md#7).
 fn index(x: u8, y: u8, z: u8) -> usize {
     usize::from(y & 15) << 8 | usize::from(z & 15) << 4 | usize::from(x & 15)
 }
@@ -599,12 +619,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The body of the unload in spec/minecraft-12w.md#9.
+    /// Body of the unload in spec/minecraft-12w.md#9.
     const UNLOAD: [u8; 12] = [
         0x78, 0x9C, 0x63, 0x64, 0x1C, 0xD9, 0x00, 0x00, 0x81, 0x80, 0x01, 0x01,
     ];
 
-    /// Reproducible noise: xorshift.
+    /// Fills with reproducible noise (xorshift).
     fn noise(mut seed: u64, bytes: &mut [u8]) {
         for byte in bytes {
             seed ^= seed << 13;
@@ -614,7 +634,7 @@ mod tests {
         }
     }
 
-    /// A column of noise as a server would write it.
+    /// Returns a column of noise in wire format.
     fn buffer(masks: SectionMasks, ground_up: bool, seed: u64) -> Vec<u8> {
         let mut bytes = vec![0; size(masks, ground_up)];
         noise(seed | 1, &mut bytes);

@@ -1,4 +1,4 @@
-//! Fuzz bodies: each takes any bytes and asserts what must hold for all of them. `tests/fuzz.rs` runs them.
+//! Fuzz targets. Each accepts any bytes and asserts invariants; `tests/fuzz.rs` runs them.
 
 use crate::build::Build;
 use crate::chunk::{Column, Inflater, MAX_COLUMN, SectionMasks, bulk, bulk_limit, is_unload, size};
@@ -15,7 +15,7 @@ use hailer_proto::wire::Notes;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What the first two bytes choose: a build and a direction.
+/// Returns the build and the direction selected by the first two bytes.
 fn chosen(bytes: &[u8]) -> Option<(Build, PacketDirection, &[u8])> {
     let (&[build, way], rest) = bytes.split_first_chunk()?;
     let build = *Build::DIALECTS.get(usize::from(build) % Build::DIALECTS.len())?;
@@ -30,8 +30,9 @@ fn chosen(bytes: &[u8]) -> Option<(Build, PacketDirection, &[u8])> {
     ))
 }
 
-/// Reads packets one after the other. Each is written back and read again: the same bytes both times, and as many fields
-/// explained within it as there are. What needs more bytes must not be content with fewer.
+/// Reads consecutive packets. Each is written, read and written again: both outputs must be equal,
+/// and the noted fields must lie within the input. Also checks that incomplete packets request more
+/// bytes within the limit.
 pub fn stream(bytes: &[u8]) {
     let Some((build, way, mut rest)) = chosen(bytes) else {
         return;
@@ -69,7 +70,7 @@ pub fn stream(bytes: &[u8]) {
     }
 }
 
-/// What is inside of columns.
+/// Decompresses and parses the columns in a packet.
 fn contents(packet: &Packet) {
     let mut inflater = Inflater::default();
     match packet {
@@ -90,7 +91,7 @@ fn contents(packet: &Packet) {
     }
 }
 
-/// A column's bytes without their compression: what is read is written back the same.
+/// Parses an uncompressed column. Encoding and parsing it again must give the same column.
 pub fn column(bytes: &[u8]) {
     let Some((&[a, b, c, d, ground_up], rest)) = bytes.split_first_chunk() else {
         return;
@@ -100,7 +101,7 @@ pub fn column(bytes: &[u8]) {
         primary,
         add: u16::from_be_bytes([c, d]) & primary,
     };
-    // The input repeated until it is long enough.
+    // Repeat the input up to the required length.
     let wanted = size(masks, ground_up);
     let inflated: Vec<u8> = rest.iter().copied().cycle().take(wanted).collect();
     let mut column = Column::default();
@@ -117,7 +118,7 @@ pub fn column(bytes: &[u8]) {
     }
 }
 
-/// NBT, compressed or not, and keys in DER.
+/// Parses NBT, compressed or not, and RSA keys in DER.
 pub fn nested(bytes: &[u8]) {
     if let Ok(tag) = nbt::decode(bytes) {
         let _ = tag.to_string();
@@ -129,7 +130,7 @@ pub fn nested(bytes: &[u8]) {
     let _ = crypto::encrypt(bytes, b"secret", &mut |bytes| bytes.fill(7));
 }
 
-/// A whole connection in both roles, with everything else the peer may think of.
+/// Feeds a connection in either role, in pieces of 7 bytes.
 pub fn connection(bytes: &[u8]) {
     let Some((build, way, rest)) = chosen(bytes) else {
         return;
@@ -148,7 +149,8 @@ pub fn connection(bytes: &[u8]) {
     }
 }
 
-/// A player who has entered our server, and then says anything, while another plays on.
+/// Sends arbitrary bytes from a player who has joined our server, while a second player is
+/// connected. The second player must not be disconnected.
 pub fn server(bytes: &[u8]) {
     let Some((build, _, rest)) = chosen(bytes) else {
         return;

@@ -1,8 +1,12 @@
-//! Named binary tags: what slots and 0x84 carry (spec/minecraft-12w.md#4.6).
+//! NBT (named binary tags), as carried by slots and by packet 0x84 (spec/minecraft-12w.md#4.6).
 //!
-//! The tree is that of [`valence_nbt`], which is read by recursion and allocates as it goes. So a walk without recursion
-//! goes first: it checks every type, length, the depth and the number of tags against the bytes that are there, and
-//! knows the offset of what is wrong.
+//! The tree type comes from [`valence_nbt`], whose parser is recursive and allocates while it
+//! reads. For that reason, a non-recursive check runs first. It compares every type and length with
+//! the available bytes, limits the depth and the number of tags, and reports the offset of an
+//! error.
+//!
+//! Limits: 1 MiB after inflation ([`MAX_INFLATED`]), 512 levels ([`MAX_DEPTH`]) and 65,536 tags
+//! ([`MAX_TAGS`]).
 
 use flate2::{Compression, GzBuilder, bufread::GzDecoder};
 use hailer_proto::wire::{Error, ErrorKind, Notes, Reader};
@@ -12,40 +16,50 @@ use valence_nbt::value::ValueRef;
 
 pub use valence_nbt::{Compound, List, Value, compound};
 
-/// The most that [`decode`] inflates, in bytes. A packet brings at most 32 767, gzipped; the largest honest content, a written
-/// book, is below 64 KiB, and Minecraft itself later settled for 2 MiB.
+/// Maximum inflated size that [`decode`] accepts, in bytes. A packet carries at most 32,767 bytes
+/// of gzip. The largest legitimate content, a written book, is below 64 KiB. Later versions of
+/// Minecraft use 2 MiB.
 pub const MAX_INFLATED: usize = 1 << 20;
 
-/// The most compounds and lists inside of each other that are read, the root included: as many as later versions of
-/// Minecraft read.
+/// Maximum depth of nested compounds and lists, including the root. Later versions of Minecraft use
+/// the same limit.
 pub const MAX_DEPTH: usize = 512;
 
-/// The most tags that are read, elements of number lists not counted. A byte on the wire can become 72 in memory, an
-/// empty compound in a list: this bounds the whole to some megabytes.
+/// Maximum number of tags, excluding the elements of number lists. One byte on the wire can take 72
+/// bytes in memory (an empty compound in a list), so this limits memory to a few megabytes.
 pub const MAX_TAGS: usize = 1 << 16;
 
 /// Default number of displayed characters. A precision overrides it: `{:.80}` shows 80.
 pub const MAX_TEXT: usize = 512;
 
-/// A root compound with its name.
+/// Root compound and its name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Nbt {
-    /// The name of the root, empty as a rule.
+    /// Name of the root, usually empty.
     pub name: String,
     /// Content in wire order.
     pub root: Compound,
 }
 
-/// Reads gzip (RFC 1952) that holds one named compound, or the bare compound (spec/minecraft-12w.md#4.1), of at most
-/// [`MAX_INFLATED`] bytes.
+/// Decodes one named compound, compressed with gzip (RFC 1952) or uncompressed
+/// (spec/minecraft-12w.md#4.1), of at most [`MAX_INFLATED`] bytes.
 ///
-/// Offsets in errors count from the first byte of the compound, but for the fields "gzip" and "end of gzip", where they
-/// count from the first byte given.
+/// Offsets in errors count from the first byte of the compound. For the fields "gzip" and "end of
+/// gzip" they count from the first byte of `bytes`.
+///
+/// # Errors
+///
+/// The gzip stream is invalid, incomplete or followed by more bytes, or the compound is invalid or
+/// exceeds a limit.
 pub fn decode(bytes: &[u8]) -> Result<Nbt, Error> {
     decode_within(bytes, MAX_INFLATED)
 }
 
-/// Like [`decode`], with another limit in bytes.
+/// Like [`decode`], with a different limit in bytes.
+///
+/// # Errors
+///
+/// As for [`decode`].
 pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Nbt, Error> {
     let inflated;
     let bytes = if bytes.starts_with(&[0x1F, 0x8B]) {
@@ -65,15 +79,19 @@ pub fn decode_within(bytes: &[u8], limit: usize) -> Result<Nbt, Error> {
     walk(&mut reader)?;
     reader.end()?;
     let mut rest = bytes;
-    // After the walk only the content of a string can be wrong.
+    // After the walk, only the content of a string can still be invalid.
     let parsed = valence_nbt::from_binary::<String>(&mut rest);
     let (root, name) =
         parsed.map_err(|_| Error::bad("string", bytes.len() - rest.len(), "modified UTF-8"))?;
     Ok(Nbt { name, root })
 }
 
-/// Writes gzip as vanilla does (spec/minecraft-12w.md#4.1). The one thing that can fail is a string of more than 65 535
-/// bytes. What goes into a packet must stay below 32 768, which is for the packet to check.
+/// Encodes and compresses with gzip, as vanilla does (spec/minecraft-12w.md#4.1). The result may be
+/// longer than a packet can carry (32,767 bytes); the packet checks that.
+///
+/// # Errors
+///
+/// A string is longer than 65,535 bytes.
 pub fn encode(nbt: &Nbt) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     valence_nbt::to_binary(&nbt.root, &mut bytes, &nbt.name).map_err(|_| {
@@ -84,7 +102,7 @@ pub fn encode(nbt: &Nbt) -> Result<Vec<u8>, Error> {
         )
     })?;
     let mut out = Vec::new();
-    // Java says operating system 0. From a slice into a vector: there is nothing that can fail.
+    // Java writes 0 as the operating system. Compressing a slice into a vector cannot fail.
     let _ = GzBuilder::new()
         .operating_system(0)
         .read(bytes.as_slice(), Compression::default())
@@ -94,7 +112,7 @@ pub fn encode(nbt: &Nbt) -> Result<Vec<u8>, Error> {
 
 fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     let (mut rest, mut out) = (bytes, Vec::new());
-    // One byte more than the limit: whoever fills it is over.
+    // Read one byte more than the limit, to detect longer data.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let read = GzDecoder::new(&mut rest).take(most).read_to_end(&mut out);
     let at = bytes.len() - rest.len();
@@ -121,13 +139,13 @@ fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
 const END: u8 = 0;
 const COMPOUND: u8 = 10;
 
-/// A compound or list that the walk is inside of.
+/// A compound or list that the walk has entered.
 enum Open {
     Compound,
     List { element: u8, left: usize },
 }
 
-/// Checks a whole named compound without recursion, and without memory but for its open compounds and lists.
+/// Checks a whole named compound without recursion. Only the open compounds and lists take memory.
 fn walk(reader: &mut Reader) -> Result<(), Error> {
     if reader.u8("root type")? != COMPOUND {
         return Err(Error::bad("root type", 0, "10, a compound"));
@@ -194,7 +212,8 @@ fn walk(reader: &mut Reader) -> Result<(), Error> {
 
 const TYPES: &str = "a type from 1 to 11";
 
-/// The least bytes that a tag of this type takes without its name, and just the bytes of a number.
+/// Returns the minimum size of a tag of this type without its name, in bytes. For numbers this is
+/// the exact size.
 fn least(tag: u8) -> Option<usize> {
     Some(match tag {
         1 | COMPOUND => 1,
@@ -206,7 +225,7 @@ fn least(tag: u8) -> Option<usize> {
     })
 }
 
-/// Reads the head of a list. Numbers of a number list are skipped together.
+/// Reads the head of a list. Skips all elements of a number list in one step.
 fn list(reader: &mut Reader) -> Result<Open, Error> {
     let at = reader.at();
     let element = reader.u8("list type")?;
@@ -261,8 +280,9 @@ fn length(reader: &mut Reader, field: &'static str) -> Result<usize, Error> {
     usize::try_from(length).map_err(|_| Error::bad(field, at, "a length from 0"))
 }
 
-/// A line for people, close to the text form of later Minecraft: `{ench:[{id:32s,lvl:4s}]}`. Control characters are
-/// escaped. What is longer than the format's precision, or [`MAX_TEXT`], ends in `…`.
+/// One line of text, close to the text format of later Minecraft versions:
+/// `{ench:[{id:32s,lvl:4s}]}`. Control characters are escaped. Text longer than the format's
+/// precision, or [`MAX_TEXT`] by default, is cut and ends in `…`.
 impl fmt::Display for Nbt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = f.precision().unwrap_or(MAX_TEXT);
@@ -285,7 +305,7 @@ impl fmt::Display for Nbt {
     }
 }
 
-/// Passes characters on until there were enough, then fails: the way to stop a writer early, however much is left.
+/// Passes on the first `left` characters, then fails, which stops a writer early.
 struct Cut<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
@@ -306,7 +326,7 @@ impl Write for Cut<'_, '_> {
     }
 }
 
-// Each level writes a bracket before it goes down, so the cut bounds the recursion as well.
+// Each level writes a bracket before it descends, so the cut limits the recursion too.
 fn value_text(out: &mut Cut, value: &ValueRef) -> fmt::Result {
     match *value {
         ValueRef::Byte(n) => write!(out, "{n}b"),
@@ -366,7 +386,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The tag of the pickaxe in spec/minecraft-12w.md#9.
+    /// Tag of the pickaxe in spec/minecraft-12w.md#9.
     const PICKAXE: &str = "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";
 
     fn hex(text: &str) -> Vec<u8> {
@@ -603,7 +623,7 @@ mod tests {
         assert!(
             decode_within(&bare, bare.len()).is_ok() && decode_within(&zipped, bare.len()).is_ok()
         );
-        // A list of a million empty compounds would take 72 MB.
+        // A list of a million empty compounds would take 72 MB in memory.
         let mut many = vec![10, 0, 0, 9, 0, 0, 10, 0, 0x0F, 0x42, 0x40];
         many.resize(11 + 1_000_001, 0);
         assert_eq!(
@@ -612,7 +632,7 @@ mod tests {
         );
     }
 
-    /// `depth` levels, the root included, of lists in each other or compounds in each other.
+    /// Returns `depth` nested lists or compounds, including the root.
     fn nested(depth: usize, lists: bool) -> Vec<u8> {
         let mut bytes = vec![10, 0, 0];
         if lists {
@@ -642,7 +662,7 @@ mod tests {
                 );
             }
         }
-        // The deepest list that is read may be one of lists, of which there are none.
+        // The innermost list may declare lists as elements if it has none.
         let mut bytes = nested(MAX_DEPTH, true);
         let element = bytes.len() - 6;
         bytes[element] = 9;
@@ -656,7 +676,7 @@ mod tests {
             let _ = decode(&[&[0x1F, 0x8B, 8, 0], &bytes[..]].concat());
         }
 
-        /// What the walk accepts, the crate reads, up to the content of strings.
+        /// The crate can read everything that the walk accepts, except for invalid strings.
         #[test]
         fn the_walk_is_as_strict_as_the_crate(at: prop::sample::Index, byte: u8) {
             let mut bytes = raw(&sample());

@@ -1,8 +1,10 @@
-//! AES-128 in CFB mode with 8-bit feedback: a block is encrypted for each byte, `spec/minecraft-12w.md#6`.
+//! AES-128 in CFB mode with 8-bit feedback: one AES block is encrypted per byte,
+//! `spec/minecraft-12w.md#6`.
 //!
-//! The input of a block is the last 16 bytes of ciphertext. Who encrypts makes them one by one and has to wait for each;
-//! who decrypts has them all, and gives AES as many blocks at once as it takes. The crate `cfb8` does both one by one:
-//! tests compare with it, `spec/minecraft-12w.md#9` has the vector.
+//! The input of each block is the last 16 bytes of ciphertext. Encryption produces them one by one,
+//! so each block waits for the previous one. Decryption already has all of them and processes
+//! blocks in parallel. The crate `cfb8` handles one block at a time in both directions. Tests
+//! compare the results with it; `spec/minecraft-12w.md#9` has a test vector.
 
 use aes::cipher::array::typenum::Unsigned;
 use aes::cipher::consts::U16;
@@ -12,16 +14,16 @@ use aes::cipher::{
 };
 use aes::{Aes128Enc, Block};
 
-/// Shorter pieces are faster one by one: to clear the blocks of a batch takes as long as two bytes do.
+/// Shorter input is faster one by one: clearing the blocks of a batch takes as long as two bytes.
 const BATCH_FROM: usize = 3;
 
-/// One direction of the stream. `spec/minecraft-12w.md#6`
+/// Cipher for one direction of the stream. `spec/minecraft-12w.md#6`
 pub(super) struct Cfb8 {
     aes: Aes128Enc,
     past: Past,
 }
 
-/// The last 16 bytes of ciphertext, the oldest in the lowest byte.
+/// Last 16 bytes of ciphertext, the oldest in the lowest byte.
 #[derive(Clone, Copy)]
 struct Past(u128);
 
@@ -36,7 +38,7 @@ impl Past {
 }
 
 impl Cfb8 {
-    /// The secret is the key, and the bytes before the first one. `spec/minecraft-12w.md#6`
+    /// Uses the secret as the key and as the initial ciphertext. `spec/minecraft-12w.md#6`
     pub(super) fn new(secret: &[u8]) -> Result<Self, InvalidLength> {
         let iv = secret.try_into().map_err(|_| InvalidLength)?;
         Ok(Self {
@@ -82,7 +84,7 @@ impl Cfb8 {
 }
 
 impl Cfb8 {
-    /// The byte that hides the next one.
+    /// Returns the key stream byte for the next byte.
     #[inline]
     fn key(&self) -> u8 {
         let mut block = self.past.block();
@@ -92,7 +94,7 @@ impl Cfb8 {
     }
 }
 
-/// Each byte before the next. Inside of a closure, because AES then stays in registers.
+/// Processes one byte at a time. Running inside a closure keeps AES in registers.
 struct OneByOne<'a, const DECRYPT: bool> {
     past: &'a mut Past,
     bytes: &'a mut [u8],
@@ -118,7 +120,7 @@ impl<const DECRYPT: bool> BlockCipherEncClosure for OneByOne<'_, DECRYPT> {
     }
 }
 
-/// Many ciphertext bytes, and so many blocks, at once.
+/// Decrypts many bytes with AES blocks in parallel.
 struct Batches<'a> {
     past: &'a mut Past,
     bytes: &'a mut [u8],

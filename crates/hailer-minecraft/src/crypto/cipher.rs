@@ -1,6 +1,6 @@
-//! The stream ciphers of the login. Which build speaks which: `spec/minecraft-12w.md#2`.
+//! Stream ciphers of the login. `spec/minecraft-12w.md#2` lists which build uses which one.
 //!
-//! Both directions begin with the same shared secret and have states of their own, which are never reset.
+//! Both directions start with the same shared secret. Each has its own state, which is never reset.
 
 use super::cfb8::Cfb8;
 use crate::build::Build;
@@ -9,19 +9,19 @@ use hc_256::Hc256;
 use rc4::Rc4;
 use std::fmt;
 
-/// A stream cipher of the login. `spec/minecraft-12w.md#6`
+/// Stream cipher of the login. `spec/minecraft-12w.md#6`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CipherKind {
     /// RC4 with a key of 16 bytes: 12w17a and 12w18a.
     Rc4,
-    /// HC-256 with a key of 32 bytes, whose first half, twice, is the IV: 12w19a.
+    /// HC-256 with a key of 32 bytes, for 12w19a. The IV is the first half of the key, repeated.
     Hc256,
-    /// AES-128, CFB mode with 8-bit feedback, the same 16 bytes as key and IV: 12w21a and later.
+    /// AES-128 in CFB mode with 8-bit feedback, for 12w21a and later. The key is also the IV.
     Aes128Cfb8,
 }
 
 impl CipherKind {
-    /// Returns the cipher of a build; `None` until 12w16a. `spec/minecraft-12w.md#6`
+    /// Returns the cipher of a build; `None` up to 12w16a. `spec/minecraft-12w.md#6`
     pub fn of(build: Build) -> Option<Self> {
         match build.dialect() {
             Build::V1_2_4 | Build::W16a => None,
@@ -31,7 +31,7 @@ impl CipherKind {
         }
     }
 
-    /// Length of the shared secret, in bytes. `spec/minecraft-12w.md#6`
+    /// Returns the length of the shared secret, in bytes. `spec/minecraft-12w.md#6`
     pub const fn secret_len(self) -> usize {
         match self {
             Self::Rc4 | Self::Aes128Cfb8 => 16,
@@ -40,12 +40,12 @@ impl CipherKind {
     }
 }
 
-/// A shared secret that has not the length its cipher needs. `spec/minecraft-12w.md#6`
+/// Error for a shared secret of the wrong length. `spec/minecraft-12w.md#6`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSecret {
-    /// The cipher that was asked for.
+    /// Requested cipher.
     pub kind: CipherKind,
-    /// Length of the secret that was given, in bytes.
+    /// Length of the secret, in bytes.
     pub len: usize,
 }
 
@@ -63,14 +63,14 @@ impl fmt::Display for BadSecret {
 
 impl std::error::Error for BadSecret {}
 
-/// One direction of an encrypted stream. `spec/minecraft-12w.md#6`
+/// Cipher for one direction of an encrypted stream. `spec/minecraft-12w.md#6`
 ///
-/// The bytes may come in pieces of any size: how they are cut changes nothing.
+/// Input may be split anywhere; the result is the same.
 pub struct Cipher(State);
 
 enum State {
     Rc4(Rc4),
-    // The tables are 8 KiB, which every cipher would take otherwise.
+    // Boxed: its tables take 8 KiB, which would otherwise be the size of every cipher.
     Hc256(Box<Hc256>),
     Encrypt(Cfb8),
     Decrypt(Cfb8),
@@ -83,11 +83,11 @@ impl fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// The direction that this side sends. `spec/minecraft-12w.md#6`
+    /// Creates the cipher for sent bytes. `spec/minecraft-12w.md#6`
     ///
     /// # Errors
     ///
-    /// The secret has not [`CipherKind::secret_len`] bytes.
+    /// The secret is not [`CipherKind::secret_len`] bytes long.
     pub fn encryptor(kind: CipherKind, secret: &[u8]) -> Result<Self, BadSecret> {
         Self::new(kind, secret, State::Encrypt)
     }
@@ -95,11 +95,8 @@ impl Cipher {
     /// Creates the cipher for received bytes. `spec/minecraft-12w.md#6`
     ///
     /// # Errors
-    /// The secret has the wrong length.
     ///
-    /// # Errors
-    ///
-    /// The secret has not [`CipherKind::secret_len`] bytes.
+    /// The secret is not [`CipherKind::secret_len`] bytes long.
     pub fn decryptor(kind: CipherKind, secret: &[u8]) -> Result<Self, BadSecret> {
         Self::new(kind, secret, State::Decrypt)
     }
@@ -124,7 +121,7 @@ impl Cipher {
             kind,
             len: secret.len(),
         };
-        // RC4 itself would take a key of any length.
+        // RC4 itself accepts keys of any length.
         if secret.len() != kind.secret_len() {
             return Err(bad);
         }
@@ -169,7 +166,8 @@ mod tests {
         assert_eq!(statuses, *hex("C7FF975F8F2BCC49077BED44F1EFC10A"));
     }
 
-    // The eSTREAM portfolio's verified vectors, as they stand in the tests of Bouncy Castle, Crypto++ and `hc-256`.
+    // Verified vectors of the eSTREAM portfolio, taken from the tests of Bouncy Castle, Crypto++
+    // and `hc-256`.
     #[test]
     fn vectors_of_hc_256() {
         let long = |half: &str| hex(&half.repeat(2));
@@ -200,7 +198,8 @@ mod tests {
             assert_eq!(stream, hex(expected));
         }
 
-        // Key and IV of the login: only a secret of zeros is among the published ones.
+        // Key and IV as in the login. The only published vector with such a pair has a secret of
+        // zeros.
         let mut stream = vec![0; 16];
         Cipher::encryptor(CipherKind::Hc256, &[0; 32])
             .unwrap()

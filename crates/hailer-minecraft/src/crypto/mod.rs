@@ -5,11 +5,11 @@
 //!  client  FD ─► random secret ─► encrypt, encrypt ─► FC      session_hash(id, secret, key) ─► joinserver
 //! ```
 //!
-//! Nothing here reads a random source: random bytes are asked of the caller, by a function that fills a slice. It has to
-//! be fit for keys; a predictable one gives away the whole session.
+//! This module has no random source. The caller passes a function that fills a slice with random
+//! bytes. It must be cryptographically secure: predictable bytes reveal the whole session.
 //!
-//! What this protects was weak when it was new: RC4, 1024 bits of RSA, one secret as key and IV, no authentication of
-//! the stream. It is here because the servers speak it.
+//! The protection was weak from the start: RC4, RSA with 1024 bits, one secret as key and IV, no
+//! authentication of the stream. It is implemented because the servers require it.
 
 mod cfb8;
 mod cipher;
@@ -23,7 +23,7 @@ pub use session::{same_token, session_hash};
 #[cfg(test)]
 mod testing {
 
-    /// Bytes from hex digits.
+    /// Decodes hex digits.
     pub(super) fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .chars()
@@ -36,7 +36,7 @@ mod testing {
             .collect()
     }
 
-    /// The same numbers in every run, xorshift64*.
+    /// Returns a reproducible random source (xorshift64*).
     pub(super) fn random(seed: u64) -> impl FnMut(&mut [u8]) {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         move |bytes| {

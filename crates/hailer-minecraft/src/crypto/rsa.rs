@@ -1,9 +1,11 @@
-//! RSA with PKCS#1 v1.5 padding: how the shared secret and the verify token travel. `spec/minecraft-12w.md#6`
+//! RSA with PKCS#1 v1.5 padding, for the shared secret and the verify token.
+//! `spec/minecraft-12w.md#6`
 //!
-//! Encryption touches nothing secret but the plain bytes, and has to bear whatever key a server sends. Decryption is the
-//! side that can be attacked: answers that tell good padding from bad, or take longer for one of them, let an attacker
-//! read the secret of a recorded login by asking often. So [`KeyPair::decrypt`] has no error for bad padding. It then
-//! gives bytes that nobody can know, chosen without a branch, and the login fails later, as it does for a wrong secret.
+//! Encryption handles no secret except the plain bytes, and must accept any key that a server
+//! sends. Decryption can be attacked: if replies or timing reveal whether the padding was valid, an
+//! attacker can recover the secret of a recorded login with many attempts. [`KeyPair::decrypt`]
+//! therefore does not report bad padding. It returns unpredictable bytes instead, selected without
+//! a branch, and the login fails later, as with a wrong secret.
 
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams, FixedMontyForm, FixedMontyParams};
 use crypto_bigint::rand_core::{TryCryptoRng, TryRng};
@@ -19,9 +21,9 @@ use std::convert::Infallible;
 use std::fmt;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
-/// The exponent of our own keys. `spec/minecraft-12w.md#6`
+/// Exponent of generated keys. `spec/minecraft-12w.md#6`
 const EXPONENT: u32 = 65537;
-/// Size of our own keys, in bytes. `spec/minecraft-12w.md#6`
+/// Size of generated keys, in bytes. `spec/minecraft-12w.md#6`
 const SIZE: usize = 128;
 /// DER bytes before the modulus: `rsaEncryption`, and the lengths of all following fields.
 const DER_BEFORE: [u8; 29] = [
@@ -30,27 +32,28 @@ const DER_BEFORE: [u8; 29] = [
 ];
 /// DER bytes after the modulus: the exponent.
 const DER_AFTER: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
-/// Bytes that padding needs: 00 02, eight random ones, 00.
+/// Bytes that the padding takes: 00 02, eight random bytes, 00.
 const OVERHEAD: usize = 11;
 
-/// A public key that cannot be used, or that nothing can be encrypted with. `spec/minecraft-12w.md#6`
+/// Error for an invalid public key, or for text that cannot be encrypted with it.
+/// `spec/minecraft-12w.md#6`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// Not a SubjectPublicKeyInfo in DER.
+    /// The key is not a SubjectPublicKeyInfo in DER.
     Der,
-    /// A key of another algorithm.
+    /// The key is for another algorithm.
     Algorithm,
     /// The modulus has this many bits, outside 512 to 8192.
     Size(usize),
-    /// A modulus that is even.
+    /// The modulus is even.
     Modulus,
-    /// An exponent that is even, 1, or of more than 32 bits.
+    /// The exponent is even, 1, or longer than 32 bits.
     Exponent,
-    /// More bytes than a key of this size encrypts.
+    /// The plain text is too long for the key.
     TooLong {
         /// Length of the plain text, in bytes.
         len: usize,
-        /// The most that this key takes, in bytes.
+        /// Maximum length for this key, in bytes.
         max: usize,
     },
     /// The random source repeats itself.
@@ -77,8 +80,8 @@ impl std::error::Error for KeyError {}
 
 /// Encrypts for the owner of a key, given as SubjectPublicKeyInfo. `spec/minecraft-12w.md#6`
 ///
-/// Fields are as long as the key's modulus: 128 bytes for the 1024 bits of vanilla servers. The time depends on the key,
-/// which is public, and not on `plain`.
+/// The result is as long as the key's modulus: 128 bytes for the 1024 bits of vanilla servers. The
+/// time depends on the public key, not on `plain`.
 ///
 /// # Errors
 ///
@@ -104,7 +107,7 @@ pub fn encrypt(
     raise(&padded, exponent, modulus)
 }
 
-/// The RSA key of a server, 1024 bits. `spec/minecraft-12w.md#6`
+/// RSA key pair of a server, 1024 bits. `spec/minecraft-12w.md#6`
 pub struct KeyPair {
     modulus: FixedMontyParams<{ U1024::LIMBS }>,
     exponent: U1024,
@@ -119,9 +122,9 @@ impl fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// A new key. `spec/minecraft-12w.md#6`
+    /// Generates a key pair. `spec/minecraft-12w.md#6`
     ///
-    /// Takes some milliseconds. Vanilla servers make one when they start.
+    /// Takes a few milliseconds. Vanilla servers generate one at startup.
     ///
     /// # Errors
     ///
@@ -129,7 +132,8 @@ impl KeyPair {
     pub fn generate(random: &mut impl FnMut(&mut [u8])) -> Result<Self, KeyError> {
         let mut seed = [0; 32];
         random(&mut seed);
-        // Once in 30000 times a prime does not go with the exponent. More often than that the source is broken.
+        // One prime in 30,000 does not work with the exponent. Repeated failures mean a broken
+        // source.
         for _ in 0..8 {
             let (p, q) = (prime(random)?, prime(random)?);
             if let Some(pair) = Self::from_primes(&p, &q, seed) {
@@ -139,19 +143,21 @@ impl KeyPair {
         Err(KeyError::Random)
     }
 
-    /// The public half as SubjectPublicKeyInfo, 162 bytes. `spec/minecraft-12w.md#6`
+    /// Returns the public key as SubjectPublicKeyInfo, 162 bytes. `spec/minecraft-12w.md#6`
     pub fn public_der(&self) -> &[u8] {
         &self.public_der
     }
 
-    /// Decrypts the bytes of a client, which should be `expected_len` long. `spec/minecraft-12w.md#6`
+    /// Decrypts a field from a client that should contain `expected_len` bytes.
+    /// `spec/minecraft-12w.md#6`
     ///
-    /// A field that was not made with this key, or holds another length, gives bytes that nobody can know: the same
-    /// for the same field, in the same time. Do not answer such a login before the token or the stream shows it, and
-    /// then with the same words.
+    /// A field that was encrypted with another key or has another length yields unpredictable
+    /// bytes. They are the same each time for the same field, and take the same time to compute.
+    /// Reject such a login only when the token or the stream turns out to be wrong, and always with
+    /// the same message.
     ///
-    /// `None` says only what everybody on the wire knows as well: the field is not 128 bytes or not below the modulus;
-    /// or `expected_len` is more than fits.
+    /// Returns `None` only for reasons that are visible on the wire: the field is not 128 bytes
+    /// long, it is not below the modulus, or `expected_len` is too large.
     pub fn decrypt(&self, cipher: &[u8], expected_len: usize) -> Option<Vec<u8>> {
         if cipher.len() != SIZE {
             return None;
@@ -185,19 +191,19 @@ impl KeyPair {
         )
     }
 
-    /// The number to the power of the secret exponent.
+    /// Raises a number to the power of the secret exponent.
     ///
-    /// A factor hides from the exponentiation which number it works on, should its time depend on it after all. It is
-    /// derived, because nothing here has a random source, and it is as unknown as the key.
+    /// A blinding factor hides the number from the exponentiation, in case its time depends on it.
+    /// The factor is derived, because there is no random source here. It is as secret as the key.
     fn power(&self, number: &U1024, cipher: &[u8]) -> U1024 {
         let form = |number: &U1024| FixedMontyForm::new(number, &self.modulus);
         let mut factor = self.derive::<SIZE>(b'B', cipher);
-        // Below the modulus, whose highest bit is set.
+        // Keeps it below the modulus, whose highest bit is set.
         if let Some(highest) = factor.first_mut() {
             *highest = 0;
         }
         let factor = form(&U1024::from_be_slice(&factor));
-        // A factor without inverse would be a factor of the modulus.
+        // A factor without an inverse would share a factor with the modulus.
         let inverse = factor
             .invert()
             .unwrap_or(FixedMontyForm::one(&self.modulus));
@@ -205,7 +211,7 @@ impl KeyPair {
         hidden.pow(&self.exponent).mul(&inverse).retrieve()
     }
 
-    /// Bytes that follow from a field, and that only the owner of the key can know.
+    /// Derives bytes from a field that only the owner of the key can compute.
     fn derive<const N: usize>(&self, purpose: u8, cipher: &[u8]) -> [u8; N] {
         let mut derived = [0; N];
         for (index, part) in (0..=u8::MAX).zip(derived.chunks_mut(20)) {
@@ -221,7 +227,8 @@ impl KeyPair {
         derived
     }
 
-    /// `None` if the primes are the same, do not go with the exponent, or their product is not 1024 bits long.
+    /// Returns `None` if the primes are equal, do not work with the exponent, or their product is
+    /// shorter than 1024 bits.
     fn from_primes(p: &U512, q: &U512, seed: [u8; 32]) -> Option<Self> {
         let modulus: U1024 = p.concatenating_mul(q);
         let below = |prime: &U512| prime.wrapping_sub(&U512::ONE);
@@ -244,7 +251,7 @@ impl KeyPair {
     }
 }
 
-/// Modulus without leading zeros, and exponent.
+/// Returns the modulus without leading zeros, and the exponent.
 fn public_numbers(der: &[u8]) -> Result<(&[u8], u32), KeyError> {
     let info = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| KeyError::Der)?;
     if info.algorithm.oid != pkcs1::ALGORITHM_OID
@@ -279,7 +286,7 @@ fn public_numbers(der: &[u8]) -> Result<(&[u8], u32), KeyError> {
     Ok((modulus, exponent))
 }
 
-/// A field of the modulus's length, to the power of the exponent.
+/// Raises a field as long as the modulus to the power of the exponent.
 fn raise(field: &[u8], exponent: u32, modulus: &[u8]) -> Result<Vec<u8>, KeyError> {
     let size = modulus.len();
     let number = |bytes: &[u8]| {
@@ -293,7 +300,7 @@ fn raise(field: &[u8], exponent: u32, modulus: &[u8]) -> Result<Vec<u8>, KeyErro
         &BoxedUint::from(exponent),
         u32::BITS - exponent.leading_zeros(),
     );
-    // Numbers are whole words, a field need not be.
+    // Numbers consist of whole words; a field may be shorter.
     let bytes = power.retrieve().to_be_bytes();
     let field = bytes
         .len()
@@ -308,7 +315,7 @@ fn fill_without_zeros(
 ) -> Result<(), KeyError> {
     random(bytes);
     for byte in bytes {
-        // A fair source gives 32 zeros in a row once in 2^256 times.
+        // A working source returns 32 zeros in a row with a probability of 2^-256.
         for _ in 0..32 {
             if *byte == 0 {
                 random(std::slice::from_mut(byte));
@@ -321,7 +328,7 @@ fn fill_without_zeros(
     Ok(())
 }
 
-/// A prime whose two highest bits are set: the product of two such has all its 1024 bits.
+/// Returns a prime whose two highest bits are set, so that the product of two has all 1024 bits.
 fn prime(random: &mut impl FnMut(&mut [u8])) -> Result<U512, KeyError> {
     let sieve = SmallFactorsSieveFactory::new(Flavor::Any, U512::BITS, SetBits::TwoMsb);
     let sieve = sieve.map_err(|_| KeyError::Random)?;
@@ -333,7 +340,7 @@ fn prime(random: &mut impl FnMut(&mut [u8])) -> Result<U512, KeyError> {
     }
 }
 
-/// The caller's random bytes, as `crypto-primes` wants them.
+/// Adapts the caller's random bytes to the traits of `crypto-primes`.
 struct Source<'a, F>(&'a mut F);
 
 impl<F: FnMut(&mut [u8])> TryRng for Source<'_, F> {
@@ -364,7 +371,8 @@ mod tests {
     use super::*;
     use crate::crypto::testing::{hex, random};
 
-    // Made by `openssl genpkey`, OpenSSL 3.0.19: 1024 bits with exponent 65537, and with 17 as MCServer sends them.
+    // Generated by `openssl genpkey`, OpenSSL 3.0.19: 1024 bits with exponent 65537, and with
+    // exponent 17 as sent by MCServer.
     const P: &str = "df295dfce896466c4101c729d201970923f18026fbaf491bf05f13463f236297\
                      9d49d1926b4475052d721a15fc7bd491fa15fd64abfc16e336555c453969404d";
     const Q: &str = "d6ba85a2b3f124edad5d79916a2ab56216c5b7c44d10f1a2a242c3dd7f911192\
@@ -386,7 +394,7 @@ mod tests {
     #[test]
     fn openssl_reads_what_we_write() {
         assert_eq!(pair().public_der(), hex(PUBLIC));
-        // `openssl pkeyutl -decrypt` gave the 16 bytes back.
+        // `openssl pkeyutl -decrypt` returned these 16 bytes.
         let field = encrypt(&hex(PUBLIC_17), b"sixteen  secrets", &mut random(17)).unwrap();
         let expected = "63e24c6ecdea6db1a3b9bf0c95b04728c8ab2e0ef58da23053a85e3a09130b9a1c5a9eaa4fbddf30eea8bf\
                         08887cc4e74ec42138456c84d6fe589e2652e3c078512fc159565dde3d6ab5f85d2e815c60a2fc4eb07f59\
@@ -396,7 +404,7 @@ mod tests {
 
     #[test]
     fn we_read_what_openssl_writes() {
-        // `openssl pkeyutl -encrypt`
+        // Output of `openssl pkeyutl -encrypt`.
         let secret = "71ec24a49f249b642b026c780dc6b9f0fbade0e20c97abfd8cc9e30d0273e34906cc6fd6d19958a9e5897809be04b810\
                       f6bab33f270c17065c3330b8f241132c6b61d7efa1f4a157f51ac6d34bbafede9afd3a5136ab470ea33f197008791d12\
                       b7dff7c57423495855a93d9b9e9758d1e3860c5b165230db787824bec3be42fe";
@@ -480,7 +488,7 @@ mod tests {
             assert!(!seen.contains(&answer));
             seen.push(answer);
         }
-        // The right padding of another length.
+        // Valid padding, but a different length.
         for len in (0..=117).filter(|len| *len != 16) {
             assert_eq!(pair.decrypt(&field(&good), len).unwrap().len(), len);
             assert!(
@@ -516,7 +524,7 @@ mod tests {
         assert_eq!(pair.decrypt(&[0xff; 128], 16), None);
         assert_eq!(pair.decrypt(&[1; 128], 118), None);
         assert_eq!(pair.decrypt(&[1; 128], usize::MAX), None);
-        // Below the modulus, and special to the arithmetic.
+        // Numbers below the modulus that are special cases of the arithmetic.
         for number in [0, 1, 2] {
             let mut field = [0; 128];
             field[127] = number;
@@ -534,7 +542,8 @@ mod tests {
             ]
             .concat()
         };
-        // Short lengths have to be written short, so this is for what is longer than 255 bytes.
+        // DER requires short lengths in the short form, so this only handles values above 255
+        // bytes.
         let small = [&[2, exponent.len() as u8], exponent].concat();
         let key = wrap(0x30, &[&wrap(2, &[&[0], modulus]), &small]);
         wrap(0x30, &[&DER_BEFORE[3..18], &wrap(3, &[&[0], &key])])
@@ -568,7 +577,7 @@ mod tests {
             "a negative exponent"
         );
 
-        // 504 bits and zero, in the short forms of the lengths.
+        // 504 bits and 0 bits, with lengths in the short form.
         let short = |number: &[u8]| {
             let key = [
                 &[0x30, number.len() as u8 + 5, 2, number.len() as u8],
@@ -623,7 +632,7 @@ mod tests {
             let mut bytes = [0; 200];
             random(&mut bytes);
             let _ = encrypt(&bytes, &[1; 16], &mut random);
-            // A sequence, so that more of it is read.
+            // A sequence, so that the parser descends into it.
             bytes[..3].copy_from_slice(&[0x30, 0x81, 197]);
             bytes[3..18].copy_from_slice(&DER_BEFORE[3..18]);
             let _ = encrypt(&bytes, &[1; 16], &mut random);

@@ -1,17 +1,18 @@
-//! Checks of the login: the hash for the session server, and the verify token.
+//! Session hash for the session server, and check of the verify token.
 
 use hailer_proto::wire::hexadecimal;
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
-/// The session hash that client and server tell the session server. `spec/minecraft-12w.md#6`
+/// Returns the session hash that client and server send to the session server.
+/// `spec/minecraft-12w.md#6`
 ///
-/// `id` is the server id of FD and `public_der` the key as it was received. The digest is one signed number, in lower
-/// case hex without leading zeros.
+/// `id` is the server id from FD, and `public_der` the key as received. The digest is one signed
+/// number in lower case hex without leading zeros.
 pub fn session_hash(id: &str, secret: &[u8], public_der: &[u8]) -> String {
     let mut sha1 = Sha1::new();
     for char in id.chars() {
-        // What ISO-8859-1 has not, Java writes as a question mark.
+        // Java replaces characters outside ISO-8859-1 with a question mark.
         sha1.update([u8::try_from(char).unwrap_or(b'?')]);
     }
     sha1.update(secret);
@@ -19,9 +20,9 @@ pub fn session_hash(id: &str, secret: &[u8], public_der: &[u8]) -> String {
     signed_hex(sha1.finalize().into())
 }
 
-/// Whether a client sent back the verify token of the server. `spec/minecraft-12w.md#6`
+/// Returns whether a client sent back the server's verify token. `spec/minecraft-12w.md#6`
 ///
-/// Takes as long for every token of the same length, right or wrong.
+/// The time depends only on the length of the tokens, not on their content.
 pub fn same_token(sent: &[u8], received: &[u8]) -> bool {
     sent.ct_eq(received).into()
 }

@@ -19,7 +19,7 @@ const BRITTLE: &[u16] = &[
     132,
 ];
 
-/// Blocks that are only part of others, or crash clients.
+/// Blocks that cannot be placed: parts of other blocks, and those that crash clients.
 const UNPLACEABLE: &[u16] = &[0, 34, 36, 90, 119];
 
 /// Returns how much light a block absorbs, 0 to 15.
@@ -51,12 +51,12 @@ pub(super) fn is_solid(id: u16) -> bool {
     crate::block::info(id).solid
 }
 
-/// Returns whether a placed block replaces it.
+/// Returns whether a placed block replaces this one.
 pub(super) fn is_replaceable(id: u16) -> bool {
     REPLACEABLE.contains(&id)
 }
 
-/// Returns whether it breaks instantly.
+/// Returns whether a block breaks instantly.
 pub(super) fn is_brittle(id: u16) -> bool {
     BRITTLE.contains(&id)
 }
@@ -107,7 +107,7 @@ pub(super) fn drop(block: Block) -> Option<(i16, i16)> {
     Some(match block.id {
         1 => (4, 0),
         2 | 60 => (3, 0),
-        // Woods, wools, flowers' kinds.
+        // Variants of planks, logs, wool and the like.
         5 | 6 | 17 | 24 | 35 | 44 | 98 => (
             i16::try_from(block.id).ok()?,
             kept & if block.id == 17 { 3 } else { 15 },

@@ -1,9 +1,9 @@
-//! How often something may happen: a bucket that empties with time.
+//! Token bucket for rate limits.
 
 use super::config::Rate;
 use std::time::Duration;
 
-/// What was spent and has not flown back yet.
+/// Tokens in use; they drain at the configured rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bucket {
     spent: f64,
@@ -11,7 +11,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Spends, if the rate allows it.
+    /// Takes `amount` if the rate allows it. Returns whether it does.
     pub(super) fn take(&mut self, amount: f64, rate: Rate, now: Duration) -> bool {
         let earned = now.saturating_sub(self.at).as_secs_f64() * f64::from(rate.per_second);
         self.at = self.at.max(now);

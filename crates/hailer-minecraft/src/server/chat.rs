@@ -157,7 +157,7 @@ impl Server {
         true
     }
 
-    /// Sends the completions of the last word, separated by NUL (spec/minecraft-12w.md#5).
+    /// Sends the completions of the last argument, separated by NUL (spec/minecraft-12w.md#5).
     pub(super) fn complete(&mut self, id: ClientId, text: &str) {
         let begun = text
             .rsplit(' ')

@@ -73,12 +73,13 @@ impl Server {
         );
     }
 
-    /// It falls at once: clients make it look slower. Its tag stays behind, for whoever picks it up must not get what
-    /// another client made up: the game ends at bytes that are no gzip, and inflates all that are.
+    /// Drops an item. It lands immediately; clients animate the fall. Its NBT is removed, because
+    /// another client made it and the game is vulnerable to it: invalid gzip crashes it, and valid
+    /// gzip is decompressed without a limit.
     fn drop_at(&mut self, mut what: Slot, place: Position) {
         what.tag = NbtData::NONE;
         let (x, y, z) = place.block();
-        // Nothing below: the item is lost.
+        // No ground below: the item is lost.
         let Some(floor) = self.world.floor((x, y + 1, z)) else {
             return;
         };

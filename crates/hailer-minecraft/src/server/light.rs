@@ -1,37 +1,40 @@
-//! Light of a column, from the blocks of it and of the eight around: light reaches 15 blocks, so no more matter.
+//! Light of a column, computed from its own blocks and those of the eight columns around it. Light
+//! reaches 15 blocks, so more distant columns do not matter.
 //!
-//! Above the highest block that takes light away, sky light is 15. Below, it is what falls straight down, less what it
-//! passes, and what comes from the side, one less for each step. Light of blocks is the same without the sky.
+//! Above the highest block that absorbs light, sky light is 15. Below, it comes straight down,
+//! reduced by each block's opacity, or from the side, reduced by one per block. Block light spreads
+//! like sky light from the side.
 
 use super::block::{emission, opacity};
 use crate::chunk::Column;
 use std::collections::VecDeque;
 
-/// Blocks from one side of the nine columns to the other.
+/// Width of the three by three columns, in blocks.
 const SIDE: i32 = 48;
 
-/// For each place of a column, z by z, the height above its highest block that takes light away.
+/// Height above the highest block that absorbs light, for each position of a column. Index: z × 16
+/// + x.
 pub(super) type Tops = [u16; 256];
 
-/// The nine columns, row by row, their heights, and the blocks of them that give light; the column to be lit is in the
-/// middle.
+/// Nine columns, row by row, their heights, and the light sources in them. The light is computed
+/// for the column in the middle.
 pub(super) struct Around<'a> {
     pub(super) columns: [&'a Column; 9],
     pub(super) tops: [&'a Tops; 9],
     pub(super) lamps: Vec<Place>,
 }
 
-/// A place among the nine columns.
+/// Position in the nine columns: x, y, z.
 pub(super) type Place = (i32, i32, i32);
 
-/// The height at one place.
+/// Returns the height at one position.
 pub(super) fn top(column: &Column, x: u8, z: u8) -> u16 {
     column
         .top(x, z, |block| opacity(block.id) > 0)
         .map_or(0, |(y, _)| u16::from(y) + 1)
 }
 
-/// The heights of a column.
+/// Returns all heights of a column.
 pub(super) fn tops(column: &Column) -> Box<Tops> {
     let mut tops = Box::new([0; 256]);
     for (slot, i) in tops.iter_mut().zip(0..=255_u8) {
@@ -40,7 +43,7 @@ pub(super) fn tops(column: &Column) -> Box<Tops> {
     tops
 }
 
-/// Which of the nine columns a place is in.
+/// Returns the index of the column at a position.
 fn nth(x: i32, z: i32) -> usize {
     usize::try_from((z >> 4) * 3 + (x >> 4)).unwrap_or(usize::MAX)
 }
@@ -58,7 +61,7 @@ impl Around<'_> {
             .map_or(0, |top| i32::from(*top))
     }
 
-    /// Sky light and block light of the column in the middle.
+    /// Returns the sky light and the block light of the middle column.
     pub(super) fn light(&self) -> Lights {
         let highest = self
             .tops
@@ -69,7 +72,7 @@ impl Around<'_> {
             .map_or(0, |top| i32::from(*top));
         let mut sky = Flood::new(highest);
         for (z, x) in (0..SIDE).flat_map(|z| (0..SIDE).map(move |x| (z, x))) {
-            // What falls straight down.
+            // Light that comes straight down.
             let mut level = 15_u8;
             for y in (0..self.top(x, z)).rev() {
                 level = level.saturating_sub(opacity(self.id((x, y, z))));
@@ -78,7 +81,7 @@ impl Around<'_> {
                 }
                 sky.raise((x, y, z), level);
             }
-            // What comes in from the open sky beside.
+            // Light from adjacent positions that have open sky.
             let beside = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
             let inside = |(x, z): &(i32, i32)| (0..SIDE).contains(x) && (0..SIDE).contains(z);
             let open = beside
@@ -108,7 +111,7 @@ impl Around<'_> {
     }
 }
 
-/// The light of a column, computed and not yet written.
+/// Computed light of a column.
 pub(super) struct Lights {
     sky: Flood,
     lamps: Flood,
@@ -116,7 +119,7 @@ pub(super) struct Lights {
 }
 
 impl Lights {
-    /// Writes it into the column it was made for.
+    /// Writes the light into its column.
     pub(super) fn write(&self, column: &mut Column) {
         let sections = column.sections();
         let highest = self.tops.iter().copied().max().unwrap_or(0);
@@ -134,7 +137,7 @@ impl Lights {
     }
 }
 
-/// Levels, and the places from where they spread.
+/// Light levels, and the queue of positions to spread from.
 struct Flood {
     levels: Vec<u8>,
     queue: VecDeque<Place>,
@@ -173,7 +176,7 @@ impl Flood {
         }
     }
 
-    /// Lets the levels flow on, but not to where it is `full` already.
+    /// Spreads the levels, except into positions that are `full` already.
     fn spread(&mut self, around: &Around<'_>, full: impl Fn(Place) -> bool) {
         while let Some(place @ (x, y, z)) = self.queue.pop_front() {
             let level = self.at(place);

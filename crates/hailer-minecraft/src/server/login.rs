@@ -75,7 +75,7 @@ impl Server {
         };
         let ip = client.ip;
         let motd: String = self.config.motd.chars().filter(|c| *c != '§').collect();
-        // Cut by UTF-16 units, so that the counts fit after it.
+        // Cut by UTF-16 units, to leave space for the counts.
         let motd = WireString::<200>::from(motd.as_str());
         let reason = format!(
             "{motd}§{}§{}",
@@ -354,7 +354,7 @@ impl Server {
     }
 }
 
-/// As vanilla has it.
+/// Checks names as vanilla does.
 fn is_name(name: &str) -> bool {
     (1..=16).contains(&name.len())
         && name

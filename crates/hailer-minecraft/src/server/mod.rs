@@ -470,7 +470,7 @@ impl Server {
     fn ask_for_signs_of_life(&mut self) {
         let now = self.now;
         for id in self.ids(|client| client.player().is_some()) {
-            // Clients use 0 for keep alives of their own.
+            // Clients use 0 for their own keep alives.
             let token = self.random_i32() | 1;
             if let Some(player) = self
                 .player_mut(id)

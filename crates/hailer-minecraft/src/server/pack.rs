@@ -1,13 +1,14 @@
-//! Columns compressed once, for every player and every build.
+//! Compressed columns, shared by all players and builds.
 //!
-//! 0x33 carries one column and 0x38 several in one zlib stream (spec/minecraft-12w.md#7). A piece is a column as raw
-//! deflate that ends at a whole byte and not yet the stream, so pieces side by side, between a head, an empty last block
-//! and the checksum of the whole, are such a stream. The checksum of the whole follows from those of the pieces.
+//! 0x33 carries one column and 0x38 several in one zlib stream (spec/minecraft-12w.md#7). A piece
+//! is one column as raw deflate that ends at a byte boundary without ending the stream. Pieces can
+//! therefore be concatenated: a header, the pieces, an empty last block and a checksum make a valid
+//! stream. The checksum is combined from those of the pieces.
 
 use crate::chunk::SectionMasks;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// A column, compressed.
+/// Compressed column.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) masks: SectionMasks,
@@ -15,7 +16,7 @@ pub(super) struct Piece {
     sum: Adler,
 }
 
-/// Compresses. Keep one: its state is dear to make.
+/// Compressor. Reuse it: its state is expensive to create.
 #[derive(Debug)]
 pub(super) struct Packer {
     compress: Compress,
@@ -32,7 +33,7 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// Compresses one column's bytes.
+    /// Compresses the bytes of one column.
     pub(super) fn pack(&mut self, masks: SectionMasks, bytes: &[u8]) -> Piece {
         self.compress.reset();
         self.out.clear();
@@ -40,7 +41,8 @@ impl Packer {
             self.out.reserve(4096);
             let read = usize::try_from(self.compress.total_in()).unwrap_or(usize::MAX);
             let rest = bytes.get(read..).unwrap_or_default();
-            // From memory into memory: nothing can fail, and room left over says that all is flushed.
+            // In-memory compression cannot fail. Free space in the buffer shows that everything is
+            // flushed.
             let done = self
                 .compress
                 .compress_vec(rest, &mut self.out, FlushCompress::Sync)
@@ -57,7 +59,7 @@ impl Packer {
     }
 }
 
-/// The zlib stream of some pieces.
+/// Returns a zlib stream of several pieces.
 pub(super) fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Vec<u8> {
     let mut out = vec![0x78, 0x9C];
     let mut sum = Adler::of(&[]);
@@ -65,13 +67,13 @@ pub(super) fn join<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> Vec<u8> {
         out.extend_from_slice(&piece.deflated);
         sum = sum.then(piece.sum);
     }
-    // A last block with nothing in it.
+    // Empty last block.
     out.extend_from_slice(&[0x03, 0x00]);
     out.extend_from_slice(&(sum.b << 16 | sum.a).to_be_bytes());
     out
 }
 
-/// Adler-32 (RFC 1950), with the length that putting two together needs.
+/// Adler-32 (RFC 1950) with the length, which is needed to combine checksums.
 #[derive(Clone, Copy, Debug)]
 struct Adler {
     a: u32,
@@ -84,7 +86,7 @@ impl Adler {
 
     fn of(bytes: &[u8]) -> Self {
         let (mut a, mut b) = (1_u32, 0_u32);
-        // So many fit before b could wrap.
+        // Maximum number of bytes before b could overflow.
         for run in bytes.chunks(5552) {
             for byte in run {
                 a += u32::from(*byte);
@@ -99,7 +101,7 @@ impl Adler {
         }
     }
 
-    /// The sum of both, one after the other.
+    /// Returns the checksum of both inputs in sequence.
     fn then(self, next: Self) -> Self {
         let wide = |value: u32| u64::from(value);
         let modulus = wide(Self::MOD);

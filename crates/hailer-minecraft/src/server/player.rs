@@ -17,7 +17,7 @@ pub(super) const BODY: (f64, f64) = (0.3, 1.8);
 pub(super) const CROUCHING: i8 = 2;
 pub(super) const SPRINTING: i8 = 8;
 
-/// A place in blocks.
+/// Position in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Position {
     pub(super) x: f64,
@@ -26,7 +26,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// The block that the feet are in.
+    /// Returns the block at the feet.
     pub(super) fn block(self) -> (i32, i32, i32) {
         (
             self.x.floor() as i32,
@@ -35,7 +35,7 @@ impl Position {
         )
     }
 
-    /// The column.
+    /// Returns the column.
     pub(super) fn column(self) -> At {
         let (x, _, z) = self.block();
         (x >> 4, z >> 4)
@@ -46,7 +46,7 @@ impl Position {
             .sqrt()
     }
 
-    /// As the wire has it.
+    /// Returns the position in wire format.
     pub(super) fn absolute(self) -> [Absolute; 3] {
         [self.x, self.y, self.z].map(Absolute::from_unit)
     }

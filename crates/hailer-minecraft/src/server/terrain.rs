@@ -22,11 +22,11 @@ const TALL_GRASS: Block = Block {
 const DANDELION: u16 = 37;
 const ROSE: u16 = 38;
 
-/// The highest block of the flat world.
+/// Height of the highest block of the flat world.
 const FLAT: u8 = 7;
-/// The highest water.
+/// Height of the highest water block.
 const SEA: u8 = 62;
-/// Trees stand one to such a square at most.
+/// Side of a square, in blocks, with at most one tree.
 const GROVE: i32 = 6;
 
 mod biome {
@@ -37,7 +37,7 @@ mod biome {
     pub(super) const BEACH: u8 = 16;
 }
 
-/// The generator.
+/// Terrain generator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terrain {
     pub(super) kind: WorldKind,
@@ -52,7 +52,7 @@ struct Tree {
 }
 
 impl Terrain {
-    /// A whole column, without light.
+    /// Returns a complete column without light.
     pub(super) fn column(self, (cx, cz): At) -> Column {
         let mut column = Column::default();
         for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
@@ -69,7 +69,7 @@ impl Terrain {
         column
     }
 
-    /// The highest block of the ground, without what grows on it.
+    /// Returns the height of the ground, without plants.
     pub(super) fn ground(self, x: i32, z: i32) -> u8 {
         match self.kind {
             WorldKind::Flat => FLAT,
@@ -77,7 +77,7 @@ impl Terrain {
         }
     }
 
-    /// Returns whether a player can stand there: on land, without a tree nearby.
+    /// Returns whether a player can spawn at a position: on land, without a tree nearby.
     pub(super) fn is_clear(self, x: i32, z: i32) -> bool {
         self.kind == WorldKind::Flat
             || self.height(x, z) > SEA + 1
@@ -163,8 +163,8 @@ impl Terrain {
         })
     }
 
-    /// Puts the trees into a column, those too that stand beside it. The order does not matter: leaves fill only air, and
-    /// trunks fill leaves.
+    /// Adds the trees to a column, including leaves of trees in adjacent columns. The order does
+    /// not matter: leaves replace only air, and trunks replace leaves.
     fn plant(self, column: &mut Column, (cx, cz): At) {
         let (x0, z0) = (block_of(cx, 0), block_of(cz, 0));
         let mut put = |x: i32, y: u8, z: i32, block: Block| {
@@ -245,7 +245,7 @@ impl Terrain {
         mix(north, south, tz)
     }
 
-    /// 64 bits for a place (SplitMix64).
+    /// Returns 64 bits for a position (SplitMix64).
     fn hash(self, layer: u64, x: i32, z: i32) -> u64 {
         let place = u64::from(x.cast_unsigned()) << 32 | u64::from(z.cast_unsigned());
         let step = |state: u64| {
@@ -258,7 +258,7 @@ impl Terrain {
     }
 }
 
-/// The block coordinate of a place inside of a column.
+/// Returns the block coordinate of a position in a column.
 pub(super) fn block_of(column: i32, inner: u8) -> i32 {
     column.wrapping_mul(16).wrapping_add(i32::from(inner))
 }

@@ -1,4 +1,4 @@
-//! Bytes behind a count.
+//! Byte arrays with a length prefix.
 
 use super::Wire;
 use crate::build::Build;
@@ -7,7 +7,7 @@ use hailer_proto::wire::{Error, Reader, hexadecimal};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Bytes as people read them: in hexadecimal if they are few, else only their number.
+/// Displays short arrays in hexadecimal, and only the length of longer ones.
 fn show(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if bytes.len() > 32 {
         return write!(f, "{} bytes", bytes.len());
@@ -15,18 +15,18 @@ fn show(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "[{}]", hexadecimal(bytes))
 }
 
-/// In hexadecimal, all of them.
+/// Serializes all bytes in hexadecimal.
 pub(super) fn hex_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&hexadecimal(bytes))
 }
 
-/// Bytes behind a count of two (signed, not below 0): at most 32,766, since the game reads no bytes of a plugin message
-/// that announces one more (spec/minecraft-12w.md#5.1).
+/// Bytes with a signed length prefix of two bytes: at most 32,766, because the game does not read
+/// longer plugin messages (spec/minecraft-12w.md#5.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes16(Vec<u8>);
 
 impl Bytes16 {
-    /// Cut where the count ends.
+    /// Creates the value. Bytes above the limit are cut off.
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(32_766);
         Self(bytes)
@@ -75,8 +75,9 @@ impl Wire for Bytes16 {
     }
 }
 
-/// NBT, compressed with gzip, behind a signed count of two bytes; below 0 means none. Kept as it came, since no two
-/// compressors make the same bytes; [`nbt`](crate::nbt) reads it.
+/// NBT compressed with gzip, with a signed length prefix of two bytes; a negative length means
+/// none. The bytes are kept unchanged, because compressors differ. [`nbt`](crate::nbt) decodes
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NbtData(Option<Box<[u8]>>);
 
@@ -84,12 +85,12 @@ impl NbtData {
     /// No tag.
     pub const NONE: Self = Self(None);
 
-    /// None, if there are no bytes or too many for the count.
+    /// Creates the value. `NONE` if there are no bytes, or too many for the prefix.
     pub fn new(gzip: &[u8]) -> Self {
         Self((1..=32_767).contains(&gzip.len()).then(|| gzip.into()))
     }
 
-    /// The compressed bytes, if there are any.
+    /// Returns the compressed bytes, if there are any.
     pub fn gzip(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
@@ -121,7 +122,8 @@ impl Wire for NbtData {
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
         let count = reader.i16_be(field)?;
-        // 0 is not produced by the game, and one known server means "none" by it (spec/minecraft-12w.md#4.1).
+        // The game does not send 0. One known server uses it for "none"
+        // (spec/minecraft-12w.md#4.1).
         match usize::try_from(count) {
             Ok(count @ 1..) => Ok(Self(Some(reader.raw(count, field)?.into()))),
             _ => Ok(Self(None)),
@@ -144,12 +146,13 @@ impl Wire for NbtData {
     }
 }
 
-/// Data compressed with zlib, behind a count of four bytes; [`chunk`](crate::chunk) inflates it.
+/// Data compressed with zlib, with a length prefix of four bytes. [`chunk`](crate::chunk)
+/// decompresses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zlib {
-    /// Four unused bytes between count and data, until 12w26a.
+    /// Four unused bytes between length and data, up to 12w26a.
     pub unused: i32,
-    /// The compressed bytes.
+    /// Compressed bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -202,7 +205,7 @@ impl Wire for Zlib {
     }
 }
 
-/// A signed count of four bytes, not below 0.
+/// Reads a signed length of four bytes that must not be negative.
 pub(super) fn count32(reader: &mut Reader<'_, '_>, field: &'static str) -> Result<usize, Error> {
     let at = reader.at();
     usize::try_from(reader.i32_be(field)?)

@@ -18,7 +18,7 @@ pub struct ColumnBulk {
 }
 
 impl ColumnBulk {
-    /// At most 32,767 columns.
+    /// Creates the value. Columns above 32,767 are cut off.
     pub fn new(mut columns: Vec<ColumnMeta>, zlib: Vec<u8>) -> Self {
         columns.truncate(i16::MAX as usize);
         Self {
@@ -30,12 +30,12 @@ impl ColumnBulk {
         }
     }
 
-    /// The columns, in the order of their data.
+    /// Returns the columns, in the order of their data.
     pub fn columns(&self) -> &[ColumnMeta] {
         &self.columns
     }
 
-    /// The compressed data.
+    /// Returns the compressed data.
     pub fn zlib(&self) -> &[u8] {
         &self.data.bytes
     }

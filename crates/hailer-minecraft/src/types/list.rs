@@ -1,4 +1,4 @@
-//! Lists: values behind a count.
+//! Lists with a count prefix.
 
 use super::Wire;
 use super::bytes::count32;
@@ -8,8 +8,9 @@ use hailer_proto::wire::{Error, ErrorKind, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// Fails early, with the number of bytes missing at least, if `count` values cannot be there yet. Keeps a stream from
-/// starting over for each value, and memory from following a count that nothing stands behind.
+/// Fails early, with the minimum number of missing bytes, if `count` values cannot have arrived
+/// yet. A stream then does not parse the list again for each value, and a false count does not
+/// allocate memory.
 pub(super) fn announced(
     reader: &Reader<'_, '_>,
     count: usize,
@@ -33,8 +34,8 @@ pub(super) fn read_all<T: Wire>(
     field: &'static str,
 ) -> Result<Vec<T>, Error> {
     announced(reader, count, T::MIN, field)?;
-    // A value that is cut is missing its rest and all values behind it: a list that comes byte by byte is read again only
-    // when much more of it is here.
+    // A cut value lacks its rest and all later values. A list that arrives byte by byte is parsed
+    // again only after much more of it has arrived.
     let behind = |read: usize| (count - read - 1) * T::MIN;
     let cut = |error: Error, read: usize| match error.kind {
         ErrorKind::Short { need } => Error {
@@ -71,7 +72,7 @@ macro_rules! lists {
         pub struct $name<T>(Vec<T>);
 
         impl<T> $name<T> {
-            /// Cut where the count ends.
+            /// Creates the list. Values that exceed the count are cut off.
             pub fn new(mut values: Vec<T>) -> Self {
                 values.truncate($count::MAX as usize);
                 Self(values)
@@ -115,15 +116,15 @@ macro_rules! lists {
 }
 
 lists! {
-    /// Values behind a count of one byte, signed: at most 127.
+    /// List with a signed count of one byte: at most 127 values.
     List8 i8
-    /// Values behind a count of two bytes, signed.
+    /// List with a signed count of two bytes.
     List16 i16
-    /// Values behind a count of four bytes, signed.
+    /// List with a signed count of four bytes.
     List32 i32
 }
 
-/// A block that an explosion took, relative to its centre.
+/// Block removed by an explosion, relative to its centre.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "coordinates")]
 pub struct BlockOffset {
@@ -165,31 +166,32 @@ impl Wire for BlockOffset {
     }
 }
 
-/// Blocks of one column that changed together (spec/minecraft-12w.md#5, the packet 0x34).
+/// Blocks of one column that changed together (spec/minecraft-12w.md#5, packet 0x34).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockRecords {
-    /// How many the server says. The game says 64 or more and sends none when it sends the column instead.
+    /// Number of records sent by the server. The game sends 64 or more without records if it sends
+    /// the column instead.
     count: u16,
     records: Vec<BlockRecord>,
 }
 
-/// One changed block: four bytes.
+/// Changed block, four bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockRecord {
-    /// West to east within the column, 0 to 15.
+    /// Position from west to east in the column, 0 to 15.
     pub x: u8,
     /// Height.
     pub y: u8,
-    /// North to south within the column, 0 to 15.
+    /// Position from north to south in the column, 0 to 15.
     pub z: u8,
     /// Block id, 12 bits.
     pub id: u16,
-    /// 4 bits.
+    /// Block metadata, 4 bits.
     pub metadata: u8,
 }
 
 impl BlockRecords {
-    /// At most 65,535.
+    /// Creates the value. Records above 65,535 are cut off.
     pub fn new(mut records: Vec<BlockRecord>) -> Self {
         records.truncate(usize::from(u16::MAX));
         Self {

@@ -7,9 +7,9 @@ use hailer_proto::wire::{Error, ErrorKind, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// Ends the list. It is also type 3 with index 31, a pair that therefore cannot be sent.
+/// End of the list. It equals type 3 with index 31, so that pair cannot be sent.
 const END: u8 = 127;
-/// More than all pairs of type and index: real entities have at most seven entries.
+/// More than all pairs of type and index. Real entities have at most seven entries.
 const MAX_ENTRIES: usize = 256;
 
 /// Visible properties of an entity, in the order of the packet.
@@ -17,14 +17,14 @@ const MAX_ENTRIES: usize = 256;
 #[serde(transparent)]
 pub struct Metadata(Vec<MetadataEntry>);
 
-/// One value.
+/// Entry of the metadata.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetadataEntry {
     index: u8,
     value: MetadataValue,
 }
 
-/// The types of values.
+/// Value of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the types of the wire")]
@@ -39,7 +39,8 @@ pub enum MetadataValue {
 }
 
 impl Metadata {
-    /// With one more value. Indices go from 0 to 31, and a float at 31 cannot be sent: what does not fit is left out.
+    /// Adds a value. Indices are 0 to 31; a float at index 31 cannot be sent. Invalid entries are
+    /// left out.
     #[must_use]
     pub fn with(mut self, index: u8, value: MetadataValue) -> Self {
         if index < 32 && key(index, &value) != END && self.0.len() < MAX_ENTRIES {
@@ -48,7 +49,7 @@ impl Metadata {
         self
     }
 
-    /// The last value of an index.
+    /// Returns the last value of an index.
     pub fn get(&self, index: u8) -> Option<&MetadataValue> {
         self.0
             .iter()
@@ -56,7 +57,7 @@ impl Metadata {
             .map(|entry| &entry.value)
     }
 
-    /// All values with their indices.
+    /// Returns all values with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &MetadataValue)> {
         self.0.iter().map(|entry| (entry.index, &entry.value))
     }

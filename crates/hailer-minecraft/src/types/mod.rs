@@ -1,7 +1,7 @@
-//! The types of fields: how each lies on the wire, in each build (spec/minecraft-12w.md#4).
+//! Types of packet fields and their wire formats in each build (spec/minecraft-12w.md#4).
 //!
-//! The table of packets says *which* fields there are; a type says what its bytes look like. What changed its layout from
-//! one build to another asks for the [`Build`] here, so that the table need not know.
+//! The packet table lists the fields of each packet; a type defines their bytes. Types whose layout
+//! differs between builds check the [`Build`] themselves, so the table need not.
 
 mod bytes;
 mod columns;
@@ -30,21 +30,26 @@ use crate::sample::SampleRng;
 use hailer_proto::wire::{Error, Reader};
 use std::fmt;
 
-/// A type that a field can have.
+/// Type of a packet field.
 pub trait Wire:
     Sized + Default + Clone + PartialEq + fmt::Debug + fmt::Display + serde::Serialize
 {
     /// Minimum length of a value in any build, in bytes. Lists use it to reject impossible counts.
     const MIN: usize;
 
-    /// Reads a value. Too few bytes are [`ErrorKind::Short`](hailer_proto::wire::ErrorKind::Short) with the number
-    /// missing for sure, which is how a stream knows to wait for more.
+    /// Reads a value.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Short`](hailer_proto::wire::ErrorKind::Short) with the minimum number of
+    /// missing bytes if the value is incomplete. A stream then waits for more. Otherwise the value
+    /// is invalid.
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error>;
 
-    /// Appends the value. Never fails: what could not be written cannot be built.
+    /// Appends the value. Cannot fail: values that cannot be written cannot be constructed.
     fn write(&self, out: &mut Vec<u8>, build: Build);
 
-    /// A random value that reads back as it was written in this build.
+    /// Returns a random value that can be written and read back in this build.
     fn sample(dice: &mut SampleRng, build: Build) -> Self;
 }
 

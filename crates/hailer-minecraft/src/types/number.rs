@@ -1,4 +1,4 @@
-//! Numbers with a scale, and numbers whose width changed (spec/minecraft-12w.md#4).
+//! Scaled numbers, and numbers whose width depends on the build (spec/minecraft-12w.md#4).
 
 use super::Wire;
 use crate::build::Build;
@@ -7,8 +7,8 @@ use hailer_proto::wire::{Error, Reader};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Numbers kept as they lie on the wire, shown and built in their unit. `step` is a power of two or the unit's own
-/// divisor; every wire value has its own unit value, so nothing is lost.
+/// Numbers stored in wire format, displayed and constructed in their unit. `step` is a power of two
+/// or the unit's divisor, so each wire value has a distinct value in the unit.
 macro_rules! scaled {
     ($( $(#[$doc:meta])* $name:ident($wire:ident) / $step:literal )*) => { $(
         $(#[$doc])*
@@ -21,7 +21,7 @@ macro_rules! scaled {
                 Self((value * $step).floor() as $wire)
             }
 
-            /// In the unit.
+            /// Converts to the unit.
             pub fn to_unit(self) -> f64 {
                 f64::from(self.0) / $step
             }
@@ -60,30 +60,31 @@ macro_rules! scaled {
 }
 
 scaled! {
-    /// A position in 32nds of a block.
+    /// Position in 32nds of a block.
     Absolute(i32) / 32.0
-    /// A move in 32nds of a block: the difference of two [`Absolute`]s.
+    /// Movement in 32nds of a block: the difference of two [`Absolute`]s.
     Delta(i8) / 32.0
-    /// A position in eighths of a block, of sounds.
+    /// Position of a sound, in eighths of a block.
     Eighths(i32) / 8.0
-    /// A speed in 8000ths of a block a tick. Real servers send at most 3.9 blocks a tick on each axis.
+    /// Speed in 8000ths of a block per tick. Real servers send at most 3.9 blocks per tick and
+    /// axis.
     Velocity(i16) / 8000.0
-    /// The speed of a thrown item, in 128ths of a block a tick.
+    /// Speed of a thrown item, in 128ths of a block per tick.
     ItemVelocity(i8) / 128.0
 }
 
-/// An angle in 256ths of a turn.
+/// Angle in 256ths of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Angle(pub i8);
 
 impl Angle {
-    /// From degrees, of any number of turns; cut towards zero, as the game does it.
+    /// Converts from degrees, with any number of turns. Truncates towards zero, as the game does.
     pub fn from_degrees(degrees: f32) -> Self {
-        // Through i32, whose low byte wraps; a float to i8 would stop at its ends.
+        // Convert through i32, whose low byte wraps. Direct conversion to i8 would saturate.
         Self((degrees * 256.0 / 360.0) as i32 as i8)
     }
 
-    /// From -180 to 178.59375 degrees.
+    /// Converts to degrees, -180 to 178.59375.
     pub fn to_degrees(self) -> f32 {
         f32::from(self.0) * 360.0 / 256.0
     }
@@ -119,7 +120,7 @@ impl Wire for Angle {
     }
 }
 
-/// A whole number whose layout depends on the build.
+/// Integers whose width depends on the build.
 macro_rules! widths {
     ($( $(#[$doc:meta])* $name:ident($value:ident): $old:ident, $new:ident from $build:ident )*) => { $(
         $(#[$doc])*
@@ -163,27 +164,27 @@ macro_rules! widths {
 }
 
 widths! {
-    /// Four bytes until 12w17a, one since.
+    /// Four bytes up to 12w17a, one byte since.
     Shrunk(i32): i32, i8 from W18a
-    /// A block's id: one byte until 12w27a, two since.
+    /// Block id: one byte up to 12w27a, two bytes since.
     BlockType(i16): u8, i16 from W30a
 }
 
-/// Abilities of a player: four boolean bytes until 12w17a, bits of one byte since.
+/// Abilities of a player: four boolean bytes up to 12w17a, bits of one byte since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Abilities(pub i8);
 
 impl Abilities {
-    /// Nothing hurts.
+    /// The player takes no damage.
     pub const INVULNERABLE: i8 = 1;
-    /// Flies now.
+    /// The player is flying.
     pub const FLYING: i8 = 2;
-    /// May fly.
+    /// The player may fly.
     pub const CAN_FLY: i8 = 4;
-    /// Breaks blocks instantly: creative mode.
+    /// The player breaks blocks instantly (creative mode).
     pub const INSTANT_BUILD: i8 = 8;
 
-    /// Whether a bit is set.
+    /// Returns whether a bit is set.
     pub const fn has(self, bit: i8) -> bool {
         self.0 & bit != 0
     }

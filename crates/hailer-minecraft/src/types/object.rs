@@ -7,13 +7,13 @@ use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// A number whose meaning depends on the kind of object: the entity that shot it, the block that falls, the potion
-/// within. Only if it is above 0, a velocity follows.
+/// Number whose meaning depends on the kind of object: the shooter's entity, the falling block, or
+/// the potion. A velocity follows only if it is above 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectData {
     /// The number.
     pub value: i32,
-    /// Speed along x, y and z; not sent if the number is 0 or below.
+    /// Speed along x, y and z. Not sent if `value` is 0 or below.
     pub velocity: [Velocity; 3],
 }
 

@@ -8,35 +8,35 @@ use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// Bytes behind a count of one byte (unsigned), by the first of them.
+/// Bytes with an unsigned length prefix of one byte. The first byte selects the variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MapData {
-    /// Colours of a piece of a column, from north to south.
+    /// Colours of a piece of one pixel column, from north to south.
     Colours {
-        /// Pixel from the left, 0 to 127.
+        /// Column of the pixels, from the left, 0 to 127.
         column: u8,
-        /// Pixel of the first colour from the top, 0 to 127.
+        /// Row of the first pixel, from the top, 0 to 127.
         row: u8,
-        /// A colour of the game and its shade each.
+        /// Colours of the game, including their shade.
         colours: Vec<u8>,
     },
-    /// All icons anew.
+    /// All icons; they replace the previous ones.
     Icons(Vec<MapIcon>),
     /// Any other bytes, unchanged.
     Other(#[serde(serialize_with = "hex_text")] Vec<u8>),
 }
 
-/// A marker on a map.
+/// Marker on a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MapIcon {
-    /// Which one, 4 bits.
+    /// Kind of icon, 4 bits.
     pub icon: u8,
-    /// 16ths of a turn.
+    /// Direction in 16ths of a turn.
     pub rotation: u8,
-    /// Half pixels from the middle, east.
+    /// Half pixels east of the middle.
     pub x: i8,
-    /// Half pixels from the middle, south.
+    /// Half pixels south of the middle.
     pub y: i8,
 }
 
@@ -68,7 +68,7 @@ impl MapData {
         }
     }
 
-    /// As they lie on the wire, cut where the count ends.
+    /// Returns the wire format, cut to the maximum length.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = match self {
             Self::Colours {

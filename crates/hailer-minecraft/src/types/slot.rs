@@ -7,21 +7,21 @@ use hailer_proto::wire::{Error, Reader};
 use serde::Serialize;
 use std::fmt;
 
-/// A place for items: empty if the id is below 0.
+/// Item slot; empty if the id is negative.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Slot {
-    /// Item or block; -1 for none.
+    /// Id of the item or block; -1 for none.
     pub id: i16,
-    /// How many.
+    /// Number of items.
     pub count: i8,
     /// Wear of a tool, or variant of a block.
     pub damage: i16,
-    /// Enchantments, pages, and the like. Before 12w24a only certain items can have one.
+    /// NBT for enchantments, pages and the like. Before 12w24a only certain items can have it.
     pub tag: NbtData,
 }
 
 impl Slot {
-    /// No item.
+    /// Empty slot.
     pub const EMPTY: Self = Self {
         id: -1,
         count: 0,
@@ -29,7 +29,7 @@ impl Slot {
         tag: NbtData::NONE,
     };
 
-    /// So many of an item, without a tag.
+    /// Creates a slot with `count` items and no NBT.
     pub const fn of(id: i16, count: i8, damage: i16) -> Self {
         Self {
             id,
@@ -39,7 +39,7 @@ impl Slot {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the slot is empty.
     pub const fn is_empty(&self) -> bool {
         self.id < 0
     }
@@ -51,7 +51,8 @@ impl Default for Slot {
     }
 }
 
-/// Whether a tag follows an item of this id: every item since 12w24a, before that as spec/minecraft-12w.md#4.3 lists.
+/// Returns whether NBT follows an item: always since 12w24a, before that for the items in
+/// spec/minecraft-12w.md#4.3.
 fn has_tag(build: Build, id: i16) -> bool {
     let tool = matches!(id, 0x100..=0x103 | 0x105 | 0x10B..=0x117 | 0x11B..=0x11E | 0x122..=0x126 | 0x15A | 0x167);
     let armour = matches!(id, 0x12A..=0x13D);

@@ -1,4 +1,4 @@
-//! WireString: UTF-16 behind a count of units (spec/minecraft-12w.md#4).
+//! WireString: UTF-16 with a count of units (spec/minecraft-12w.md#4).
 
 use super::Wire;
 use crate::build::Build;
@@ -15,20 +15,19 @@ pub fn is_legal_in_chat(c: char) -> bool {
     matches!(c, ' '..='~') || FONT.contains(c)
 }
 
-/// At most `N` UTF-16 units, kept as they came: also halves of surrogate pairs, which are no characters, go out as they
-/// came in.
+/// Text of at most `N` UTF-16 units. Units are kept unchanged, including unpaired surrogates.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct WireString<const N: usize>(Vec<u16>);
 
 impl<const N: usize> WireString<N> {
-    /// The units.
+    /// Returns the UTF-16 units.
     pub fn units(&self) -> &[u16] {
         &self.0
     }
 }
 
 impl<const N: usize> From<&str> for WireString<N> {
-    /// Cut after the last whole character that fits.
+    /// Cuts after the last whole character that fits.
     fn from(text: &str) -> Self {
         let mut units = Vec::with_capacity(text.len().min(N));
         for c in text.chars() {
@@ -50,7 +49,7 @@ impl<const N: usize> PartialEq<str> for WireString<N> {
 }
 
 impl<const N: usize> fmt::Display for WireString<N> {
-    /// Halves of surrogate pairs show as U+FFFD.
+    /// Unpaired surrogates are displayed as U+FFFD.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf16_lossy(&self.0))
     }
@@ -85,7 +84,7 @@ impl<const N: usize> Wire for WireString<N> {
 
     fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let count = dice.below(N + 1);
-        // Mostly letters, now and then any unit at all.
+        // Mostly letters, sometimes arbitrary units.
         Self(
             (0..count)
                 .map(|_| {
