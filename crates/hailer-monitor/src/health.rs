@@ -8,16 +8,16 @@
 use crate::sample::{EventKind, Millis};
 use serde::{Deserialize, Serialize};
 
-/// When a server counts as down, and when as flapping.
+/// Rules for the states *down* and *flapping*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HealthRules {
-    /// Silent samples in a row after which a server is down. At least 1.
+    /// Number of missed replies in a row after which a server is down. At least 1.
     pub down_after: u8,
-    /// Changes within a short time after which it is flapping.
+    /// Penalty above which a server is flapping, in changes.
     pub flapping_after: f32,
-    /// A penalty below this is that of a steady server, in changes.
+    /// Penalty below which a server is steady again, in changes.
     pub steady_below: f32,
-    /// The penalty halves in this time, in milliseconds.
+    /// Half-life of the penalty, in milliseconds.
     pub half_life: Millis,
 }
 
@@ -32,31 +32,31 @@ impl Default for HealthRules {
     }
 }
 
-/// Whether a server answers.
+/// Whether a server replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It does not answer.
+    /// The server does not reply.
     Down,
-    /// Not asked yet, or silent for too short a time.
+    /// Not polled yet, or not silent for long enough to be down.
     #[default]
     Unknown,
-    /// It answers.
+    /// The server replies.
     Up,
 }
 
 /// The health of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// Whether it answers.
+    /// Whether the server replies.
     pub state: State,
     /// Whether the server is flapping: its ups and downs are not reported.
     pub is_flapping: bool,
-    /// Since when it is in this state.
+    /// When the server entered this state, in Unix milliseconds.
     pub since: Millis,
-    /// Silent samples in a row.
+    /// Missed replies in a row.
     silent: u8,
-    /// In changes, at the time of the last.
+    /// Penalty at the time of the last change, in changes.
     penalty: f32,
     changed: Millis,
 }
@@ -71,7 +71,7 @@ impl Health {
         }
     }
 
-    /// Whether its last sample had no answer.
+    /// Returns whether the last sample had no reply.
     pub fn is_silent(&self) -> bool {
         self.silent > 0
     }
@@ -84,7 +84,7 @@ impl Health {
         self
     }
 
-    /// Takes a sample; `reason` is why there was no answer. Tells what changed: at most two events.
+    /// Applies a sample; `reason` is the keyword of the error. Returns at most two events.
     pub fn sample(
         &mut self,
         rules: &HealthRules,
@@ -108,7 +108,7 @@ impl Health {
         let mut events = [None, None];
         let is_change = state != self.state;
         if is_change {
-            // The first answer of a new server is no unrest.
+            // The first reply of a new server does not count as a change.
             self.penalty = penalty
                 + if self.state == State::Unknown {
                     0.0
@@ -156,7 +156,8 @@ mod tests {
 
     const MINUTE: Millis = 60_000;
 
-    /// The words of the events of these samples, a minute apart: `+` answers, `-` does not.
+    /// Returns the keywords of the events of these samples, one a minute: `+` is a reply, `-` a
+    /// missed one.
     fn told(health: &mut Health, from: Millis, samples: &str) -> String {
         let mut words = Vec::new();
         for (minute, sample) in samples.chars().enumerate() {
@@ -197,7 +198,8 @@ mod tests {
             0,
             &format!("{}{}", "+--".repeat(10), "+".repeat(60)),
         );
-        // Two changes each three minutes: the fifth since the first answer makes it flapping.
+        // Two changes every three minutes: the fifth change after the first reply makes the server
+        // flap.
         let flapping = told_of.find("flapping").expect("so many changes");
         assert!(told_of[flapping..].starts_with("flapping"), "{told_of}");
         assert_eq!(told_of.matches("flapping").count(), 1, "{told_of}");

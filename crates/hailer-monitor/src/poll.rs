@@ -32,39 +32,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Servers of stream protocols that are asked at the same time.
+/// Limit of connections to servers of stream protocols at a time.
 const MAX_OPEN_STREAMS: usize = 256;
-/// Batches that wait for the history; it keeps more itself.
+/// Limit of batches that wait for the history, which has a larger queue itself.
 const MAX_QUEUED_BATCHES: usize = 64;
-/// Servers that are put on the list under one lock.
+/// Servers added to the table under one lock.
 const SERVERS_PER_LOCK: usize = 1_000;
-/// Names that are looked up at the same time.
+/// Limit of DNS lookups at a time.
 const MAX_LOOKUPS: usize = 32;
 /// How long a DNS result is reused. Failed lookups, and names of silent servers, are refreshed
 /// every polling interval.
 const LOOKUP_LIFETIME: Duration = Duration::from_secs(300);
-/// Longest JSON of an answer that is kept, and longest datagrams of a reply, in bytes.
+/// Limit for the JSON of an answer, and for the datagrams of a reply, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 10;
 /// Limit for the answers of all servers together, in bytes: about 8,000 servers. Later answers are
 /// shown without details.
 const MAX_TOTAL_ANSWER_BYTES: u64 = 16 << 20;
-/// Changes of version, map and MOTD that a server may report at once. Another is allowed every 15
-/// minutes: some servers change their MOTD with each reply.
+/// Changes of version, map and MOTD that are reported in a burst, per server. Another one is
+/// allowed every 15 minutes, because some servers change their MOTD with each reply.
 const CHANGE_BURST: f32 = 6.0;
 const CHANGE_REFILL_MS: f32 = 15.0 * 60_000.0;
-/// Names of players that are kept of one answer.
+/// Limit of player names kept from one answer.
 const MAX_PLAYERS: usize = 1_024;
 
-/// How to poll.
+/// Configuration of the poller.
 #[derive(Clone, Debug)]
 pub struct PollConfig {
-    /// Interval of servers that have none of their own.
+    /// Interval of servers without an interval, see [`Server::interval`].
     pub interval: Duration,
     /// When a server counts as down.
     pub rules: HealthRules,
     /// Timeouts, retries, rate and options of the queries.
     pub sweep: sweep::SweepConfig,
-    /// The name server, if not the system's.
+    /// DNS server; `None` for those of the system.
     pub name_server: Option<SocketAddr>,
 }
 
@@ -86,7 +86,7 @@ impl Default for PollConfig {
 }
 
 impl PollConfig {
-    /// How often a server is asked, in milliseconds.
+    /// Returns the polling interval of a server, in milliseconds.
     fn interval_of(&self, server: &Server) -> Millis {
         server
             .interval
@@ -101,11 +101,11 @@ impl PollConfig {
 pub struct Counts {
     /// Samples taken.
     pub samples: AtomicU64,
-    /// Samples that were not taken because their time had passed.
+    /// Samples that were skipped because their time had passed.
     pub missed: AtomicU64,
-    /// Samples that the history had no room for.
+    /// Samples that were dropped because the queue of the history was full.
     pub dropped: AtomicU64,
-    /// When a sample was last taken, in milliseconds since 1970: a monitor that does nothing is to be noticed.
+    /// When a sample was last taken, in Unix milliseconds. Shows whether the monitor still polls.
     pub last: AtomicU64,
     kept: AtomicU64,
 }
@@ -114,7 +114,7 @@ pub struct Counts {
 /// the cluster. Nothing is looked up again by its time.
 #[derive(Clone, Debug)]
 pub struct PollResult {
-    /// The sample, which also tells the server and the time.
+    /// The sample, with its server and time.
     pub sample: Sample,
     /// Kind and text of the error; `None` if the server replied.
     pub error: Option<Arc<(String, String)>>,
@@ -146,11 +146,12 @@ pub struct Handover {
     pub server: Server,
     /// Its state at the other node.
     pub known: ServerState,
-    /// Times after this that have passed were not sampled: the last is made up for. `None`: none is.
+    /// If a sample was due after this time, in Unix milliseconds, and not taken, the latest one is
+    /// taken now. `None`: none is.
     pub after: Option<Millis>,
 }
 
-/// The poller. Dropping it ends it.
+/// The poller. Dropping it stops it.
 pub struct Poller {
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
@@ -162,7 +163,7 @@ struct Shared {
     table: Mutex<PollTable>,
     live: Arc<StateTable>,
     counts: Counts,
-    /// Not what keeps the channel open: it ends with the thread.
+    /// Weak, so that the channel closes when the thread ends.
     results: mpsc::WeakSender<Vec<PollResult>>,
     is_over: AtomicBool,
     lookups: tokio::sync::Notify,
@@ -177,14 +178,15 @@ struct PollTable {
 }
 
 struct PolledServer {
-    /// The same as in `StateTable`. Its target is read again where more of it is needed than the address: seldom.
+    /// The same as in `StateTable`. The target is parsed again in the rare cases that need more
+    /// than its address.
     server: Arc<Server>,
     is_name: bool,
     protocol: &'static dyn Protocol,
     address: Result<SocketAddr, Arc<str>>,
     looked_up: Option<Instant>,
     health: Health,
-    /// Its last question has no end yet.
+    /// Whether a poll of this server is under way.
     is_asked: bool,
     last_status: Option<Arc<LastStatus>>,
     recent_changes: f32,
@@ -192,7 +194,7 @@ struct PolledServer {
 }
 
 impl PolledServer {
-    /// One that was not asked yet.
+    /// Creates an entry for a server that was not polled yet.
     fn new(
         server: Arc<Server>,
         target: &Target,
@@ -228,7 +230,7 @@ struct Clock {
     started: Instant,
 }
 
-/// A clock that differs by more was set.
+/// A larger difference means that the system clock was set.
 const CLOCK_STEP_MS: Millis = 5_000;
 
 impl Default for Clock {
@@ -241,7 +243,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The time, and whether the system's clock was set since this was last asked.
+    /// Returns the time, and whether the system clock was set since the last call.
     fn now(&mut self) -> (Millis, bool) {
         let now = self.base + self.started.elapsed().as_millis() as Millis;
         let system = unix_millis();
@@ -254,7 +256,8 @@ impl Clock {
 }
 
 impl Poller {
-    /// Starts to poll. Samples and events go to the batches; inside a tokio runtime.
+    /// Starts polling. Results are sent to the returned channel. Must be called inside a tokio
+    /// runtime.
     pub fn start(
         settings: PollConfig,
         live: Arc<StateTable>,
@@ -312,7 +315,7 @@ impl Poller {
             .map_or(Ok(()), |(_, problem)| Err(problem))
     }
 
-    /// The same for many. Returns those that cannot be asked, and why.
+    /// Starts to poll many servers. Returns the servers whose targets are invalid, and the errors.
     pub fn watch_all(
         &self,
         servers: impl IntoIterator<Item = (Server, Option<(State, Millis)>)>,
@@ -332,7 +335,7 @@ impl Poller {
         refused
     }
 
-    /// Watches servers whose targets were read.
+    /// Adds servers whose targets were parsed.
     fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update {
@@ -378,7 +381,7 @@ impl Poller {
         });
     }
 
-    /// Watches a server no more.
+    /// Stops polling a server and removes it from the state table.
     pub fn forget(&self, id: ServerId) {
         let mut list = self.shared.table();
         list.schedule.remove(id);
@@ -470,7 +473,7 @@ impl Poller {
         servers.iter().for_each(|id| list.schedule.remove(*id));
     }
 
-    /// Whether one of these has not answered its last question, nor been silent for long enough.
+    /// Returns whether a poll of one of these servers is under way.
     pub fn is_asking(&self, servers: &[ServerId]) -> bool {
         let list = self.shared.table();
         servers
@@ -503,7 +506,7 @@ impl Poller {
     }
 }
 
-/// A server, its target and how it was when the history was last written.
+/// A server, its parsed target, and its last stored state.
 type Read = (
     Server,
     Target,
@@ -511,7 +514,7 @@ type Read = (
     Option<(State, Millis)>,
 );
 
-/// Parses the target of a server. The error text says what is wrong with it.
+/// Parses the target of a server, which must have a protocol. The error describes the problem.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
     let target = server.target().map_err(|error| error.to_string())?;
     match target.protocol {
@@ -528,7 +531,7 @@ impl Drop for Poller {
         self.shared.is_over.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
         if let Some(thread) = self.thread.take() {
-            // The thread checks for the end ten times a second. Its result is of no use any more.
+            // The thread checks ten times per second whether to end. Its result is not needed.
             let _ = thread.join();
         }
     }
@@ -541,7 +544,7 @@ impl Shared {
 }
 
 impl PollTable {
-    /// The next whose time has come.
+    /// Returns the next server whose sample is due.
     fn next(&mut self, counts: &Counts) -> Option<DueSample> {
         let (now, was_set) = self.clock.now();
         if was_set {
@@ -553,7 +556,8 @@ impl PollTable {
                 .missed
                 .store(self.schedule.missed(), Ordering::Relaxed);
             match self.watched.get_mut(&due.server) {
-                // Its last question has no end yet: one that was made up for came late, or patience is longer than the interval.
+                // The previous poll has no result yet: it started late, or its timeout is longer
+                // than the interval.
                 Some(watched) if watched.is_asked => self.schedule.postpone(due, now),
                 Some(watched) => {
                     watched.is_asked = true;
@@ -565,10 +569,10 @@ impl PollTable {
     }
 }
 
-/// Hands the due samples to the sweep.
+/// Source of targets of the sweep: the due samples.
 struct DueProbes {
     shared: Arc<Shared>,
-    /// By the index of the question.
+    /// By index of the probe.
     asked: Arc<Mutex<HashMap<u64, DueSample>>>,
     streams: mpsc::Sender<DueSample>,
     index: u64,
@@ -799,7 +803,8 @@ fn answered(due: DueSample, answer: &Answer) -> Sample {
         max: players.max.and_then(count),
         latency: Some(u32::try_from(answer.latency.as_micros()).unwrap_or(u32::MAX)),
         sent: saturate(answer.transcript.sent),
-        // Each reply answers one datagram; lists come in more than one reply, so this counts too few at most.
+        // Each reply belongs to one datagram, but lists need more than one reply. So the count may
+        // be too low, and is never too high.
         resent: saturate(
             answer
                 .transcript
@@ -912,7 +917,7 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
     all.into_iter().flatten().collect()
 }
 
-/// Asks servers of stream protocols: a connection each.
+/// Polls servers of stream protocols, each over a new connection.
 async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
     let mut settings = hailer::ClientConfig::default();
     settings.limits = shared.settings.sweep.limits;
@@ -943,7 +948,7 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
     }
 }
 
-/// Looks names up, and up again: what they mean may change.
+/// Resolves host names, again and again because their addresses may change.
 async fn look_up(shared: Arc<Shared>) {
     let mut settings = hailer::ClientConfig::default();
     settings.name_server = shared.settings.name_server;
@@ -952,12 +957,12 @@ async fn look_up(shared: Arc<Shared>) {
     loop {
         let again = |watched: &PolledServer| match watched.address {
             Ok(_) if !watched.health.is_silent() => LOOKUP_LIFETIME,
-            // Perhaps it is silent since it has moved.
+            // The server may be silent because its address has changed.
             _ => shared.settings.interval.min(LOOKUP_LIFETIME),
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.table().watched {
-            // A stream's client looks up for itself.
+            // Clients of stream protocols resolve names themselves.
             let is_ours =
                 watched.is_name && watched.protocol.info().transport == Transport::Datagram;
             let is_due = watched
@@ -983,16 +988,18 @@ async fn look_up(shared: Arc<Shared>) {
                             let old =
                                 old.and_then(|old| found.iter().position(|found| found == old));
                             let place = match old {
-                                // One that it had stays: the order of a name's addresses means nothing.
+                                // Keep the current address while the server replies: the order of
+                                // the addresses of a name has no meaning.
                                 Some(place) if !watched.health.is_silent() => place,
-                                // The others may answer: we may have no IPv6, or one host of many is down.
+                                // Try the next address: this machine may have no IPv6, or one of
+                                // several hosts may be down.
                                 Some(place) => (place + 1) % found.len(),
                                 None => 0,
                             };
                             watched.address =
                                 found.get(place).copied().ok_or_else(|| "no address".into());
                         }
-                        // A name server that fails for a while does not take away what is known.
+                        // A failing DNS server does not remove known addresses.
                         Err(Error::NameNotFound { .. }) => {
                             watched.address = Err("there is no such name".into());
                         }

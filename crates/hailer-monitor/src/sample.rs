@@ -1,13 +1,13 @@
-//! Results of a poll: the sample, and what has changed since the last one.
+//! Results of polls: samples and events.
 
 use crate::server::ServerId;
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
-/// Milliseconds since 1970, UTC.
+/// A time in Unix milliseconds, or a length of time in milliseconds.
 pub type Millis = i64;
 
-/// Returns the time of the system's clock, in Unix milliseconds.
+/// Returns the time of the system clock, in Unix milliseconds.
 pub fn unix_millis() -> Millis {
     let time = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -15,75 +15,75 @@ pub fn unix_millis() -> Millis {
     time.as_millis() as Millis
 }
 
-/// The stored result of a poll. 48 bytes.
+/// Stored result of a poll. 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The polled server.
     pub server: ServerId,
-    /// When it was due: one server never has two samples of the same time.
+    /// When the poll was due, in Unix milliseconds. No two samples of a server have the same time.
     pub at: Millis,
-    /// Whether it answered.
+    /// Whether the server replied.
     pub answered: bool,
-    /// Players on, if it said so.
+    /// Players online; `None` if the server did not report it.
     pub players: Option<u32>,
-    /// The most that fit.
+    /// Maximum number of players; `None` if the server did not report it.
     pub max: Option<u32>,
-    /// The shortest time between a request and its reply, in microseconds.
+    /// Shortest time between a request and its reply, in microseconds; `None` without a reply.
     pub latency: Option<u32>,
-    /// Datagrams sent, resent ones included.
+    /// Datagrams sent, including retries.
     pub sent: u16,
-    /// Datagrams sent again because no reply came.
+    /// Datagrams sent again after a timeout.
     pub resent: u16,
 }
 
-/// Something that changed.
+/// A recorded change of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// The server.
     pub server: ServerId,
-    /// When it was seen.
+    /// When it was detected, in Unix milliseconds.
     pub at: Millis,
-    /// What happened.
+    /// Kind of the event, with its details.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened, with its details.
+/// Kind of an event, with its details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventKind {
-    /// It answers, after it did not, or for the first time.
+    /// The server replied, after it was down or for the first time.
     Up,
-    /// The server does not reply any more.
+    /// The server stopped replying.
     Down {
-        /// `silence`, `port-closed`, …
+        /// Keyword of the error: `silence`, `port-closed`, …
         reason: String,
     },
-    /// The server went up and down so often that changes are not reported until it is steady.
+    /// The server goes up and down often. Further changes are not reported until it is steady.
     Flapping,
-    /// It is steady again.
+    /// The server no longer flaps.
     Steady,
-    /// The version that it tells.
+    /// The version changed.
     Version(Difference),
-    /// The map.
+    /// The map changed.
     Map(Difference),
-    /// The MOTD, formatting left out.
+    /// The MOTD changed, apart from its formatting.
     Motd(Difference),
-    /// Its name now means other addresses.
+    /// The name of the server resolves to a different address.
     Address(Difference),
 }
 
 /// A value before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// `None`: it said nothing of it.
+    /// The old value; `None` if the server reported none.
     pub from: Option<String>,
     /// The new value; `None` if the server reports none.
     pub to: Option<String>,
 }
 
 impl EventKind {
-    /// Its word in the history, the API and rules of alerts.
+    /// Returns the keyword of this kind in the history, the API and alert rules.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Up => "up",

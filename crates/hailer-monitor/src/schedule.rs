@@ -11,9 +11,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 /// Shortest interval, in milliseconds.
 pub const MIN_INTERVAL_MS: Millis = 1_000;
-/// The jitter is at most this part of an interval.
+/// The jitter is at most an interval divided by this.
 const JITTER_PARTS: i64 = 20;
-/// A postponed sample is tried again after this part of an interval.
+/// A postponed sample is tried again after an interval divided by this.
 const POSTPONE_PARTS: i64 = 40;
 
 /// The schedule of all polled servers.
@@ -29,23 +29,23 @@ struct Entry {
     interval: Millis,
     /// When it is due, with jitter. Queue entries with another time are outdated.
     due: Millis,
-    /// The time that this is the sample of.
+    /// Time of the sample.
     at: Millis,
     /// Whether the previous poll still waits for a reply.
     is_waiting: bool,
 }
 
-/// A server whose time has come.
+/// A server whose sample is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueSample {
     /// The server to be polled.
     pub server: ServerId,
-    /// The time of the sample: a whole number of intervals, and its phase. Never twice for one server.
+    /// Time of the sample, without jitter. No two samples of a server have the same time.
     pub at: Millis,
 }
 
 impl Schedule {
-    /// Watches a server from now on, or at another interval than before.
+    /// Adds a server from now on, or changes its interval.
     pub fn set(&mut self, server: ServerId, interval: Millis, now: Millis) {
         let interval = interval.max(MIN_INTERVAL_MS);
         if self
@@ -67,8 +67,8 @@ impl Schedule {
         );
     }
 
-    /// Takes over a server from another node. The last of its past times is made up for if it is
-    /// later than `after`.
+    /// Takes over a server from another node. If a sample was due after `after` and not taken, the
+    /// latest one is taken now.
     pub fn resume(&mut self, server: ServerId, interval: Millis, now: Millis, after: Millis) {
         let interval = interval.max(MIN_INTERVAL_MS);
         let at = last_time(server, interval, now);
@@ -84,7 +84,7 @@ impl Schedule {
         );
     }
 
-    /// Watches it no more.
+    /// Removes a server.
     pub fn remove(&mut self, server: ServerId) {
         self.entries.remove(&server);
     }
@@ -97,7 +97,7 @@ impl Schedule {
         }
     }
 
-    /// How many are watched.
+    /// Returns the number of servers.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -113,7 +113,8 @@ impl Schedule {
         self.missed
     }
 
-    /// The next server whose time has come. If several of its times have passed, it is due once.
+    /// Returns the next server whose sample is due. If several samples of it are overdue, only the
+    /// latest is taken.
     pub fn next(&mut self, now: Millis) -> Option<DueSample> {
         loop {
             let &Reverse((due, server)) = self.queue.peek()?;
@@ -163,7 +164,7 @@ impl Schedule {
         self.queue.push(Reverse((again, due.server)));
     }
 
-    /// When the next is due.
+    /// Returns the time of the next queue entry.
     pub fn next_due(&self) -> Option<Millis> {
         self.queue.peek().map(|Reverse((due, _))| *due)
     }
@@ -174,7 +175,7 @@ impl Schedule {
         entry.due = entry.at + jitter as Millis;
         self.entries.insert(server, entry);
         self.queue.push(Reverse((entry.due, server)));
-        // Entries that were set anew or removed leave their old places behind.
+        // Servers that were changed or removed leave outdated entries in the queue.
         if self.queue.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
             self.queue.retain(|Reverse((due, server))| {
@@ -184,13 +185,13 @@ impl Schedule {
     }
 }
 
-/// The last time of a server that is not after now.
+/// Returns the latest time of a sample that is not after `now`.
 fn last_time(server: ServerId, interval: Millis, now: Millis) -> Millis {
     let phase = (mix(server.0 as u64) % interval as u64) as Millis;
     (now - phase).div_euclid(interval) * interval + phase
 }
 
-/// A number that looks random, from one that does not. (The finalizer of MurmurHash3.)
+/// Maps a number to one that looks random, with the finalizer of MurmurHash3.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     x = (x ^ x >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
@@ -226,7 +227,7 @@ mod tests {
                 "{times:?}"
             );
         }
-        // 16.7 at a time on average.
+        // The average is 16.7.
         assert!(busiest < 45, "{busiest} at once");
         assert_eq!(schedule.missed(), 0);
     }

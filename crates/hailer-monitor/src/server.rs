@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The number of a server in the history. Never given twice.
+/// Number of a server in the history. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ServerId(pub i64);
@@ -17,26 +17,26 @@ pub struct ServerId(pub i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// The file of the plan.
+    /// The configuration file.
     Plan,
-    /// The API, which `hailer monitor add` speaks to as well.
+    /// The API, which `hailer monitor add` uses too.
     Api,
 }
 
-/// A server that is watched.
+/// A server on the watchlist.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Server {
-    /// Its number.
+    /// Number of the server.
     pub id: ServerId,
-    /// Its unique name: 1 to 64 letters, digits, `.`, `_` and `-`; part of page addresses.
+    /// Unique name: 1 to 64 letters, digits, `.`, `_` and `-`. Part of page URLs.
     pub name: String,
-    /// Its target as typed, with a protocol: `minecraft-query://play.example.com`.
+    /// Target as typed, with a protocol: `minecraft-query://play.example.com`.
     pub target: String,
-    /// For lists and filters; empty: none.
+    /// Group for lists and filters; empty for none.
     pub group: String,
-    /// For filters and alerts.
+    /// Labels for filters and alerts.
     pub labels: BTreeMap<String, String>,
-    /// How often it is asked; `None`: as often as all.
+    /// Interval between polls; `None` for that of the monitor.
     pub interval: Option<Duration>,
     /// How it came onto the watchlist.
     pub origin: Origin,
@@ -85,23 +85,23 @@ impl Server {
     }
 }
 
-/// Characters of a name.
+/// Maximum length of a name, in characters.
 pub const MAX_NAME_LENGTH: usize = 64;
-/// Characters of a target: a host name has 253.
+/// Maximum length of a target, in characters. A host name has at most 253.
 const MAX_TARGET_LENGTH: usize = 300;
 const MAX_GROUP_CHARS: usize = 64;
 const MAX_LABELS: usize = 16;
 const MAX_KEY_LENGTH: usize = 32;
 const MAX_VALUE_CHARS: usize = 128;
-/// A server that is asked less often is not watched.
+/// Maximum interval between polls.
 const MAX_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// An error in one field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// Which member.
+    /// Name of the field.
     pub field: String,
-    /// What is allowed in this field.
+    /// Description of valid values.
     pub message: String,
 }
 
