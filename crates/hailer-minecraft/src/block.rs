@@ -1,6 +1,6 @@
-//! The blocks of 1.3: names, and what a map and a player's feet must know. Ids are those of the wire
-//! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later games that let clients of 1.3 in send their
-//! own ids too, so those up to 1.7 have a colour as well.
+//! Blocks of 1.3: names, colours on a map, and whether they stop bodies. Ids are those of the wire
+//! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later versions that accept
+//! clients of 1.3 send their own ids too, so blocks up to 1.7 have a colour.
 
 use BlockKind::{
     Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood,
@@ -17,8 +17,8 @@ pub struct BlockInfo {
     pub kind: BlockKind,
     /// Whether it stops bodies, so that players can stand on it.
     pub solid: bool,
-    /// 0xRRGGBB for each metadata, again from the first where they end: a power of two of them, so that the low bits
-    /// of the metadata choose.
+    /// Colour 0xRRGGBB for each metadata value. Their number is a power of two, so the low bits of
+    /// the metadata select one.
     colours: &'static [u32],
 }
 
@@ -79,7 +79,7 @@ impl BlockKind {
     }
 }
 
-/// Stands for every id that is not in the table: solid and magenta.
+/// Replacement for every id that is not in the table: solid and magenta.
 pub static UNKNOWN: BlockInfo = block(u16::MAX, "unknown", Unknown, SOLID, &[0xFF00FF]);
 
 /// Returns the block of an id, if a game up to 1.7 has it.
@@ -151,7 +151,7 @@ const SLABS: &[u32] = &[
 /// Blocks with a silverfish: stone, cobblestone, stone brick.
 const EGGS: &[u32] = &[0x7D7D7D, 0x767676, 0x797979, 0x7D7D7D];
 
-/// By id.
+/// Blocks up to 1.3, by id.
 static BLOCKS: [BlockInfo; 137] = [
     block(0, "air", Clear, OPEN, &[0x000000]),
     block(1, "stone", Stone, SOLID, &[0x7D7D7D]),
@@ -292,7 +292,7 @@ static BLOCKS: [BlockInfo; 137] = [
     block(136, "jungle-stairs", Wood, SOLID, &[0x9A6E4D]),
 ];
 
-/// Of 1.4 to 1.7, in the order of their ids.
+/// Blocks of 1.4 to 1.7, by id.
 static LATER: &[BlockInfo] = &[
     block(137, "command-block", Built, SOLID, &[0xB4886D]),
     block(138, "beacon", Built, SOLID, &[0x74DDD7]),

@@ -1,34 +1,34 @@
-//! The builds, in the order of their release (spec/minecraft-12w.md#1).
+//! Builds of the game, in the order of their release (spec/minecraft-12w.md#1).
 //!
-//! A build, not a number, says how packets lie on the wire: 12w18a and 12w19a both call themselves 32, 12w27a and 12w30a
-//! both 38, and they do not understand each other.
+//! The build, not the protocol number, determines the packet layout: 12w18a and 12w19a both send
+//! 32, 12w27a and 12w30a both send 38, and they are incompatible.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! builds {
     ($( $build:ident $name:literal $protocol:literal $day:literal )*) => {
-        /// A published build. Later ones are greater.
+        /// Published build. Later builds compare as greater.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Build {
             $( #[doc = concat!($name, ", protocol ", $protocol, ", released ", $day)] $build, )*
         }
 
         impl Build {
-            /// All of them, in order.
+            /// All builds, in order.
             pub const ALL: &[Self] = &[$(Self::$build),*];
 
-            /// The name that the game shows, such as `12w30c`.
+            /// Returns the name that the game shows, such as `12w30c`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$build => $name),* }
             }
 
-            /// The number that it sends at login.
+            /// Returns the protocol number that the build sends at login.
             pub const fn protocol(self) -> i8 {
                 match self { $(Self::$build => $protocol),* }
             }
 
-            /// The day of release, as `2012-07-25`.
+            /// Returns the release date, such as `2012-07-25`.
             pub const fn released(self) -> &'static str {
                 match self { $(Self::$build => $day),* }
             }
@@ -64,7 +64,7 @@ builds! {
 }
 
 impl Build {
-    /// The first of each run of builds that speak alike: the thirteen wire versions.
+    /// First build of each of the thirteen wire versions.
     pub const DIALECTS: &[Self] = &[
         Self::V1_2_4,
         Self::W16a,
@@ -81,10 +81,11 @@ impl Build {
         Self::W30c,
     ];
 
-    /// The newest build, which most servers of this protocol are.
+    /// Newest build. Most servers of this protocol use it.
     pub const LATEST: Self = Self::V1_3_2;
 
-    /// The first build that speaks as this one does: two builds understand each other if this is equal.
+    /// Returns the first build with the same wire version. Two builds are compatible if this is
+    /// equal.
     pub fn dialect(self) -> Self {
         Self::DIALECTS
             .iter()
@@ -93,7 +94,7 @@ impl Build {
             .unwrap_or(Self::V1_2_4)
     }
 
-    /// The newest build that speaks as this one, a release before a snapshot.
+    /// Returns the newest build with the same wire version. Prefers a release to a snapshot.
     pub fn newest(self) -> Self {
         let alike = || {
             Self::ALL
@@ -107,7 +108,8 @@ impl Build {
             .unwrap_or(self)
     }
 
-    /// The newest build with this number. 32 and 38 have an older one that speaks differently.
+    /// Returns the newest build with this protocol number. 32 and 38 also have an older,
+    /// incompatible one.
     pub fn of_protocol(protocol: i32) -> Option<Self> {
         Self::DIALECTS
             .iter()
@@ -115,7 +117,7 @@ impl Build {
             .map(|build| build.newest())
     }
 
-    /// Whether it is no snapshot.
+    /// Returns whether the build is a release, not a snapshot.
     pub fn is_release(self) -> bool {
         self.name().starts_with("1.")
     }
@@ -133,7 +135,7 @@ impl fmt::Display for Build {
     }
 }
 
-/// A text that names no build.
+/// Error for an unknown build name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownBuild(String);
 
@@ -154,7 +156,7 @@ impl std::error::Error for UnknownBuild {}
 impl FromStr for Build {
     type Err = UnknownBuild;
 
-    /// By name, without regard to case, or by number: then the newest build of it.
+    /// Parses a name in any case, or a protocol number, which selects its newest build.
     fn from_str(text: &str) -> Result<Self, UnknownBuild> {
         let by_name = Self::ALL
             .iter()

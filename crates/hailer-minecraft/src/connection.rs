@@ -8,10 +8,11 @@
 //! Both roles follow the [table of states](crate::state). Unexpected packets are errors, and each direction switches to its
 //! cipher at the exact byte (spec/minecraft-12w.md#6). The caller has the keys:
 //!
-//! - a client that gets [`EncryptionRequest`](crate::table::EncryptionRequest) calls [`Connection::secure`] with a secret of
-//!   its choice and then sends the packet that carries it;
-//! - a server that gets the encrypted secret calls [`Connection::secure`] with what it decrypted. Until then
-//!   [`Connection::next`] rests, since what follows is encrypted with it.
+//! - a client that receives [`EncryptionRequest`](crate::table::EncryptionRequest) chooses a
+//!   secret, calls [`Connection::secure`] with it and then sends the packet that carries it;
+//! - a server that receives the encrypted secret calls [`Connection::secure`] with the decrypted
+//!   one. Until then [`Connection::next`] returns no packets, because the following bytes are
+//!   encrypted.
 
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};

@@ -12,10 +12,13 @@
 //!            chunk: what is inside of columns ─► World ─► map
 //! ```
 //!
-//! - **[`Build`]**, not the protocol number, selects a layout: two numbers stand for two protocols each.
-//! - **One table**, [`table`], has a row for each packet and a margin for the builds. To change the protocol, change a row.
-//! - **A stream has no frames.** Whatever cannot be read ends it, and the error names packet, field and offset.
-//! - Bytes, time and randomness are arguments. Nothing here opens a socket or reads a clock (`clippy.toml` sees to that).
+//! - **[`Build`]**, not the protocol number, selects a layout: two numbers are shared by two
+//!   protocols each.
+//! - **One table**, [`table`], has a row for each packet, with the builds that have it. To change
+//!   the protocol, change a row.
+//! - **A stream has no frames.** Invalid data ends it. The error names packet, field and offset.
+//! - Bytes, time and randomness are arguments. Nothing here opens a socket or reads a clock;
+//!   `clippy.toml` enforces that.
 //!
 //! ```
 //! use hailer_minecraft::{Build, Connection, Packet, Role, table::{Kick, ServerListPing}};
@@ -33,8 +36,9 @@
 //! assert_eq!(kick.reason.to_string(), "A server§3§20");
 //! ```
 //!
-//! Floors of this crate, imports only go down: `client`, `server`, `tap` > [`connection`] > [`state`], [`stream`] >
-//! [`table`] > [`types`] > [`chunk`], [`nbt`], [`crypto`] > [`build`](mod@build).
+//! Layers of this crate; imports only go down: `client`, `server`, `tap` > [`connection`] >
+//! [`state`], [`stream`] > [`table`] > [`types`] > [`chunk`], [`nbt`], [`crypto`] >
+//! [`build`](mod@build).
 #![cfg_attr(
     not(test),
     deny(
@@ -79,5 +83,5 @@ pub use table::{Packet, TABLE};
 pub use tap::Tap;
 pub use world::World;
 
-/// Where servers listen.
+/// Default port of servers.
 pub const PORT: u16 = 25565;

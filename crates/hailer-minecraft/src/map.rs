@@ -1,18 +1,19 @@
-//! The world from above, north up: an [`MapImage`] with a pixel for each block, or text for a terminal.
+//! Map of the world from above, north up: a [`MapImage`] with one pixel per block, or text for a
+//! terminal.
 
 use crate::block::{self, BlockKind};
 use crate::chunk::{Block, Column};
 use crate::world::{World, local};
 
-/// The longest side of an image, in pixels: at most 64 MiB of them.
+/// Maximum side of an image, in pixels. At this size an image takes 64 MiB.
 pub const MAX_SIDE: u32 = 4096;
 
-/// A part of the world, in blocks.
+/// Area of the world, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Area {
-    /// Its western edge.
+    /// Western edge.
     pub x: i32,
-    /// Its northern edge.
+    /// Northern edge.
     pub z: i32,
     /// Blocks from west to east.
     pub width: u32,
@@ -21,8 +22,9 @@ pub struct Area {
 }
 
 impl Area {
-    /// The columns that are there. Where they are farther apart than [`MAX_SIDE`], as much as fits around their median:
-    /// one column at the end of the world does not move the map away from the others.
+    /// Returns the area of all loaded columns. If they are farther apart than [`MAX_SIDE`], the
+    /// area is centred on their median, so that one distant column does not move the map away from
+    /// the others.
     pub fn of(world: &World) -> Self {
         let (x, width) = extent(world.columns().map(|(x, _, _)| x).collect());
         let (z, height) = extent(world.columns().map(|(_, z, _)| z).collect());
@@ -34,7 +36,7 @@ impl Area {
         }
     }
 
-    /// The area of this size around a block.
+    /// Returns the area of this size around a block.
     pub fn around((x, z): (i32, i32), width: u32, height: u32) -> Self {
         Self {
             x: x.saturating_sub_unsigned(width / 2),
@@ -45,7 +47,7 @@ impl Area {
     }
 }
 
-/// The first block and the number of blocks of these columns along one axis.
+/// Returns the first block and the number of blocks of these columns along one axis.
 fn extent(mut columns: Vec<i32>) -> (i32, u32) {
     columns.sort_unstable();
     let (Some(&first), Some(&last), Some(&median)) = (
@@ -63,31 +65,33 @@ fn extent(mut columns: Vec<i32>) -> (i32, u32) {
     }
 }
 
-/// How colours tell heights.
+/// Use of brightness to show heights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapStyle {
-    /// As on a paper map: lighter than a lower block to the north, darker than a higher one; water darker with depth.
+    /// As on a map item: lighter than a lower block to the north, darker than a higher one. Deep
+    /// water is darker.
     #[default]
     Paper,
-    /// Not at all: the plain colours of the blocks.
+    /// No shading: the plain colours of the blocks.
     Flat,
 }
 
-/// A picture: rows from north to south, in each from west to east.
+/// Image with rows from north to south, each from west to east.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapImage {
-    /// Pixels in a row.
+    /// Width in pixels.
     pub width: u32,
-    /// Rows.
+    /// Height in pixels.
     pub height: u32,
-    /// Red, green, blue, alpha of each pixel. Where nothing is loaded, or nothing is to be seen, all four are 0.
+    /// Red, green, blue, alpha of each pixel. All four are 0 if the column is not loaded or no
+    /// block is visible.
     pub rgba: Vec<u8>,
-    /// The block, x and z, of the first pixel.
+    /// Block coordinates of the first pixel: x, z.
     pub origin: (i32, i32),
 }
 
 impl MapImage {
-    /// The colour of a pixel, if something is to be seen there.
+    /// Returns the colour of a pixel; `None` if no block is visible there.
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         let (x, y, width) = (x as usize, y as usize, self.width as usize);
         match self
@@ -104,7 +108,8 @@ impl MapImage {
     }
 }
 
-/// Draws an area, at most [`MAX_SIDE`] on each side, with a pixel for each block: the highest that a map shows.
+/// Draws an area with one pixel per block, cut to [`MAX_SIDE`] on each side. A pixel shows the
+/// highest visible block.
 pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
     let (width, height) = (area.width.min(MAX_SIDE), area.height.min(MAX_SIDE));
     let mut rgba = Vec::with_capacity(width as usize * height as usize * 4);
@@ -131,7 +136,7 @@ pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
 struct Surface {
     y: u8,
     block: Block,
-    /// How many blocks of water are there, this one counted.
+    /// Depth of the water in blocks, including this one.
     depth: u8,
 }
 
@@ -152,7 +157,8 @@ impl Surface {
     }
 
     fn colour(&self, north: Option<&Self>, style: MapStyle) -> [u8; 3] {
-        // The shades of vanilla's maps: 180, 220 and 255. A north that is not known is as high.
+        // Shades of vanilla's maps: 180, 220 and 255. An unknown northern neighbour counts as
+        // equally high.
         let shade = match (style, north) {
             (MapStyle::Flat, _) => 255,
             (MapStyle::Paper, _) if self.depth > 0 => {
@@ -168,7 +174,7 @@ impl Surface {
     }
 }
 
-/// The surfaces of one row of blocks. There is no `z` beyond the coordinates' range.
+/// Returns the surfaces of one row of blocks; `z` is `None` outside the range of coordinates.
 fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>> {
     let (mut column, mut column_x) = (None, None);
     let place = |dx| {
@@ -182,24 +188,25 @@ fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>
     (0..width).map(place).collect()
 }
 
-/// A map in characters: what to show, and how.
+/// Settings of a text map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsciiView {
-    /// The block, x and z, in the middle.
+    /// Block coordinates of the middle: x, z.
     pub centre: (i32, i32),
     /// Width in characters.
     pub width: u16,
-    /// Lines.
+    /// Height in lines.
     pub height: u16,
-    /// Blocks across a character. Lines are twice as far apart as characters, so it stands for twice as many from north
-    /// to south.
+    /// Blocks per character from west to east. Lines are twice as high as characters are wide, so a
+    /// character covers twice as many from north to south.
     pub scale: u16,
-    /// 24-bit colours by ANSI sequences, two pixels in each character; else characters of the [`legend`].
+    /// Whether to use 24-bit ANSI colours, with two pixels per character. Otherwise the map uses
+    /// the characters of the [`legend`].
     pub colour: bool,
 }
 
-/// Draws a map in characters; a line break ends each line. What is not loaded is blank. No side is longer than
-/// [`MAX_SIDE`] blocks.
+/// Draws a text map. Each line ends in a line break. Columns that are not loaded are blank. Each
+/// side is cut to [`MAX_SIDE`] blocks.
 pub fn ascii(world: &World, view: &AsciiView) -> String {
     let scale = u32::from(view.scale.max(1)).min(MAX_SIDE / 2);
     let width = u32::from(view.width).min(MAX_SIDE / scale);
@@ -224,7 +231,7 @@ pub fn legend() -> String {
         .join(", ")
 }
 
-/// A character is the kind that most of its blocks are.
+/// Draws each character as the most frequent kind of its blocks.
 fn glyphs(world: &World, area: Area, scale: u32) -> String {
     let mut out = String::new();
     for line in 0..area.height / scale / 2 {
@@ -251,7 +258,7 @@ fn glyphs(world: &World, area: Area, scale: u32) -> String {
     out
 }
 
-/// A character is an upper and a lower pixel, each the mean of its blocks.
+/// Draws each character as an upper and a lower pixel, with the mean colours of their blocks.
 fn half_blocks(image: &MapImage, scale: u32) -> String {
     const RESET: &str = "\x1b[0m";
     let mut out = String::new();
@@ -285,7 +292,7 @@ fn half_blocks(image: &MapImage, scale: u32) -> String {
     out
 }
 
-/// The mean colour of a square of pixels, if something is to be seen in at least half of it.
+/// Returns the mean colour of a square of pixels, if at least half of them are visible.
 fn mean(image: &MapImage, left: u32, top: u32, side: u32) -> Option<[u8; 3]> {
     let places = (top..top + side).flat_map(|y| (left..left + side).map(move |x| (x, y)));
     let (mut sums, mut seen) = ([0; 3], 0);
@@ -307,7 +314,7 @@ mod tests {
         Block { id, metadata }
     }
 
-    /// Stone at height 10 over one column, with some blocks in its north-western corner.
+    /// Returns a column of stone at height 10, with some blocks in its north-western corner.
     fn world() -> World {
         let mut world = World::new(MAX_COLUMNS);
         world.insert(-1, 2, Column::default()).unwrap();

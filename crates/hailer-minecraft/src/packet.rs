@@ -216,12 +216,12 @@ macro_rules! packets {
         }, )* ];
 
         impl Packet {
-            /// First byte.
+            /// Returns the first byte of the packet.
             pub const fn id(&self) -> u8 {
                 match self { $( Self::$name(_) => $id, )* }
             }
 
-            /// Name of the row.
+            /// Returns the name of the row.
             pub const fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => stringify!($name), )* }
             }
@@ -231,7 +231,7 @@ macro_rules! packets {
                 match self { $( Self::$name(_) => PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+), )* }
             }
 
-            /// Reads the packet of this id. `None`: there is none in this build and direction.
+            /// Reads the packet with this id; `None` if this build and direction have none.
             #[inline]
             pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, way: PacketDirection, build: Build)
                 -> Option<(&'static str, Result<Self, Error>)>
@@ -244,13 +244,13 @@ macro_rules! packets {
                 }
             }
 
-            /// Appends the packet, id and all.
+            /// Appends the packet, including the id.
             pub fn write(&self, out: &mut Vec<u8>, build: Build) {
                 out.push(self.id());
                 match self { $( Self::$name(packet) => packet.write(out, build), )* }
             }
 
-            /// The packet with its fields as they are in this build, for people and programs.
+            /// Returns a view with the fields of this build, for display and serialization.
             pub const fn at(&self, build: Build) -> PacketView<'_> {
                 PacketView { packet: self, build }
             }

@@ -5,19 +5,19 @@ use crate::table::PluginMessage;
 use crate::types::{Bytes16, Slot, Wire};
 use hailer_proto::wire::{Error, Latin1, Notes, Reader};
 
-/// A message of the game.
+/// Message of the game on a plugin channel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginPayload {
-    /// The server has textures: their address, and how many pixels one is wide.
+    /// The server offers a texture pack.
     TexturePack {
-        /// Where they are.
+        /// Address of the texture pack.
         url: String,
-        /// 16, as a rule.
+        /// Width of a texture in pixels, usually 16.
         size: u32,
     },
-    /// The player chose a trade, from 0.
+    /// The player selected a trade, counted from 0.
     Trade(i32),
-    /// The player wrote in a book.
+    /// The player edited a book.
     EditBook(Slot),
     /// The player signed a book.
     SignBook(Slot),
@@ -29,7 +29,8 @@ impl PluginPayload {
     const EDIT_BOOK: &str = "MC|BEdit";
     const SIGN_BOOK: &str = "MC|BSign";
 
-    /// What a packet says. `None`: it is of another channel. `MC|TrList`, the trades that a villager offers, is not read.
+    /// Parses the message in a packet. Returns `None` for other channels, and for `MC|TrList`, the
+    /// list of trades of a villager, which is not supported.
     pub fn read(packet: &PluginMessage, build: Build) -> Option<Result<Self, Error>> {
         let mut notes = Notes::discarding();
         let mut reader = Reader::new(&packet.data, &mut notes);
@@ -75,7 +76,7 @@ impl PluginPayload {
     }
 }
 
-/// One byte a character: address, NUL, size.
+/// Parses one byte per character: address, NUL, size.
 fn texture_pack(reader: &mut Reader<'_, '_>) -> Result<PluginPayload, Error> {
     let at = reader.at();
     let text = Latin1::decode(reader.take(reader.remaining(), "texture pack")?);

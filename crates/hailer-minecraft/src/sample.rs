@@ -1,6 +1,6 @@
-//! Random values for tests: what the table holds can also be thrown.
+//! Random values for tests.
 
-/// A die with a seed: the same seed, the same throws (SplitMix64).
+/// Random number generator (SplitMix64). The same seed gives the same values.
 #[derive(Clone, Debug)]
 pub struct SampleRng(u64);
 
@@ -10,7 +10,7 @@ impl SampleRng {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -19,7 +19,7 @@ impl SampleRng {
         z ^ z >> 31
     }
 
-    /// A number below `n`; 0 if `n` is 0.
+    /// Returns a random number below `n`, or 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.bits() % (n.max(1) as u64)).unwrap_or_default()
     }

@@ -90,8 +90,9 @@ const fn encrypting(transition: Transition) -> Transition {
     }
 }
 
-/// Every transition before the game; in [`ConnectionState::Play`] all packets but those of the login are welcome. So they are to a
-/// client that has asked to enter, since the game's client never minded what comes before its 0x01.
+/// All transitions before the game. In [`ConnectionState::Play`] all packets except those of the
+/// login are allowed. A client that has requested the login accepts them too, because the game's
+/// client does not check what precedes its 0x01.
 pub const TRANSITIONS: &[Transition] = &[
     on(
         ConnectionState::Start,

@@ -1,8 +1,10 @@
-//! **The** table: every packet of every build, one row each, fields in the order of the wire (spec/minecraft-12w.md#5).
+//! Packet table: every packet of every build, one row each, with fields in wire order
+//! (spec/minecraft-12w.md#5).
 //!
-//! The margin says which builds have a row or a field: `[..]` all, `[W16a..]` since 12w16a, `[..=W17a]` until 12w17a.
-//! Three rules: presence varies here; layout varies in the type; meaning never varies under one name, so a packet that
-//! means something else in the other direction is a row of its own.
+//! The brackets list the builds that have a row or a field: `[..]` all, `[W16a..]` since 12w16a,
+//! `[..=W17a]` up to 12w17a. The table defines the presence of fields, and the types define their
+//! layout. A name has only one meaning: a packet whose meaning depends on the direction has two
+//! rows.
 
 use crate::build::Build::{self, *};
 use crate::chunk::SectionMasks;

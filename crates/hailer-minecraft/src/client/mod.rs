@@ -5,8 +5,9 @@
 //!   to the server   ◄─ outgoing()     ◄─ automatic replies, tick(now), say(…), walk_to(…), leave() …
 //! ```
 //!
-//! Without a request, the client logs in (spec/minecraft-12w.md#6), returns keep alives, confirms teleports, falls and
-//! stands by the rules of the game, sends its position 20 times per second, and respawns. It does not fight.
+//! Without a request, the client logs in (spec/minecraft-12w.md#6), returns keep alives, confirms
+//! teleports, falls and collides as in the game, sends its position 20 times per second, and
+//! respawns. It does not fight.
 //!
 //! | limit | value | beyond it |
 //! | --- | --- | --- |

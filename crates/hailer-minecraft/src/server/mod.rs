@@ -6,8 +6,9 @@
 //!   socket ◄─ outgoing, sent ◄─ one Connection for each client        log ◄─ events
 //! ```
 //!
-//! It accepts one build, and 1.2.5: a client's first bytes tell which (spec/minecraft-12w.md#6). All builds share one world
-//! with players, blocks, items and chat. There are no monsters, no crafting and no flowing fluids.
+//! It accepts the configured build and 1.2.5, and detects which from a client's first bytes
+//! (spec/minecraft-12w.md#6). All builds share one world with players, blocks, items and chat.
+//! There are no monsters, no crafting and no flowing fluids.
 //!
 //! All resources are limited by [`Limits`], per client and in total. No input causes a panic.
 

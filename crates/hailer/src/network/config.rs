@@ -31,7 +31,7 @@ pub struct NetworkConfig {
     pub host: Option<String>,
     /// Port of this server for players.
     pub port: u16,
-    /// What is written, read and answered.
+    /// Whether this member reads the other servers and replies for all of them.
     pub mode: Mode,
     /// Time between heartbeats, 5 s to 300 s. Other members may ignore a server after 45 s without
     /// one.
@@ -128,20 +128,20 @@ impl NetworkConfig {
     }
 }
 
-/// What a member writes, reads and answers.
+/// Data that a member writes, reads and publishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Writes its own state, reads nothing, answers for itself.
+    /// Writes its own state, reads nothing, and replies for itself.
     Publish,
-    /// Writes and reads, and answers for itself. The view is for the program.
+    /// Writes and reads, and replies for itself. The view is available to the program.
     Sync,
-    /// Writes, reads, and answers for the network.
+    /// Writes and reads, and replies for the whole network.
     #[default]
     Aggregate,
 }
 
 impl Mode {
-    /// Whether it reads the state of others.
+    /// Returns whether the member reads the state of other members.
     pub(super) fn reads(self) -> bool {
         self != Self::Publish
     }
@@ -171,7 +171,7 @@ impl FromStr for Mode {
 pub struct NetworkConfigError {
     /// Key of the value.
     pub key: &'static str,
-    /// What to write instead.
+    /// Problem, and how to fix it.
     pub problem: String,
 }
 

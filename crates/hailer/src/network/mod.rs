@@ -1,6 +1,6 @@
-//! Several servers of one owner answer as one, over Redis: the network mode of OneQuery
-//! (spec/onequery.md#12). Hailer and servers with the OneQuery plugin can be members of the same
-//! network.
+//! Network mode of OneQuery (spec/onequery.md#12): several servers of one owner share their state
+//! over Redis and reply as one server. Hailer and servers with the OneQuery plugin can be members
+//! of the same network.
 //!
 //! ```text
 //!   game ──► joined, left, moved, publish ──► roster ──┬─► scripts, atomic ──► Redis ◄── other members
@@ -166,10 +166,11 @@ struct State {
 }
 
 impl Network {
-    /// Becomes a member for as long as the value exists. Returns at once; Redis is connected in the
-    /// background.
+    /// Joins the network for the lifetime of the value. Returns immediately; the connection to
+    /// Redis is made in the background.
     ///
     /// # Errors
+    ///
     /// The configuration is invalid, or there is no tokio runtime.
     pub fn start(settings: NetworkConfig) -> Result<Self, NetworkConfigError> {
         Self::start_after(settings, None)
@@ -251,21 +252,22 @@ impl Network {
         })
     }
 
-    /// A player joined this server and left any other. Returns false if the limit is reached.
+    /// Records that a player joined this server and left any other. Returns false if the limit is
+    /// reached.
     pub fn joined(&self, uuid: [u8; 16], name: &str) -> bool {
         let took = self.shared.state().join(uuid, name, wall());
         self.shared.notify();
         took
     }
 
-    /// A player has left this server.
+    /// Records that a player has left this server.
     pub fn left(&self, uuid: [u8; 16]) {
         self.shared.state().leave(uuid, None);
         self.shared.notify();
     }
 
-    /// A player moves from here to another server of the network and is listed there at once. If
-    /// Redis does not know that server, the player has left.
+    /// Records that a player moves to another server of the network, and lists the player there
+    /// immediately. If Redis does not know that server, the player counts as left.
     ///
     /// At most 64 moves and leaves wait to be written. Further moves become leaves: such a player
     /// is not listed until the other server reports the join.
@@ -294,9 +296,9 @@ impl Network {
         self.shared.notify();
     }
 
-    /// Sets the players of this server, for programs that know only the list. Of several with one
-    /// UUID the first counts. Players without a UUID are part of [`Network::status`] but not shared
-    /// with the network. Returns their number.
+    /// Sets the players of this server, for programs that only have the list. If several have the
+    /// same UUID, the first one counts. Players without a UUID are part of [`Network::status`] but
+    /// not shared with the network. Returns their number.
     pub fn set_players(&self, players: &[Player]) -> usize {
         let now = wall();
         let mut state = self.shared.state();
@@ -412,7 +414,7 @@ impl Network {
         }
     }
 
-    /// Leaves the network, if Redis is connected, and stops, within 5 s.
+    /// Leaves the network if Redis is connected, and stops. Takes at most 5 s.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         let _ = tokio::time::timeout(STOP, &mut self.session).await;
@@ -420,7 +422,7 @@ impl Network {
 }
 
 impl fmt::Debug for Network {
-    /// Configuration and health, not each player.
+    /// Shows the configuration and the health, but no players.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (settings, health) = (&self.shared.settings, self.health());
         f.debug_struct("Network")
@@ -555,7 +557,7 @@ impl Shared {
     }
 }
 
-/// Publishes the status after changes, several of them at once.
+/// Publishes the status after changes. Changes in quick succession are combined.
 async fn tell(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
     loop {
         let _ = tokio::time::timeout(TICK, shared.changed.notified()).await;

@@ -36,7 +36,7 @@ static LEAVE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::LEAVE));
 static UNREGISTER: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::UNREGISTER));
 static GONE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::GONE));
 
-/// Connects again and again until stopped.
+/// Connects to Redis, and reconnects until stopped.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut registered = false;
     let mut wait = BACK_OFF.0;
@@ -61,7 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
                 match session.live(&mut stop).await {
                     Ok(()) => return,
                     Err(error) => {
-                        // A connection that fails at once, for example for missing permissions,
+                        // A connection that fails immediately, for example for missing permissions,
                         // keeps the delay.
                         if next.elapsed() > BACK_OFF.1 {
                             wait = BACK_OFF.0;
@@ -101,7 +101,7 @@ struct Session<'a> {
     /// Whether this process has registered before.
     registered: &'a mut bool,
     beat_at: Instant,
-    /// Next read of the heartbeats of others.
+    /// Time of the next read of other members' heartbeats.
     pulse_at: Instant,
     refresh_at: Instant,
     /// The last stream entry that was read.

@@ -196,8 +196,8 @@ impl Known {
         news
     }
 
-    /// Applies all players of a server, except those who are just joining, and the count of its
-    /// hash.
+    /// Applies all players of a server, except those whose join is in progress, and the count of
+    /// its hash.
     pub(super) fn list(
         &mut self,
         id: &str,

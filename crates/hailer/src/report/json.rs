@@ -1,4 +1,5 @@
-//! JSON written by hand: what a sweep writes a hundred thousand times in a second. Tests hold it against serde's.
+//! JSON serialization without serde, because a sweep writes up to 100,000 lines per second. Tests
+//! compare the output with serde's.
 
 use super::{AnswerLine, Failed};
 use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control};
@@ -6,7 +7,8 @@ use hailer_proto::{Player, Status, Text};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-/// A text in quotes. What could steer a terminal is escaped, also where JSON does not ask for it.
+/// Appends a quoted string. Characters that control a terminal are escaped, including those that
+/// JSON allows unescaped.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     if is_tame(text) {
@@ -17,19 +19,19 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// A name of the schema in quotes. None has anything to escape.
+/// Appends a quoted name of the schema, which needs no escapes.
 fn name(out: &mut Vec<u8>, name: &str) {
     out.push(b'"');
     out.extend_from_slice(name.as_bytes());
     out.push(b'"');
 }
 
-/// A whole number.
+/// Appends an integer.
 pub fn int<N: itoa::Integer>(out: &mut Vec<u8>, number: N) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A number; `null` if it is none that JSON has.
+/// Appends a number, or `null` if JSON cannot represent it.
 pub fn float(out: &mut Vec<u8>, number: f64) {
     if number.is_finite() {
         let _ = write!(out, "{number:?}");
@@ -38,7 +40,8 @@ pub fn float(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// Milliseconds to the microsecond, as [`milliseconds`](super::milliseconds) rounds them.
+/// Appends milliseconds with microsecond precision, rounded like
+/// [`milliseconds`](super::milliseconds).
 pub fn milliseconds(out: &mut Vec<u8>, milliseconds: f64) {
     let micros = (milliseconds * 1e3).round();
     if !(0.0..1e15).contains(&micros) {
@@ -59,7 +62,7 @@ pub fn milliseconds(out: &mut Vec<u8>, milliseconds: f64) {
     out.extend_from_slice(&[hundreds, tens, ones][..shown]);
 }
 
-/// An address and a port, IPv6 in brackets, without quotes.
+/// Appends an address and a port without quotes. IPv6 addresses are in brackets.
 pub fn address(out: &mut Vec<u8>, address: SocketAddr) {
     let IpAddr::V4(ip) = address.ip() else {
         let _ = write!(out, "{address}");
@@ -75,12 +78,12 @@ pub fn address(out: &mut Vec<u8>, address: SocketAddr) {
     int(out, address.port());
 }
 
-/// Players as in the schema.
+/// Appends players in the format of the schema.
 pub fn players(out: &mut Vec<u8>, players: &[Player]) {
     list(out, players, player);
 }
 
-/// Rules as in the schema.
+/// Appends rules in the format of the schema.
 pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
     list(out, rules, |out, rule| {
         out.extend_from_slice(b"{\"key\":");
@@ -91,7 +94,7 @@ pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
     });
 }
 
-/// What only one protocol says, as in the schema.
+/// Appends protocol-specific values in the format of the schema.
 pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
     object(
         out,
@@ -101,7 +104,7 @@ pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
     );
 }
 
-/// A list, in the given order.
+/// Appends a list in the given order.
 pub fn list<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
@@ -117,7 +120,7 @@ pub fn list<T>(
     out.push(b']');
 }
 
-/// The word of the schema for what a list of players is.
+/// Returns the name that the schema uses for a kind of player list.
 pub fn roster(roster: Roster) -> &'static str {
     match roster {
         Roster::Refused => "refused",
@@ -229,7 +232,7 @@ fn on(out: &mut Vec<u8>, on: &Players) {
 
 fn player(out: &mut Vec<u8>, player: &Player) {
     let Player { name, uuid, extra } = player;
-    // Most of what a sweep writes are these.
+    // Most players of a sweep take this path.
     if is_tame(name.raw()) && uuid.is_none() && extra.is_empty() {
         let name = name.raw().as_bytes();
         out.extend_from_slice(b"{\"name\":{\"plain\":\"");
@@ -270,7 +273,7 @@ fn uuid_digits(uuid: &[u8; 16]) -> [u8; 36] {
 fn text(out: &mut Vec<u8>, text: &Text) {
     let raw = text.raw();
     out.extend_from_slice(b"{\"plain\":\"");
-    // A tame text has no codes, since they begin with a character beyond ASCII: both members are the same.
+    // A plain ASCII text has no format codes, so both members are equal.
     if is_tame(raw) {
         out.extend_from_slice(raw.as_bytes());
         out.extend_from_slice(b"\",\"raw\":\"");
@@ -317,7 +320,7 @@ fn value(out: &mut Vec<u8>, it: &Value) {
         ),
         Value::Rows(rows) => list(out, rows.iter(), |out, row| object(out, row, name, string)),
         Value::Point(axes) => list(out, *axes, float),
-        // A kind of value that this does not know yet.
+        // Fallback for future kinds of values.
         other => string(out, &other.to_string()),
     }
 }
@@ -347,10 +350,10 @@ fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>
     }
 }
 
-/// Whether a text is only of ASCII characters that stand for themselves: nearly every text is.
+/// Returns whether a text contains only ASCII characters that need no escape. Almost all texts do.
 #[inline]
 fn is_tame(text: &str) -> bool {
-    // Eight at a time; the last eight may overlap those before.
+    // Check eight bytes at a time. The last eight may overlap the ones before.
     match text.as_bytes().last_chunk::<8>() {
         Some(last) => text
             .as_bytes()
@@ -370,13 +373,13 @@ fn are_tame(bytes: [u8; 8]) -> bool {
     const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
     let all = |byte| u64::from_ne_bytes([byte; 8]);
     let (word, low) = (u64::from_ne_bytes(bytes), u64::from_ne_bytes(bytes) & LOW);
-    // The highest bit of each byte, set where the byte, which is below 0x80, is not the one that is looked for.
+    // Sets the highest bit of each byte that differs from `byte`, which is below 0x80.
     let is_not = |byte| (low ^ all(byte)) + LOW;
     let printed = low + all(0x80 - b' ');
     !word & printed & is_not(b'"') & is_not(b'\\') & is_not(0x7F) | LOW == u64::MAX
 }
 
-/// Whether a byte may begin a character that is escaped: sooner seen than which character it begins.
+/// Bytes that may start an escaped character. Checking them is faster than decoding each character.
 const SUSPECTS: [bool; 256] = {
     let mut suspects = [false; 256];
     let mut byte = 0;
@@ -388,7 +391,7 @@ const SUSPECTS: [bool; 256] = {
     suspects
 };
 
-/// What could steer a terminal is escaped, or left out.
+/// Appends a text. Control characters are escaped if `keep` is set, and otherwise left out.
 fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
     let bytes = text.as_bytes();
     let mut written = 0;
@@ -455,7 +458,7 @@ mod tests {
         plain.prop_recursive(2, 8, 3, |inner| {
             prop_oneof![
                 vec(inner.clone(), 0..3).prop_map(Value::List),
-                // A JSON object that has a key twice loses one of them in a map.
+                // A JSON object with a duplicate key loses one of the values in a map.
                 option::of(("[a-z]{1,3}", inner)).prop_map(|entry| Value::Table(
                     entry
                         .map(|(key, value)| (key.into(), value))
@@ -574,7 +577,7 @@ mod tests {
         let ours = String::from_utf8(out).unwrap();
         assert!(!ours.chars().any(is_control), "{ours:?}");
         let serdes = serde_json::to_string(line).unwrap();
-        // Where nothing needs an escape that serde does not make, and no number an exponent, the bytes are the same.
+        // If serde escapes the same characters and no number has an exponent, the bytes are equal.
         if !serdes.chars().any(is_control) && !has_exponent(&ours) && !has_exponent(&serdes) {
             assert_eq!(ours, serdes);
         }
@@ -654,7 +657,7 @@ mod tests {
         }
     }
 
-    /// `cargo test --release -p hailer report -- --ignored --nocapture`
+    /// Benchmark: `cargo test --release -p hailer report -- --ignored --nocapture`
     #[test]
     #[ignore = "a measurement"]
     fn how_long_it_takes() {
@@ -688,7 +691,7 @@ mod tests {
         }
     }
 
-    /// Escapes what [`string`] escapes.
+    /// Formatter with the escapes of [`string`].
     struct Escaping;
 
     impl serde_json::ser::Formatter for Escaping {
@@ -706,7 +709,7 @@ mod tests {
         }
     }
 
-    /// Eight players, colours in the MOTD, plugins.
+    /// Status with eight players, colours in the MOTD, and plugins.
     fn typical() -> (Transcript, Status) {
         let mut status = Status {
             motd: Some(Text::legacy("§aA Minecraft §lServer")),

@@ -1,4 +1,4 @@
-//! One answer, or one failure, as programs read it: the JSON of `schema/answer-v2.json`.
+//! JSON of an answer or a failure, as defined in `schema/answer-v2.json`.
 
 pub mod json;
 
@@ -10,10 +10,10 @@ use serde::Serialize;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Name and version of the schema. A new version only when a program written for the old one would break.
+/// Name and version of the schema. The version changes only for incompatible changes.
 pub const SCHEMA: &str = "hailer/answer/2";
 
-/// What came of asking one target.
+/// Result of querying one target.
 #[derive(Serialize)]
 pub struct AnswerLine<'a> {
     schema: &'static str,
@@ -35,18 +35,18 @@ pub struct AnswerLine<'a> {
 struct Failed {
     kind: &'static str,
     message: String,
-    /// The datagram at fault, in hexadecimal.
+    /// Invalid datagram, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     datagram: Option<String>,
 }
 
-/// A time as programs read it: milliseconds, to the microsecond.
+/// Converts a time to milliseconds with microsecond precision.
 pub fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
 impl<'a> AnswerLine<'a> {
-    /// An answer.
+    /// Creates the line of an answer.
     pub fn answered(target: &'a str, answer: &'a Answer) -> Self {
         let latency_ms = milliseconds(answer.latency);
         let line = Self {
@@ -60,7 +60,7 @@ impl<'a> AnswerLine<'a> {
         line.transcript(&answer.transcript)
     }
 
-    /// A failure.
+    /// Creates the line of a failure.
     pub fn failed(target: &'a str, error: &Error) -> Self {
         let datagram = match error.most_informative() {
             Error::Malformed { datagram, .. } => Some(hexadecimal(datagram)),
@@ -86,8 +86,8 @@ impl<'a> AnswerLine<'a> {
         }
     }
 
-    /// Appends it to `out`, without a line break: the JSON that serde makes of it, in a fraction of the time, and every
-    /// character that could steer a terminal as `\\uXXXX`.
+    /// Appends the JSON to `out`, without a line break. The output equals that of serde, but is
+    /// faster, and every character that controls a terminal is written as `\\uXXXX`.
     pub fn write(&self, out: &mut Vec<u8>) {
         json::line(self, out);
     }

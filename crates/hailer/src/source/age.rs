@@ -1,4 +1,4 @@
-//! What to publish depending on the age of a status: a pure function of status and time.
+//! Status to publish depending on its age: a pure function of status and time.
 
 use super::{Published, TimedStatus, has_codes};
 use hailer_proto::{Status, Text};
@@ -7,19 +7,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What to publish before the first status, and when a status is old. The default publishes nothing
-/// at first, and then each status forever.
+/// Policy before the first status and for stale ones. By default, nothing is published before the
+/// first status, and each status is used without an age limit.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// The status before the first one of the source; `None`: no replies.
     pub before: Option<Arc<Status>>,
     /// Age at which a status is stale; `None`: never.
     pub stale_after: Option<Duration>,
-    /// What happens to a stale status.
+    /// Treatment of a stale status.
     pub stale: Stale,
 }
 
-/// What happens to a stale status.
+/// Treatment of a stale status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stale {
     /// It is published unchanged.
@@ -255,7 +255,7 @@ mod tests {
             ),
             "3 h",
         );
-        // Section signs stay text or codes, as they were.
+        // Section signs that were text remain text, and codes remain codes.
         assert_eq!(old.name.unwrap().plain(), "[3 h old] a \u{A7}b {age}");
         let motd = old.motd.unwrap();
         assert_eq!(

@@ -25,7 +25,7 @@ pub struct Poll {
     /// Whether the address that the server reports for itself is passed on. It is often a private
     /// one.
     pub keep_address: bool,
-    /// What to query, with which limits.
+    /// Queries to send, and their limits.
     pub settings: ClientConfig,
 }
 
