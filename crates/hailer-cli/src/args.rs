@@ -15,14 +15,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const TARGETS: &str = "\
-A TARGET is a host, host:port, [v6]:port, or protocol://host:port; the protocols are shown by `hailer protocols`.
-Without a protocol all are tried. SRV records of Minecraft servers are followed.";
+A TARGET is a host, host:port, [v6]:port or protocol://host:port; `hailer protocols` lists the protocols.
+Without a protocol, all protocols are tried. SRV records of Minecraft servers are followed.";
 
 const JOIN: &str = "\
-Lines typed, or piped in, are said in chat, one a second; /quit leaves, as does Ctrl-C.
-The end of the input does not. What the game's font lacks is said as a question mark.
+Lines that are typed or piped in are sent as chat messages, one per second; /quit or Ctrl-C leaves.
+The end of the input does not. Characters that the game's font lacks are sent as question marks.
 
-Servers do not tell their version. One that speaks another than --build refuses, and the error says what to try.
+Servers do not report their version. A server with another version than --build refuses the connection,
+and the error suggests a build.
 Only servers that do not check accounts can be joined.
 
 Examples:
@@ -30,15 +31,15 @@ Examples:
   hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
 
 const MONITOR: &str = "\
-SIGHUP reads the servers of the configuration again.
+SIGHUP reads the servers in the configuration file again.
 
 Examples:
-  hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1     and then http://127.0.0.1:8080
-  hailer monitor --config monitor.toml --check-config            is it sound?
-  hailer monitor add ugp://192.0.2.7 --token-file token           one more, while it runs
-  hailer monitor test-alert --config monitor.toml                 does it arrive?
-  hailer monitor export --config monitor.toml -o history.ndjson   all that is kept
-  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer    on as many machines as you like";
+  hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1      web page: http://127.0.0.1:8080
+  hailer monitor --config monitor.toml --check-config             check the configuration
+  hailer monitor add ugp://192.0.2.7 --token-file token           add a server at run time
+  hailer monitor test-alert --config monitor.toml                 send a test notification
+  hailer monitor export --config monitor.toml -o history.ndjson   export the whole history
+  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer   on each node";
 
 const SERVE: &str = "\
 SIGHUP reads the configuration file again.
@@ -75,15 +76,16 @@ Examples:
   sudo hailer serve status --control /run/hailer/serve.sock";
 
 const TOP: &str = "\
-Keys: q, Esc or Ctrl-C ends it, Tab and arrows choose a listener, p pauses, ? explains.
-When the responder restarts it waits for it.";
+Keys: q, Esc or Ctrl-C quits; Tab and the arrow keys select a listener; p pauses; ? shows the help.
+If hailer serve restarts, the display reconnects.";
 
 const WATCH: &str = "\
-A TARGET is a host, host:port, [v6]:port, or protocol://host:port. Without a protocol all are tried,
-and the server is watched in one that it answers. In a file there is one a line.
+A TARGET is a host, host:port, [v6]:port or protocol://host:port. Without a protocol, all are tried,
+and one that the server answers is used from then on. Files have one target per line.
 
-Keys: arrows, j and k move, Enter shows details, the digits in the header sort, / filters, p pauses,
-? explains, q or Ctrl-C ends it. A filter is words that must be found, and states such as !down.
+Keys: the arrow keys, j and k select a server, Enter shows its details, the digits in the header sort,
+/ filters, p pauses, ? shows the help, q or Ctrl-C quits. A filter consists of words to find and of
+states such as !down.
 
 Examples:
   hailer watch play.example.com ugp://192.0.2.7
@@ -99,8 +101,8 @@ Examples:
   hailer decode --build 1.3.2 --stream to-server 00000000ff";
 
 const PROXY: &str = "\
-Let the game connect to the address of --listen instead of the server. The encryption ends here,
-on both sides, so only servers that do not check accounts can be played on.
+Connect the game to the address of --listen instead of the server. Encryption ends at the proxy, on
+both sides, so it works only with servers that do not check accounts.
 
 Examples:
   hailer proxy --to 192.0.2.7:25565
@@ -108,18 +110,18 @@ Examples:
   hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
 
 const SWEEP: &str = "\
-A TARGET is a host, host:port, [v6]:port, protocol://host:port, or a range, such as 192.0.2.0/24
-or ugp://192.0.2.1-192.0.2.9:22000. In a file there is one a line; blank lines, what follows a #
-and all but the first word mean nothing. Without a protocol all that travel in datagrams are tried.
-Targets are asked in a random order, each once, and each network at a gentle pace.
+A TARGET is a host, host:port, [v6]:port, protocol://host:port or a range, such as 192.0.2.0/24
+or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, followed by optional words that are
+ignored; comments start with #. Without a protocol, all protocols over UDP are tried. Each target is
+queried once, in random order, with a rate limit for each network.
 
-Sweep only what you may. Who owns a network may take questions for an attack: ask before you sweep
-theirs, keep to the pace unless they agree to more, and put into a file for --exclude whoever asks
-to be left alone.
+Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
+before you sweep their networks, keep the default rate unless they agree to more, and list those that
+opt out in a file for --exclude.
 
-A sweep into a file can be stopped at any time, with Ctrl-C or without, and goes on with the same
-command and --resume. The exit code is 0 at the end if anybody answered, 1 if nobody did, 2 if the
-question was wrong, 130 after Ctrl-C.
+A sweep that writes to a file can be interrupted at any time, by Ctrl-C or by a crash; the same command
+with --resume continues it. Exit codes: 0 if any server answered, 1 if none did, 2 for invalid
+arguments, 130 after Ctrl-C.
 
 Examples:
   hailer sweep 192.0.2.0/24 --protocol minecraft-query
@@ -129,16 +131,16 @@ Examples:
 
 const EXAMPLES: &str = "\
 Examples:
-  hailer demo                                    see it work, on this machine
-  hailer query play.example.com                  who is on?
-  hailer query ugp://192.0.2.7 --json | jq .     for programs
-  hailer sweep --targets FILE -o servers.csv     all of these servers, at a gentle pace
-  hailer serve --demo                            something to ask
-  hailer decode fefd0900000001                   what do these bytes say?
-  hailer join play.example.com --for 30s         what goes on in the game?
-  hailer proxy --to play.example.com:25565       what do game and server say to each other?";
+  hailer demo                                    try hailer on this machine
+  hailer query play.example.com                  show the status of a server
+  hailer query ugp://192.0.2.7 --json | jq .     the same as JSON
+  hailer sweep --targets FILE -o servers.csv     query many servers, at a limited rate
+  hailer serve --demo                            simulate a server
+  hailer decode fefd0900000001                   explain the bytes of a datagram
+  hailer join play.example.com --for 30s         join the game and show its events
+  hailer proxy --to play.example.com:25565       show the packets between game and server";
 
-/// Talk to game servers: ask them, answer for them, explain what went over the wire.
+/// Arguments of the program.
 #[derive(Parser)]
 #[command(name = "hailer", version, about, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Arguments {
@@ -148,16 +150,16 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Ask servers for their status
+    /// Query servers for their status
     #[command(after_help = TARGETS)]
     Query(Box<Query>),
-    /// Ask many servers, and write what comes as it comes
+    /// Query many servers and write each answer as it arrives
     #[command(after_help = SWEEP)]
     Sweep(Box<Sweep>),
-    /// Measure round trips to a server
+    /// Measure round-trip times to a server
     #[command(after_help = TARGETS)]
     Ping(Box<Ping>),
-    /// Answer queries; on loopback addresses by default
+    /// Respond to queries, on loopback addresses by default
     #[command(after_help = SERVE, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
         subcommand_help_heading = "Actions",
@@ -165,13 +167,13 @@ pub(crate) enum Command {
     )]
     #[command(disable_help_subcommand = true)]
     Serve(Box<Serve>),
-    /// Simulate many servers on loopback addresses, to test what queries many servers
+    /// Simulate many servers on loopback addresses, to test programs that query many servers
     #[command(after_help = FARM)]
     Farm(Box<Farm>),
-    /// Serve a small Minecraft world of 1.2.5 to 1.3.2; on loopback by default
+    /// Serve a small Minecraft world of 1.2.5 to 1.3.2, on loopback by default
     #[command(after_help = WORLD)]
     World(Box<World>),
-    /// Watch servers over time: history, a page, an API, alerts
+    /// Monitor servers over time: history, web page, API and alerts
     #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
         subcommand_help_heading = "Actions",
@@ -179,33 +181,33 @@ pub(crate) enum Command {
     )]
     #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true)]
     Monitor(Box<Monitor>),
-    /// Watch a running hailer serve: rates, drops, budget, sources, who asks most
+    /// Show a running hailer serve live: rates, drops, budget, sources, busiest clients
     #[command(after_help = TOP)]
     Top(Box<Top>),
-    /// Watch servers live: a table with trends, charts of each, from here or from a running hailer monitor
+    /// Show servers live: a table with trends and charts, polled from here or by a running hailer monitor
     #[command(after_help = WATCH)]
     Watch(Box<Watch>),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Box<Decode>),
-    /// Join a Minecraft server of 1.2.5 to 1.3.2 and watch the game
+    /// Join a Minecraft server of 1.2.5 to 1.3.2 and show the events of the game
     #[command(after_help = JOIN)]
     Join(Box<Join>),
-    /// Stand between game clients and a server, and show every packet
+    /// Forward game clients to a server and show every packet
     #[command(after_help = PROXY)]
     Proxy(Box<Proxy>),
-    /// Start servers on this machine, ask them, show what comes back
+    /// Start simulated servers on this machine, query them and show the answers
     Demo(Box<Demo>),
-    /// Show the protocols that hailer speaks
+    /// Show the supported protocols
     Protocols(Box<Protocols>),
     /// Print a completion script for a shell
     Completions {
-        /// The shell
+        /// Shell to write the script for
         shell: Shell,
     },
     /// Write the man pages
     Man {
-        /// Folder for hailer.1, hailer-query.1 and so on; without it, hailer.1 goes to standard output
+        /// Folder for hailer.1, hailer-query.1 and so on [default: only hailer.1, to standard output]
         #[arg(value_hint = ValueHint::DirPath)]
         folder: Option<PathBuf>,
     },
@@ -213,66 +215,66 @@ pub(crate) enum Command {
 
 #[derive(Args)]
 pub(crate) struct Query {
-    /// Servers to ask; `-` reads more from standard input, one a line
+    /// Servers to query; `-` reads more from standard input, one per line
     #[arg(required = true, value_name = "TARGET", value_hint = ValueHint::Hostname)]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
     pub(crate) asking: Asking,
-    /// Ask again so often when nothing comes
+    /// Retries after a timeout, 0 to 100
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]
+    /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) auth: Auth,
-    /// Show the answer in each protocol, not only the most complete one
+    /// Show the answers in all protocols, not only the most complete one
     #[arg(long)]
     pub(crate) all: bool,
-    /// One line of JSON for each target, as in schema/answer-v2.json; with --all, one for each answer
+    /// Print one line of JSON for each target, as in schema/answer-v2.json; with --all, for each answer
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show every datagram in hexadecimal, explained
+    /// Show every datagram in hexadecimal, with an explanation
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
-    /// The whole view of each server, even if there are several
+    /// Show all details of each server, even if there are several servers
     #[arg(long, short)]
     pub(crate) long: bool,
     /// List the players (the default)
     #[arg(long, overrides_with = "no_players")]
     pub(crate) players: bool,
-    /// Do not ask for the list of players
+    /// Do not request the list of players
     #[arg(long)]
     pub(crate) no_players: bool,
-    /// Ask only for the protocol's short reply
+    /// Request only the short reply of the protocol
     #[arg(long)]
     pub(crate) basic: bool,
-    /// Refuse answers that deviate from the protocol
+    /// Reject replies that deviate from the protocol
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Servers asked at the same time
+    /// Servers queried at the same time, 1 to 1024
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
 }
 
-// How to ask: shared by the commands that do.
+// Options shared by the commands that query a few servers.
 #[derive(Args)]
 pub(crate) struct Asking {
-    /// Ask in this protocol only
+    /// Use only this protocol [default: try all]
     #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
-    /// Wait so long for one datagram
+    /// Longest time to wait for a reply, before a retry
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Ask this name server instead of the system's
+    /// Name server for host names [default: the system's]
     #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
 }
 
-// Who is asking, where the protocol wants to know.
+// Authentication, for protocols that have it.
 #[derive(Args)]
 pub(crate) struct Auth {
-    /// Auth token, where the protocol has them (better: --auth-token-file, since others see command lines)
+    /// Auth token, for protocols that use one (prefer --auth-token-file: other users can see command lines)
     #[arg(
         long,
         value_name = "TOKEN",
@@ -280,32 +282,32 @@ pub(crate) struct Auth {
         hide_env_values = true
     )]
     pub(crate) auth_token: Option<String>,
-    /// Read the auth token from the first line of a file; counts before --auth-token
+    /// Read the auth token from the first line of a file; overrides --auth-token
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) auth_token_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct Sweep {
-    /// Servers to ask, or ranges of addresses; `-` reads them from standard input, as they come
+    /// Servers or address ranges to query; `-` reads them from standard input while the sweep runs
     #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname)]
     pub(crate) given: Vec<String>,
-    /// Read targets from a file or an http or https address, one a line; may be given several times
+    /// Read targets from a file or an http or https URL, one per line; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) targets: Vec<PathBuf>,
-    /// Do not ask the addresses and ranges in such a list; may be given several times
+    /// Skip the addresses and ranges listed in a file or at a URL; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) exclude: Vec<PathBuf>,
-    /// Ask targets that name no protocol in this one; may be given several times [default: all over UDP]
+    /// Protocol of targets without protocol://; may be given several times [default: all over UDP]
     #[arg(long, short, value_parser = datagrams, value_name = "PROTOCOL", help_heading = "Targets")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
-    /// Ask only this share: 2/4 is the second of four, which together are all
+    /// Query only one shard of the targets: 2/4 is the second of four, which together cover all targets
     #[arg(long, value_name = "I/N", help_heading = "Targets")]
     pub(crate) shard: Option<Shard>,
-    /// Another order
+    /// Seed of the target order
     #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Targets")]
     pub(crate) seed: u64,
-    /// Ask this name server instead of the system's
+    /// Name server for host names [default: the system's]
     #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT", help_heading = "Targets")]
     pub(crate) name_server: Option<SocketAddr>,
     #[command(flatten)]
@@ -316,99 +318,99 @@ pub(crate) struct Sweep {
     pub(crate) writing: Writing,
 }
 
-// How fast to ask, and how long to wait.
+// Rates, timeouts and limits of a sweep.
 #[derive(Args)]
-#[command(next_help_heading = "Pace")]
+#[command(next_help_heading = "Rates and limits")]
 pub(crate) struct Pacing {
-    /// Datagrams in a second, such as 500, 20k or unlimited
+    /// Maximum datagrams per second, such as 500, 20k or unlimited
     #[arg(long, default_value = "1000", value_parser = quantity, value_name = "N")]
     pub(crate) rate: f64,
-    /// Bits in a second, such as 10M
+    /// Maximum bits per second, such as 10M
     #[arg(long, default_value = "unlimited", value_parser = quantity, value_name = "N")]
     pub(crate) bandwidth: f64,
-    /// Datagrams in a second to one network: 256 addresses of IPv4, a /48 of IPv6
+    /// Maximum datagrams per second to one network: a /24 of IPv4, a /48 of IPv6
     #[arg(long, default_value = "50", value_parser = quantity, value_name = "N")]
     pub(crate) per_network: f64,
-    /// Wait so long for one datagram at the most; less where the delays seen allow it
+    /// Longest time to wait for a reply, before a retry; shorter where measured delays allow it
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Ask again at most so often when nothing comes; more than once only where datagrams get lost
+    /// Maximum retries after a timeout, 0 to 100; more than one only where datagrams get lost
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
-    /// Give a server up after so long, whatever it sends [default: 10s, or timeout × (retries + 1) if that is longer]
+    /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
-    /// Servers asked at one time, at some 40 bytes each
+    /// Servers queried at the same time, at about 40 bytes of memory each
     #[arg(long, default_value_t = 4_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
     pub(crate) max_in_flight: u32,
-    /// Memory for answers that are still incomplete, such as 64MiB; above it, the largest end early
+    /// Memory for incomplete answers, such as 64MiB; above this limit, the largest are ended early
     #[arg(long, default_value = "256MiB", value_parser = bytes, value_name = "SIZE")]
     pub(crate) max_memory: usize,
-    /// Stop after this time, reading the targets included; --resume continues the sweep
+    /// Stop after this time, including the time to read the targets; --resume continues the sweep
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
 }
 
-// What to ask for.
+// Content of the queries of a sweep.
 #[derive(Args)]
-#[command(next_help_heading = "Questions")]
+#[command(next_help_heading = "Queries")]
 pub(crate) struct What {
     #[command(flatten)]
     pub(crate) auth: Auth,
-    /// Ask for the players and write them, also where they are not among the usual fields
+    /// Request the list of players, and write it even if it is not among the default fields
     #[arg(long, overrides_with = "no_players")]
     pub(crate) players: bool,
-    /// Do not ask for the list of players
+    /// Do not request the list of players
     #[arg(long)]
     pub(crate) no_players: bool,
-    /// Ask only for the protocol's short reply
+    /// Request only the short reply of the protocol
     #[arg(long)]
     pub(crate) basic: bool,
-    /// Refuse answers that deviate from the protocol
+    /// Reject replies that deviate from the protocol
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
-// What becomes of the answers.
+// Output of a sweep.
 #[derive(Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Writing {
-    /// Write answers to a file that ends in .ndjson, .jsonl, .csv or .parquet
+    /// File to write answers to, ending in .ndjson, .jsonl, .csv or .parquet
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// The format [default: as the file is called; lines for people on standard output]
+    /// Output format [default: by the name of the file; human-readable lines on standard output]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// One line of JSON for each answer, as in schema/answer-v2.json: --format ndjson
+    /// Print one line of JSON for each answer, as in schema/answer-v2.json; same as --format ndjson
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Only these fields, such as target,name,players_online; `list` shows all there are
+    /// Fields to write, such as target,name,players_online; `list` shows all fields
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) fields: Vec<String>,
-    /// Write failures too, not only answers
+    /// Write failed queries too, not only answers
     #[arg(long)]
     pub(crate) failed: bool,
-    /// Take the place of an existing file
+    /// Overwrite an existing file
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
-    /// Go on where the same command stopped
+    /// Continue where the same command stopped
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Where to note every second how far it came [default: the output with .checkpoint behind it]
+    /// Checkpoint file, updated every second [default: name of the output file plus .checkpoint]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// At the end, write what happened as JSON, as in schema/sweep-summary-v2.json; `-` is standard output
+    /// At the end, write a JSON summary to a file, as in schema/sweep-summary-v2.json; `-` is standard output
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) summary: Option<PathBuf>,
-    /// No progress, and no summary for people
+    /// Print no progress and no human-readable summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
-/// How answers are written.
+/// Format of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Lines for people
+    /// Human-readable lines
     Lines,
     /// Lines of JSON
     #[value(alias = "json", alias = "jsonl")]
@@ -422,16 +424,16 @@ pub(crate) enum Format {
 
 #[derive(Args)]
 pub(crate) struct Ping {
-    /// The server
+    /// Server to measure
     #[arg(value_hint = ValueHint::Hostname)]
     pub(crate) target: String,
-    /// Stop after so many; 0 goes on until Ctrl-C
+    /// Number of round trips; 0 continues until Ctrl-C
     #[arg(long, short, default_value_t = 5, value_name = "N")]
     pub(crate) count: u32,
-    /// Time from one to the next
+    /// Time between round trips, at least 100ms
     #[arg(long, short, default_value = "1s", value_parser = interval, value_name = "TIME")]
     pub(crate) interval: Duration,
-    /// One line of JSON for each round trip, and one for the summary
+    /// Print one line of JSON for each round trip, and one for the summary
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -452,7 +454,7 @@ pub(crate) struct Serve {
     /// Address to listen on: ADDRESS (each protocol on its port), ADDRESS:PORT (all on one) or PROTOCOL=ADDRESS:PORT
     #[arg(long, short, value_name = "WHERE", conflicts_with = "config")]
     pub(crate) listen: Vec<String>,
-    /// Protocol to answer; may be given several times [default: all over UDP]
+    /// Protocol to respond in; may be given several times [default: all over UDP]
     #[arg(long, short, value_parser = served, value_name = "PROTOCOL", conflicts_with = "config")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
     /// Simulate a server whose players come and go
@@ -482,13 +484,13 @@ pub(crate) struct Serve {
     /// Maximum number of players
     #[arg(long, value_name = "N", conflicts_with_all = ["config", "demo"])]
     pub(crate) max_players: Option<i64>,
-    /// A player who is on; may be given several times
+    /// Name of an online player; may be given several times
     #[arg(long, value_name = "NAME", conflicts_with_all = ["config", "demo"])]
     pub(crate) player: Vec<String>,
-    /// A rule; may be given several times
+    /// Rule of the server; may be given several times
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["config", "demo"])]
     pub(crate) rule: Vec<String>,
-    /// An option of a protocol, as listed by `hailer protocols PROTOCOL`; the value is written as in TOML
+    /// Option of a protocol, with a TOML value; `hailer protocols PROTOCOL` lists them
     #[arg(
         long,
         short,
@@ -509,7 +511,7 @@ pub(crate) struct Serve {
     pub(crate) action: Option<ServeAction>,
 }
 
-// Flags of earlier versions of `hailer serve`. They only report what to type instead.
+// Flags of earlier versions of `hailer serve`. Their errors name the new command.
 #[derive(Args)]
 pub(crate) struct MovedFlags {
     #[arg(long, hide = true, value_parser = moved_to_farm, aliases = ["port", "variant-seed", "silent", "loss", "duplicates", "delay", "jitter", "variants"])]
@@ -530,10 +532,10 @@ fn moved_to_world(_: &str) -> Result<String, String> {
 
 #[derive(Args)]
 pub(crate) struct Farm {
-    /// Networks inside 127.0.0.0/8, with a server on every address
+    /// Networks inside 127.0.0.0/8; every address becomes a server
     #[arg(value_name = "NETWORK", default_value = "127.0.0.0/8", value_parser = network)]
     pub(crate) network: Vec<(Ipv4Addr, u8)>,
-    /// Protocol to answer; may be given several times [default: all over UDP]
+    /// Protocol to respond in; may be given several times [default: all over UDP]
     #[arg(long, short, value_parser = served, value_name = "PROTOCOL")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
     /// Port of a protocol; may be given several times; port 0 takes a free one [default: its usual port]
@@ -542,17 +544,17 @@ pub(crate) struct Farm {
     /// Seed of the simulated servers
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Number of different servers for each protocol
+    /// Number of different servers for each protocol, 1 to 1048576
     #[arg(long, default_value_t = 4096, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub(crate) variants: u32,
     /// Share of servers that never reply, such as 20% or 0.2
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
     pub(crate) silent: f64,
-    /// Share of datagrams lost, each way
+    /// Share of datagrams lost in each direction, such as 1% or 0.01
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
     pub(crate) loss: f64,
-    /// Share of replies sent twice
+    /// Share of replies sent twice, such as 1% or 0.01
     #[arg(long, default_value = "0", value_parser = share, value_name = "SHARE", help_heading = "Network conditions")]
     pub(crate) duplicates: f64,
     /// Delay of replies [default: none]
@@ -576,7 +578,7 @@ pub(crate) struct World {
     /// Build to serve, such as 12w30c, or a protocol number from 29 to 39 [default: 1.3.2]
     #[arg(long, value_name = "BUILD")]
     pub(crate) build: Option<Build>,
-    /// Do not accept 1.2.5 as well
+    /// Accept only this build; by default, 1.2.5 is accepted too
     #[arg(long)]
     pub(crate) only_build: bool,
     /// Message of the day, one line without colours
@@ -612,7 +614,7 @@ pub(crate) struct Monitor {
     /// Servers to monitor, as HOST or PROTOCOL://HOST; without a protocol, it is detected at the start
     #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
     pub(crate) target: Vec<String>,
-    /// Read servers and settings from a TOML file
+    /// Read the servers and options from a TOML file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
     /// Check the configuration file, report all mistakes, and stop
@@ -621,22 +623,22 @@ pub(crate) struct Monitor {
     /// Print a complete configuration file with comments, and stop
     #[arg(long, exclusive = true)]
     pub(crate) example: bool,
-    /// Show what it looks like: invented servers on this machine, with a year behind them, all gone at the end
+    /// Monitor simulated servers on this machine, with a year of history; deleted at the end
     #[arg(long, conflicts_with_all = ["target", "config", "history"])]
     pub(crate) demo: bool,
-    /// Where the page, the API and metrics are [default: 127.0.0.1:8080]
+    /// Address of the web page, the API and the metrics [default: 127.0.0.1:8080]
     #[arg(long, short, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Where the history is kept: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) history: Option<String>,
-    /// How often each server is asked [default: 1min]
+    /// Time between polls of a server [default: 1min]
     #[arg(long, value_parser = interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
-    /// Share the work with all that name the same Redis and the same history, which is in PostgreSQL
+    /// Share the polling with all nodes that use the same Redis and the same history, in PostgreSQL
     #[arg(long, value_name = "redis://HOST", value_hint = ValueHint::Url)]
     pub(crate) cluster: Option<String>,
-    /// Stop after so long
+    /// Stop after this time
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
@@ -647,52 +649,52 @@ pub(crate) struct Monitor {
 
 #[derive(Subcommand)]
 pub(crate) enum MonitorAction {
-    /// Have a running monitor watch one more server
+    /// Add a server to a running monitor
     Add(MonitorAdd),
-    /// Have a running monitor watch a server no more
+    /// Remove a server from a running monitor
     Remove(MonitorName),
-    /// Show what a running monitor watches
+    /// List the servers of a running monitor
     List {
         #[command(flatten)]
         remote: MonitorRemote,
-        /// One line of JSON for each server
+        /// Print one line of JSON for each server
         #[arg(long)]
         json: bool,
     },
-    /// Send a test to the receivers of a plan, and say whether it arrives
+    /// Send a test notification to the receivers of a configuration and report the result
     TestAlert(MonitorTest),
-    /// Write the history into a file: lines of JSON, or a table as CSV or Parquet
+    /// Export the history to a file: lines of JSON, or one table as CSV or Parquet
     Export(MonitorExport),
-    /// Take an exported file into the history; what is there already stays as it is
+    /// Import an exported file into the history; existing records are kept
     Import(MonitorImport),
 }
 
 // A running monitor.
 #[derive(Args)]
 pub(crate) struct MonitorRemote {
-    /// Where its page is
+    /// URL of the monitor's web page
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_hint = ValueHint::Url)]
     pub(crate) monitor: String,
-    /// Read the token that it wants from the first line of a file
+    /// Read the monitor's API token from the first line of a file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct MonitorAdd {
-    /// The server, with its protocol, such as ugp://192.0.2.7
+    /// Server to add, with its protocol, such as ugp://192.0.2.7
     #[arg(value_hint = ValueHint::Hostname)]
     pub(crate) target: String,
-    /// Its name [default: made of the target]
+    /// Name of the server [default: derived from the target]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Its group
+    /// Group of the server
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) group: String,
-    /// A label; may be given several times
+    /// Label of the server; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) label: Vec<(String, String)>,
-    /// How often it is asked [default: as often as all]
+    /// Time between polls [default: the interval of the monitor]
     #[arg(long, value_parser = interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
     #[command(flatten)]
@@ -701,7 +703,7 @@ pub(crate) struct MonitorAdd {
 
 #[derive(Args)]
 pub(crate) struct MonitorName {
-    /// The server's name
+    /// Name of the server
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) remote: MonitorRemote,
@@ -709,50 +711,50 @@ pub(crate) struct MonitorName {
 
 #[derive(Args)]
 pub(crate) struct MonitorTest {
-    /// One of its receivers [default: all]
+    /// Receiver to test [default: all]
     pub(crate) receiver: Option<String>,
-    /// The plan
+    /// Configuration file of the monitor
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct MonitorExport {
-    /// A file that ends in .ndjson or .jsonl, or for one table in .csv or .parquet
+    /// File to write, ending in .ndjson or .jsonl; for one table, also .csv or .parquet
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Only this table: servers, samples, rollups, events or sessions; may be given several times
+    /// Export only this table: servers, samples, rollups, events or sessions; may be given several times
     #[arg(long)]
     pub(crate) table: Vec<hailer_monitor::history::Table>,
-    /// The plan that says where the history is
+    /// Configuration file that names the history
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// The history: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) history: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct MonitorImport {
-    /// What was exported
+    /// File written by `hailer monitor export`, ending in .ndjson or .jsonl
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// The plan that says where the history is
+    /// Configuration file that names the history
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// The history: a file, or postgres://USER@HOST/DATABASE [default: hailer.db]
+    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) history: Option<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
 #[derive(Subcommand)]
 pub(crate) enum ServeAction {
-    /// Ask a running hailer serve how it is
+    /// Show the state of a running hailer serve
     #[command(after_help = STATUS)]
     Status(ServeStatus),
 }
@@ -761,7 +763,7 @@ pub(crate) enum ServeAction {
 pub(crate) struct ServeStatus {
     #[command(flatten)]
     pub(crate) running: Running,
-    /// One line of JSON, as in schema/serve-status-v1.json
+    /// Print one line of JSON, as in schema/serve-status-v1.json
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -770,56 +772,56 @@ pub(crate) struct ServeStatus {
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) running: Running,
-    /// Look so often
+    /// Time between updates, 100ms to 1h
     #[arg(long, default_value = "1s", value_parser = pace, value_name = "TIME")]
     pub(crate) every: Duration,
 }
 
 #[derive(Args)]
 pub(crate) struct Watch {
-    /// Servers to watch
+    /// Servers to poll
     #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "config", "monitor"])]
     pub(crate) given: Vec<String>,
-    /// Read targets from a file, one a line; may be given several times
+    /// Read targets from a file, one per line; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) targets: Vec<PathBuf>,
-    /// Watch the servers of a configuration of hailer monitor, without it
+    /// Poll the servers of a hailer monitor configuration, without a running monitor
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Show what a running hailer monitor watches: the address of its page
+    /// Show the servers of a running hailer monitor; URL of its web page
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
     pub(crate) monitor: Option<String>,
-    /// Ask each server so often, or as often as 2,000 a second allow; ask a monitor so often for all
+    /// Time between polls of a server or of the monitor, 1s to 1d; longer if needed to stay at 2,000 polls/s
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) asking: Asking,
 }
 
-// Which `hailer serve`.
+// Selects a running `hailer serve`.
 #[derive(Args)]
 pub(crate) struct Running {
-    /// Its control socket [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
+    /// Control socket of hailer serve [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) control: Option<PathBuf>,
 }
 
-// How a running responder can be watched.
+// Metrics and control socket of `hailer serve`.
 #[derive(Args)]
-#[command(next_help_heading = "Watching")]
+#[command(next_help_heading = "Metrics and status")]
 pub(crate) struct Observe {
-    /// Metrics for Prometheus at http://ADDRESS:PORT/metrics, on loopback only
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics, on loopback only
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::observe::loopback)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Unix socket for `hailer serve status` and `hailer top`; off: none
+    /// Unix socket for `hailer serve status` and `hailer top`, or `off`
     /// [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) control: Option<PathBuf>,
 }
 
 impl Observe {
-    /// Who may look, and where.
+    /// Returns the addresses of the metrics and of the control socket.
     pub(crate) fn settings(&self) -> crate::observe::Settings {
         let control = match &self.control {
             Some(path) if path.as_os_str() == "off" => crate::observe::Control::Off,
@@ -835,23 +837,23 @@ impl Observe {
 
 #[derive(Args)]
 pub(crate) struct Decode {
-    /// Datagrams in hexadecimal, capture files (pcap, pcapng) or recorded game sessions (.hlr); `-`, or nothing, reads
-    /// one of these from standard input, with one datagram in hexadecimal per line
+    /// Datagrams in hexadecimal, capture files (pcap, pcapng) or recorded game sessions (.hlr); `-` or no input reads
+    /// one of these from standard input, with one hexadecimal datagram per line
     #[arg(value_name = "HEX|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<String>,
-    /// The bytes are of this protocol
+    /// Protocol of the bytes [default: detected]
     #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
-    /// The bytes went this way; of game sessions, show only packets that did
+    /// Direction of the bytes; in game sessions, show only packets of this direction
     #[arg(long, value_parser = way, value_name = "request|reply")]
     pub(crate) way: Option<Direction>,
-    /// One line of JSON for each datagram or packet, as in schema/datagram-v2.json and schema/packet-v2.json
+    /// Print one line of JSON for each datagram or packet, as in schema/datagram-v2.json and schema/packet-v2.json
     #[arg(long)]
     pub(crate) json: bool,
-    /// From capture files, datagrams of no known protocol too
+    /// Show datagrams of unknown protocols in capture files too
     #[arg(long)]
     pub(crate) all: bool,
-    /// The inputs are bytes of the game, in this direction; with `both`, two files: to the server, and to the client
+    /// Read raw game bytes of this direction; `both` takes two files: first to the server, then to the client
     #[arg(
         long,
         value_enum,
@@ -860,26 +862,26 @@ pub(crate) struct Decode {
         conflicts_with = "protocol"
     )]
     pub(crate) stream: Option<Stream>,
-    /// The game's version, such as 1.3.2 or 12w27a; without it, the session tells
+    /// Version of the game, such as 1.3.2 or 12w27a [default: from the handshake of the session]
     #[arg(long, value_name = "BUILD", help_heading = "Game sessions")]
     pub(crate) build: Option<Build>,
-    /// The secret of encrypted sessions, in hexadecimal
+    /// Secret of encrypted sessions, in hexadecimal: 16 bytes, or 32 for 12w19a
     #[arg(long, value_parser = secret, value_name = "HEX", help_heading = "Game sessions", conflicts_with = "secrets")]
     pub(crate) secret: Option<Secret>,
-    /// Secrets of encrypted sessions, as the --secrets of join and proxy writes them
+    /// File of secrets of encrypted sessions, written by --secrets of `hailer join` and `hailer proxy`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Game sessions")]
     pub(crate) secrets: Option<PathBuf>,
-    /// In captures, the game is on this port [default: 25565, and whatever begins like the game]
+    /// Port of the game in captures [default: 25565, and connections that begin like the game]
     #[arg(long, value_name = "N", help_heading = "Game sessions")]
     pub(crate) port: Option<u16>,
-    /// Only count packets, by name
+    /// Show only the number of packets of each name
     #[arg(long, help_heading = "Game sessions")]
     pub(crate) summary: bool,
     #[command(flatten)]
     pub(crate) choice: Choice,
 }
 
-// Which packets of the game to show, and how.
+// Selection and format of game packets.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Game sessions")]
 pub(crate) struct Choice {
@@ -889,7 +891,7 @@ pub(crate) struct Choice {
     /// Do not show these packets
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) hide: Vec<PacketNames>,
-    /// Show packets field by field
+    /// Show each field of packets
     #[arg(long, visible_alias = "fields")]
     pub(crate) long: bool,
     /// Show the bytes of packets
@@ -897,7 +899,7 @@ pub(crate) struct Choice {
     pub(crate) hex: bool,
 }
 
-/// Which bytes a stream is.
+/// Directions of the raw game bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stream {
     ToServer,
@@ -905,40 +907,40 @@ pub(crate) enum Stream {
     Both,
 }
 
-/// A secret from the command line, which no message repeats.
+/// Secret from the command line. It has no `Debug`, so that no message can contain it.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) Vec<u8>);
 
 #[derive(Args)]
 pub(crate) struct Proxy {
-    /// Where clients connect; port 0 takes any free one
+    /// Address to listen on; port 0 takes a free one
     #[arg(long, short, default_value = "127.0.0.1:25566", value_parser = address, value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
-    /// The server: a host, host:port or [v6]:port
+    /// Server to forward to: host, host:port or [v6]:port
     #[arg(long, short, value_name = "HOST:PORT", value_hint = ValueHint::Hostname)]
     pub(crate) to: String,
-    /// The game's version, where the client's number means two: 12w18a or 12w19a, 12w27a or 12w30a [default: the newer]
+    /// Version, if the protocol number has two: 12w18a or 12w19a, 12w27a or 12w30a [default: the newer]
     #[arg(long, value_name = "BUILD")]
     pub(crate) build: Option<Build>,
-    /// Record each connection: in a folder, or in this file and, if there are several, in others beside it
+    /// Record connections to this folder, or to this file; further connections get files next to it
     #[arg(long, value_name = "FOLDER|FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) record: Option<PathBuf>,
-    /// Append the secrets of both sides to a file, so that captures taken meanwhile can be decoded
+    /// Append the secrets of both sides to a file; `hailer decode` uses it to decrypt captures
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,
-    /// Show only packets that go this way
+    /// Show only packets of this direction
     #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
     pub(crate) way: Option<game::PacketDirection>,
-    /// Show movements too, which are most of a session
+    /// Show movement packets too, which are the majority
     #[arg(long)]
     pub(crate) all: bool,
-    /// One line of JSON for each packet, as in schema/packet-v2.json
+    /// Print one line of JSON for each packet, as in schema/packet-v2.json
     #[arg(long)]
     pub(crate) json: bool,
-    /// Clients at a time
+    /// Maximum number of clients at the same time, 1 to 1024
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) max_connections: u16,
-    /// Stop after so long
+    /// Stop after this time
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
@@ -947,70 +949,70 @@ pub(crate) struct Proxy {
 
 #[derive(Args)]
 pub(crate) struct Join {
-    /// The server: host, host:port or [v6]:port
+    /// Server to join: host, host:port or [v6]:port
     #[arg(value_hint = ValueHint::Hostname)]
     pub(crate) target: String,
-    /// The build to speak, such as 12w30c, or its protocol number, 29 to 39
+    /// Build to use, such as 12w30c, or its protocol number, 29 to 39
     #[arg(long, short, default_value_t = Build::LATEST, value_name = "BUILD")]
     pub(crate) build: Build,
-    /// Name of the player
+    /// Name of the player, 1 to 16 characters
     #[arg(long, short, default_value = "Hailer", value_parser = player, value_name = "NAME")]
     pub(crate) name: String,
-    /// Leave so long after joining
+    /// Leave at this time after joining
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
-    /// Say a text once joined; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and /stop move the
-    /// player, /quit leaves. A text of more than 100 characters is sent in several lines, one per second
+    /// Text to send in chat after joining; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and
+    /// /stop move the player, /quit leaves. Texts of more than 100 characters are sent as several lines, one per second
     #[arg(long, value_name = "TEXT")]
     pub(crate) say: Vec<String>,
-    /// Stay dead after death
+    /// Do not respawn after death
     #[arg(long)]
     pub(crate) no_respawn: bool,
-    /// At the end, draw the columns of blocks that are loaded into a PNG file
+    /// At the end, draw a map of the loaded part of the world into a PNG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) map: Option<PathBuf>,
-    /// At the end, draw them on the terminal
+    /// At the end, draw the map on the terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) ascii: bool,
-    /// Write every packet, decrypted, into a new file for `hailer decode`
+    /// Write all packets, decrypted, to a new file for `hailer decode`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) record: Option<PathBuf>,
-    /// Append the secret of the connection to a file, so that a capture taken meanwhile can be decoded
+    /// Append the secret of the connection to a file; `hailer decode` uses it to decrypt captures
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,
-    /// One line of JSON for each event, and one for the summary, as in schema/join-v2.json
+    /// Print one line of JSON for each event, and one for the summary, as in schema/join-v2.json
     #[arg(long)]
     pub(crate) json: bool,
-    /// Wait so long to be connected, and then to be let in
+    /// Longest time to wait for the connection, and then for the login
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Ask this name server instead of the system's
+    /// Name server for host names [default: the system's]
     #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
 }
 
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// Another population
+    /// Seed of the simulated servers
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
 }
 
 #[derive(Args)]
 pub(crate) struct Protocols {
-    /// Everything about one protocol
+    /// Protocol to show in full
     #[arg(value_parser = protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
-    /// JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    registry::find(id).ok_or_else(|| format!("known are {}", registry::known()))
+    registry::find(id).ok_or_else(|| format!("the known protocols are {}", registry::known()))
 }
 
-/// A protocol that `hailer serve` and `hailer farm` answer.
+/// Parses a protocol that `hailer serve` and `hailer farm` can respond in.
 fn served(id: &str) -> Result<&'static dyn Protocol, String> {
     let found = protocol(id)?;
     if found.info().transport != Transport::Datagram {
@@ -1021,7 +1023,7 @@ fn served(id: &str) -> Result<&'static dyn Protocol, String> {
     Ok(found)
 }
 
-/// An address, with the port of the game unless there is one.
+/// Parses an address; the default port is that of the game.
 fn game_address(text: &str) -> Result<SocketAddr, String> {
     let ip = text.trim_start_matches('[').trim_end_matches(']');
     let with_port = ip
@@ -1029,7 +1031,7 @@ fn game_address(text: &str) -> Result<SocketAddr, String> {
         .map(|ip| (ip, Minecraft12w.info().port).into());
     text.parse()
         .or(with_port)
-        .map_err(|_| "write ADDRESS or ADDRESS:PORT".into())
+        .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())
 }
 
 fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
@@ -1040,11 +1042,11 @@ fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
             .copied()
             .filter(is_fit)
             .map(|protocol| protocol.info().id);
-        format!("a sweep speaks {}", ids.collect::<Vec<_>>().join(", "))
+        format!("a sweep supports {}", ids.collect::<Vec<_>>().join(", "))
     })
 }
 
-/// `500`, `20k`, `1.5M`, `unlimited`.
+/// Parses `500`, `20k`, `1.5M`, `unlimited`; at least 0.1.
 fn quantity(text: &str) -> Result<f64, String> {
     if text == "unlimited" {
         return Ok(f64::INFINITY);
@@ -1057,7 +1059,9 @@ fn quantity(text: &str) -> Result<f64, String> {
     };
     let number = digits.parse::<f64>().ok().map(|number| number * factor);
     let number = number.filter(|number| number.is_finite() && *number >= 0.1);
-    number.ok_or_else(|| "a number such as 500, 20k or 1.5M, or unlimited".into())
+    number.ok_or_else(|| {
+        "expected a number such as 500, 20k or 1.5M, at least 0.1, or unlimited".into()
+    })
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
@@ -1070,14 +1074,14 @@ fn bytes(text: &str) -> Result<usize, String> {
             return Ok(bytes);
         }
     }
-    Err("a size such as 512KiB, 256MiB or 2GiB".into())
+    Err("expected a size such as 512KiB, 256MiB or 2GiB".into())
 }
 
 fn world(text: &str) -> Result<WorldKind, String> {
     match text {
         "flat" => Ok(WorldKind::Flat),
         "hilly" => Ok(WorldKind::Hilly),
-        _ => Err("flat or hilly".into()),
+        _ => Err("expected flat or hilly".into()),
     }
 }
 
@@ -1085,7 +1089,7 @@ fn game_mode(text: &str) -> Result<GameMode, String> {
     match text {
         "survival" => Ok(GameMode::Survival),
         "creative" => Ok(GameMode::Creative),
-        _ => Err("survival or creative".into()),
+        _ => Err("expected survival or creative".into()),
     }
 }
 
@@ -1094,7 +1098,7 @@ fn encryption(text: &str) -> Result<Encryption, String> {
         "required" => Ok(Encryption::Required),
         "offered" => Ok(Encryption::Offered),
         "off" => Ok(Encryption::Off),
-        _ => Err("required, offered or off".into()),
+        _ => Err("expected required, offered or off".into()),
     }
 }
 
@@ -1102,40 +1106,43 @@ fn way(text: &str) -> Result<Direction, String> {
     match text {
         "request" | "to-server" => Ok(Direction::Request),
         "reply" | "to-client" => Ok(Direction::Reply),
-        _ => Err("request or reply, which is the same as to-server or to-client".into()),
+        _ => {
+            Err("expected request or reply (or to-server or to-client, which mean the same)".into())
+        }
     }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into())
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into()
+    })
 }
 
-/// As often as the control socket allows.
+/// Parses an interval that the control socket accepts: 100 ms to 1 h.
 fn pace(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);
     if fits {
         Ok(time)
     } else {
-        Err("a time from 100ms to 1h".into())
+        Err("expected a time from 100ms to 1h".into())
     }
 }
 
-/// Nobody is watched more often than once a second.
+/// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
 fn seconds(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
     if fits {
         Ok(time)
     } else {
-        Err("a time from 1s to 1d".into())
+        Err("expected a time from 1s to 1d".into())
     }
 }
 
 fn name_server(text: &str) -> Result<SocketAddr, String> {
     text.parse()
-        .map_err(|_| "an IP address and a port, such as 192.0.2.53:53".into())
+        .map_err(|_| "expected an IP address and a port, such as 192.0.2.53:53".into())
 }
 
 fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
@@ -1144,20 +1151,20 @@ fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
         .parse()
         .ok()
         .zip(bits.parse().ok().filter(|bits| *bits <= 32));
-    network.ok_or_else(|| "a network such as 127.0.0.0/8".into())
+    network.ok_or_else(|| "expected a network such as 127.0.0.0/8".into())
 }
 
 fn farm_port(text: &str) -> Result<(&'static dyn Protocol, u16), String> {
     let (id, port) = text
         .split_once('=')
-        .ok_or("PROTOCOL=PORT, such as ugp=22000")?;
+        .ok_or("expected PROTOCOL=PORT, such as ugp=22000")?;
     let port = port
         .parse()
-        .map_err(|_| "the port is a number from 0 to 65535")?;
+        .map_err(|_| "expected a port from 0 to 65535")?;
     Ok((protocol(id)?, port))
 }
 
-/// `20%` or `0.2`.
+/// Parses `20%` or `0.2` into a share from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
         Some(percent) => percent
@@ -1169,10 +1176,10 @@ fn share(text: &str) -> Result<f64, String> {
     number
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "a share such as 20% or 0.2".into())
+        .ok_or_else(|| "expected a share such as 20% or 0.2, at most 100%".into())
 }
 
-/// As the game takes names.
+/// Parses a player name that the game accepts.
 fn player(name: &str) -> Result<String, String> {
     let is_forbidden =
         |c: &char| c.is_control() || c.is_whitespace() || ['\u{A7}', ';', ':'].contains(c);
@@ -1182,7 +1189,7 @@ fn player(name: &str) -> Result<String, String> {
         ));
     }
     match name.encode_utf16().count() {
-        0 => Err("a player name has 1 to 16 characters".into()),
+        0 => Err("expected a player name of 1 to 16 characters".into()),
         1..=16 => Ok(name.into()),
         count => Err(format!("{count} characters; at most 16 are allowed")),
     }
@@ -1192,7 +1199,7 @@ fn packet_way(text: &str) -> Result<game::PacketDirection, String> {
     match text {
         "to-server" => Ok(game::PacketDirection::ToServer),
         "to-client" => Ok(game::PacketDirection::ToClient),
-        _ => Err("to-server or to-client".into()),
+        _ => Err("expected to-server or to-client".into()),
     }
 }
 
@@ -1207,25 +1214,25 @@ fn secret(text: &str) -> Result<Secret, String> {
     let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
     bytes
         .map(Secret)
-        .ok_or_else(|| "16 bytes in hexadecimal; 32 for 12w19a".into())
+        .ok_or_else(|| "expected 16 bytes in hexadecimal, or 32 for 12w19a".into())
 }
 
-/// `1s`, `500ms`, `1m 30s`; a bare number is seconds.
+/// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.
 fn duration(text: &str) -> Result<Duration, String> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
     let time = seconds().or_else(|| humantime::parse_duration(text).ok());
-    let time = time.ok_or("a time such as 1s, 500ms or 2m")?;
+    let time = time.ok_or("expected a time such as 1s, 500ms or 2m")?;
     if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
-        return Err("more than nothing and at most a year".into());
+        return Err("expected a time above 0 and up to 366 days".into());
     }
     Ok(time)
 }
 
-/// Pings are not a flood: ten a second and no more.
+/// Parses an interval of at least 100 ms. Shorter ones would flood the server.
 fn interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time < Duration::from_millis(100) {
-        Err("at least 100ms".into())
+        Err("expected a time of at least 100ms".into())
     } else {
         Ok(time)
     }
@@ -1237,12 +1244,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definitions_are_sound() {
+    fn definitions_are_valid() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn the_commands_of_the_readme_can_be_typed() {
+    fn readme_commands_parse() {
         let readme = include_str!("../../../README.md");
         let blocks = readme
             .split("```sh\n")
@@ -1257,7 +1264,7 @@ mod tests {
             .collect();
         assert!(commands.len() >= 10, "{commands:?}");
         for command in commands {
-            // What is in quotes may hold spaces.
+            // Text in quotes may contain spaces.
             let words = command
                 .split('"')
                 .enumerate()

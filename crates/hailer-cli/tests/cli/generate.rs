@@ -4,10 +4,13 @@ use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 16] = [
     "query",
+    "sweep",
     "ping",
     "serve",
+    "farm",
+    "world",
     "monitor",
     "top",
     "watch",
