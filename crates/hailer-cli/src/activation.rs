@@ -20,7 +20,7 @@ const MAX_SOCKETS: usize = 1024;
 /// # Errors
 /// An inherited socket is not a UDP socket. The error names the line of the unit.
 pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
-    // The crate accepts a missing process id. The variables may then belong to a parent process.
+    // The crate accepts a missing process id. The variables may then be meant for a parent process.
     let for_us = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
     let count: usize = std::env::var("LISTEN_FDS")
         .ok()
@@ -133,7 +133,7 @@ mod tests {
             UdpSocket::bind("127.0.0.1:0").unwrap(),
         );
         let (a, b) = (one.local_addr().unwrap(), two.local_addr().unwrap());
-        // Datagrams sent before the child starts wait for it.
+        // Datagrams that arrive before the child starts stay in the queue.
         let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
         asker
             .set_read_timeout(Some(Duration::from_secs(5)))

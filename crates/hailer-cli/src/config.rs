@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Shortest token that is accepted. Shorter ones can be guessed.
+/// Minimum length of a token in bytes. Shorter ones can be guessed.
 pub(crate) const MIN_TOKEN_BYTES: usize = 16;
 /// A complete configuration with comments, which `hailer serve --example` prints.
 pub(crate) const EXAMPLE: &str = include_str!("example-serve.toml");
@@ -44,49 +44,50 @@ pub(crate) struct ServeConfig {
     pub(crate) observe: ObserveConfig,
 }
 
-/// A server to answer for.
+/// A server to reply for.
 #[derive(Clone)]
 pub(crate) struct ServerConfig {
     pub(crate) source: StatusSource,
-    /// The OneQuery network that the server is a member of. Port 0 stands for the port that it listens on.
+    /// The OneQuery network that the server is a member of. Port 0 stands for the listener's port.
     pub(crate) network: Option<Box<NetworkConfig>>,
     pub(crate) listeners: Vec<ListenConfig>,
-    /// The game server that receives datagrams of no protocol.
+    /// The game server that receives datagrams of unknown protocols.
     pub(crate) relay: Option<SocketAddr>,
 }
 
-/// Where the status comes from.
+/// Origin of the status.
 #[derive(Clone)]
 pub(crate) enum StatusSource {
-    /// From the configuration; it never changes.
+    /// The configuration. The status never changes.
     Fixed(Box<Status>),
-    /// From a simulation.
+    /// A simulation.
     Demo(Population),
-    /// From a file, a poll or a push.
+    /// A file, a poll or a push.
     External(Box<ExternalSource>),
 }
 
-/// A source outside of the configuration.
+/// A source outside the configuration.
 #[derive(Clone)]
 pub(crate) struct ExternalSource {
     pub(crate) origin: SourceOrigin,
-    /// What to answer before the first status, and when the last one is old.
+    /// Behaviour before the first status, and when the last one is stale.
     pub(crate) policy: Policy,
 }
 
-/// Which source.
+/// Kind and parameters of an external source.
 #[derive(Clone)]
 pub(crate) enum SourceOrigin {
     /// A JSON file.
     File(PathBuf),
     /// Another server, which is polled.
     Poll(Box<Poll>),
-    /// Statuses that others push over HTTP.
+    /// Statuses that other programs push over HTTP.
     Push(PushConfig),
 }
 
 impl SourceOrigin {
-    /// Identifies a source across reloads, so that its last status is kept. Contains no secrets.
+    /// Returns an identifier that stays the same across reloads, so that the last status is kept.
+    /// It contains no secrets.
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::File(path) => format!("file {}", path.display()),
@@ -106,23 +107,24 @@ pub(crate) struct PushConfig {
     /// The last part of `/status/NAME`, if several servers share the listener.
     pub(crate) name: Option<String>,
     pub(crate) token: Secret,
-    /// Whether an address other than loopback is accepted.
+    /// Whether addresses other than loopback are allowed.
     pub(crate) insecure: bool,
 }
 
-/// An address and the protocols that are answered there.
+/// A listening address and its protocols.
 #[derive(Clone)]
 pub(crate) struct ListenConfig {
     pub(crate) address: SocketAddr,
     pub(crate) protocols: Vec<(&'static dyn Protocol, Options)>,
-    /// The secret of challenge tokens, if several nodes share it. `None`: random, and renewed regularly.
+    /// The secret of challenge tokens, if several nodes share it. `None`: a random one, renewed
+    /// every hour.
     pub(crate) secret: Option<[u8; 16]>,
 }
 
-/// `[engine]`. `None` stands for the library's default.
+/// `[engine]`. `None` means the library's default.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct EngineConfig {
-    /// Threads. `None`: one for each core.
+    /// Number of threads. `None`: one for each core.
     pub(crate) workers: Option<usize>,
     pub(crate) relay_sessions: Option<usize>,
     pub(crate) relay_idle: Option<Duration>,
@@ -131,7 +133,7 @@ pub(crate) struct EngineConfig {
     pub(crate) verified_per_source: Allowance,
 }
 
-/// Replies per second. `None` stands for the library's default.
+/// Limits of replies per second. `None` means the library's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) bytes: Option<u32>,
@@ -141,15 +143,15 @@ pub(crate) struct Allowance {
 /// `[observe]`.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ObserveConfig {
-    /// Address of the metrics, on loopback.
+    /// Loopback address of the metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Unix socket of `hailer serve status`.
+    /// Path of the control socket, which `hailer serve status` uses.
     pub(crate) control: Option<PathBuf>,
 }
 
 impl StatusSource {
-    /// The status of a listener after `seconds` since the start, or `None` if it must be silent. `last` is the last status of an
-    /// external source.
+    /// Returns the status of a listener `seconds` after the start, or `None` if it must not reply.
+    /// `last` is the last status of an external source.
     pub(crate) fn status(
         &self,
         listener: &ListenConfig,
@@ -168,7 +170,7 @@ impl StatusSource {
         Some(at_port(status, port))
     }
 
-    /// The external source, if it is one.
+    /// Returns the external source, if there is one.
     pub(crate) fn external(&self) -> Option<&ExternalSource> {
         match self {
             Self::External(source) => Some(source),
@@ -184,10 +186,10 @@ pub(crate) fn at_port(mut status: Status, port: u16) -> Status {
     status
 }
 
-/// Reads a configuration file. Returns it with its warnings.
+/// Reads a configuration file. Returns the configuration and its warnings.
 ///
 /// # Errors
-/// One line for each mistake, with file, line and fix.
+/// One line for each mistake, with file, line and correction.
 pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
     let text = text(path)?;
     let name = path.display().to_string();
@@ -201,7 +203,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
     }
 }
 
-/// Reads a text file.
+/// Reads a text file in UTF-8.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     match std::fs::read(path).map(String::from_utf8) {

@@ -7,18 +7,18 @@ use std::process::ExitCode;
 /// Exit code after Ctrl-C, as shells use it: 128 plus the number of the signal.
 pub(crate) const STOPPED: u8 = 130;
 
-/// Result of a command; greater is worse.
+/// Result of a command, ordered by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     /// All servers answered, or all bytes are valid.
     Success,
-    /// Some did not, or are not.
+    /// Some servers did not answer, or some bytes are invalid.
     Partial,
     /// A signal ended the command early.
     Stopped,
 }
 
-/// Error in arguments or configuration: one line that includes the fix. Exit code 2, as of clap.
+/// Error in arguments or configuration, with the correction. Exit code 2, as in clap.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -36,7 +36,7 @@ macro_rules! usage {
 }
 pub(crate) use usage;
 
-/// Turns the end of a command into the exit code of the process, with a line for each error.
+/// Converts the result of a command to the exit code of the process. Prints each error.
 pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {
         Ok(Exit::Success) => ExitCode::SUCCESS,
@@ -45,7 +45,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         // The reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // A configuration file may have several mistakes, one a line.
+            // A configuration file may have several mistakes, one per line.
             for line in without_numbers(&words(&error)).lines() {
                 tell!("\x1b[1;31merror:\x1b[0m {line}");
             }
@@ -54,7 +54,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     }
 }
 
-/// Joins an error and its causes. Skips a cause that the message before already ends with.
+/// Joins an error and its causes. Skips a cause that the previous message already ends with.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain().map(ToString::to_string) {

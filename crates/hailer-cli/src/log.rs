@@ -1,11 +1,11 @@
-//! Logs of the commands that run as services: levels, and lines for people or for programs, on standard error.
+//! Log of the commands that run as services, on standard error, for people or programs.
 //!
 //! ```text
 //!   warning: source: status.json:2: EOF while parsing a string      --log-format text
 //!   {"timestamp":"…","level":"WARN","fields":{"message":"…"}}       --log-format json
 //! ```
 //!
-//! Callers limit the rate of lines that others can cause: [`limiter`].
+//! Callers use a [`limiter`] for lines that peers can cause.
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use std::fmt;
@@ -42,7 +42,7 @@ enum LogFormat {
 }
 
 impl LogArgs {
-    /// Starts the log of this process. Events before that are lost.
+    /// Starts the log of this process. Earlier events are lost.
     pub(crate) fn start(self) {
         let level = match self.log_level {
             LogLevel::Error => Level::ERROR,
@@ -53,7 +53,7 @@ impl LogArgs {
         let log = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(StandardError::new);
-        // Only a second start in one process fails, and then the first log goes on.
+        // This fails only on a second start in one process. The first log then stays in use.
         let _ = match self.log_format {
             LogFormat::Text => log.event_format(Text).try_init(),
             LogFormat::Json => log.json().try_init(),
@@ -61,7 +61,7 @@ impl LogArgs {
     }
 }
 
-/// A line to standard error. It drops colours unless that is a terminal, and ignores a closed pipe.
+/// Writer to standard error. Removes colours unless that is a terminal, and ignores a closed pipe.
 struct StandardError(anstream::Stderr);
 
 impl StandardError {
@@ -82,7 +82,7 @@ impl std::io::Write for StandardError {
     }
 }
 
-/// `warning: MESSAGE key=value`. The service manager adds the time.
+/// The format `warning: MESSAGE key=value`. The service manager adds the time.
 struct Text;
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -110,7 +110,7 @@ where
     }
 }
 
-/// Limits lines to `per_second` in the long run, and to `burst` at once.
+/// Limits lines to an average of `per_second`, with bursts of at most `burst`.
 pub(crate) fn limiter(per_second: NonZeroU32, burst: NonZeroU32) -> DefaultDirectRateLimiter {
     RateLimiter::direct(Quota::per_second(per_second).allow_burst(burst))
 }

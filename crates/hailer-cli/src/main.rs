@@ -1,7 +1,7 @@
 //! The command-line tool `hailer`.
 //!
 //! ```text
-//!   args.rs (arguments) ─► command/ (one file for each command) ─► print/ (one file for each output format)
+//!   args.rs (arguments) ─► command/ (one module per command) ─► print/ (one module per format)
 //! ```
 
 mod activation;

@@ -5,14 +5,14 @@ use hailer::game::{Packet, PacketDirection, TABLE};
 use std::collections::HashSet;
 use std::str::FromStr;
 
-/// Most edits between a word and the packet names that an error suggests.
+/// Maximum edit distance between a word and the packet names that an error suggests.
 const MAX_DISTANCE: usize = 3;
-/// Names that an error suggests at most.
+/// Maximum number of names that an error suggests.
 const MAX_SUGGESTIONS: usize = 3;
-/// Bytes of a word that are compared with names.
+/// Maximum length of a word, in bytes, that is compared with names.
 const MAX_COMPARED_BYTES: usize = 40;
 
-/// Packets that only report positions. They are most of a session, and rarely of interest.
+/// Packets that only report positions: the majority of a session, and rarely of interest.
 const MOVEMENTS: &[&str] = &[
     "Player",
     "PlayerPosition",
@@ -33,12 +33,13 @@ pub(crate) struct PacketFilter {
     only: HashSet<&'static str>,
     hide: HashSet<&'static str>,
     direction: Option<PacketDirection>,
-    /// Packets not shown so far.
+    /// Number of packets not shown so far.
     pub(crate) hidden: u64,
 }
 
 impl PacketFilter {
-    /// Shows packets in `only`, or all if it is empty, without those in `hide` and those of the other direction.
+    /// Shows the packets in `only`, or all if it is empty. Excludes those in `hide` and those of
+    /// the other direction.
     pub(crate) fn new(
         only: &[PacketNames],
         hide: &[PacketNames],
@@ -119,7 +120,8 @@ impl FromStr for PacketNames {
     }
 }
 
-/// Edit distance (Levenshtein) between a word and a name, ignoring case; 1 if the name contains the word.
+/// Returns the Levenshtein distance between a word and a name, ignoring case, or 1 if the name
+/// contains the word.
 fn distance(word: &str, name: &str) -> usize {
     let name = name.to_ascii_lowercase();
     if word.len() >= 3 && name.contains(word) {

@@ -1,10 +1,11 @@
-//! Simulated servers whose players come and go: a function of seed and time, so that demos are reproducible.
+//! Simulated servers with changing players. Everything is a function of seed and time, so that
+//! demos are reproducible.
 
 use hailer::proto::sample::uuid;
 use hailer::proto::{Cookie, Protocol};
 use hailer::{Player, Status, Text};
 
-/// Players of a server who are online at some time of the day.
+/// Number of players who visit a server.
 const MEMBERS: u64 = 40;
 const MAX_PLAYERS: i64 = 32;
 /// How often the map changes, in seconds.
@@ -46,7 +47,8 @@ impl Population {
         self.pick(seconds / MAP_SECONDS, &maps)
     }
 
-    /// Returns the players who are online. Each has days of 2 to 10 minutes, and is online for 20 to 60 % of each.
+    /// Returns the players who are online. Each has days of 2 to 10 minutes, and is online for 20
+    /// to 60 % of each.
     fn online(self, seconds: u64) -> impl Iterator<Item = u64> {
         let is_online = move |member: &u64| {
             let day = 120 + self.random(*member, 1) % 480;

@@ -1,4 +1,4 @@
-//! How this program asks web servers: lists of targets, and a monitor's pages.
+//! HTTP client configuration, for target lists and the API of a monitor.
 
 use crate::exit::without_numbers;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use ureq::config::ConfigBuilder;
 use ureq::http::Uri;
 use ureq::typestate::AgentScope;
 
-/// For requests to this address, each of which may take so long in all.
+/// Returns the configuration for requests to this address. `patience` limits a whole request.
 pub(crate) fn config(uri: &Uri, patience: Duration) -> ConfigBuilder<AgentScope> {
-    // What is on this machine needs no proxy to be reached.
+    // Do not use a proxy for this machine.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let config = ureq::Agent::config_builder()
@@ -18,7 +18,7 @@ pub(crate) fn config(uri: &Uri, patience: Duration) -> ConfigBuilder<AgentScope>
     if is_here { config.proxy(None) } else { config }
 }
 
-/// Why there is no answer, in the words of the system.
+/// Describes a failed request, in the words of the operating system where possible.
 pub(crate) fn words(error: ureq::Error) -> String {
     match error {
         ureq::Error::Io(error) => without_numbers(&error.to_string()),

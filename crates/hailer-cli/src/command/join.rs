@@ -21,12 +21,12 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Interval between two lines of chat. Servers kick faster clients for spam.
+/// Minimum time between two lines of chat. Servers kick faster clients for spam.
 const PACE: Duration = Duration::from_secs(1);
 /// Height of a map on the terminal, in lines.
 const MAP_LINES: u16 = 32;
 
-/// A line that the user typed or gave with `--say`.
+/// A line from standard input or from `--say`.
 #[derive(Clone, Debug, PartialEq)]
 enum Input {
     /// Lines of chat. Commands of the server, such as `/help`, are chat too.
@@ -44,8 +44,10 @@ enum Input {
 }
 
 impl Input {
+    /// Parses a line.
+    ///
     /// # Errors
-    /// One of our commands has other arguments; the text names the right ones.
+    /// One of our commands has invalid arguments. The error names the valid ones.
     fn parse(text: &str) -> Result<Self, String> {
         fn two<T: std::str::FromStr>(arguments: &[&str]) -> Option<(T, T)> {
             match arguments {
@@ -95,7 +97,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         connected = join(&target, settings(&args)) => connected.map_err(Some),
     };
     if let (Err(_), Some(path)) = (&connected, &args.record) {
-        // This run created the file, and it is empty.
+        // The file was created by this run and is empty.
         let _ = std::fs::remove_file(path);
     }
     let mut session = match connected {
@@ -125,7 +127,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     if let (End::Failed(error), Some(path)) = (&end, &args.record)
         && error.kind() == "version"
     {
-        // It contains nothing but the error, and the next try would fail because it exists.
+        // The file contains only the error, and would prevent the next attempt.
         let _ = std::fs::remove_file(path);
     }
     finish(&args, &show, Some(&session), end)
@@ -179,8 +181,8 @@ fn settings(args: &Args) -> Join {
     join
 }
 
-/// Creates the recording before connecting, so that a wrong path is an early error. The file is readable by its owner
-/// only and never replaces another, since a session cannot be repeated.
+/// Creates the recording before connecting, so that an invalid path fails early. Only the owner can
+/// read the file. It never replaces another, since a session cannot be repeated.
 fn create(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -198,7 +200,7 @@ fn create(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Rejects paths early that the map could not be written to at the end.
+/// Fails early if the folder of the map does not exist.
 fn has_folder(path: &Path) -> anyhow::Result<()> {
     let folder = path
         .parent()
@@ -236,7 +238,7 @@ async fn play(
             event = session.next() => match event {
                 Ok(event) => {
                     if matches!(event, ClientEvent::Joined { .. }) {
-                        // Early, so that it is written however the session ends.
+                        // Write the secret early, so that it is saved however the session ends.
                         keep_secret(secrets, session)?;
                         end = end.or(args.r#for.map(|time| Instant::now() + time));
                     }
@@ -282,7 +284,7 @@ fn act(session: &mut JoinSession, input: Input) {
     }
 }
 
-/// Writes the secret of the connection, once there is one.
+/// Writes the secret of the connection as soon as it is known.
 fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Result<()> {
     let Some(secret) = session.client().secret() else {
         return Ok(());
@@ -312,7 +314,8 @@ fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Res
 /// Returns lines from standard input. Its end does not end the session.
 fn typed() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
-    // A thread, since reading from a terminal cannot be cancelled. It does not keep the process alive.
+    // A thread, since reading from a terminal cannot be cancelled. It does not keep the process
+    // alive.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
             if sender
@@ -401,7 +404,7 @@ fn finish(
     } else {
         Exit::Partial
     };
-    // The map comes last, so that it stays in view.
+    // Print the map last, so that it stays visible.
     let shown = show
         .summary(session, &end)
         .and_then(|()| session.map_or(Ok(()), |session| draw(args, session)));
@@ -411,7 +414,7 @@ fn finish(
     }
 }
 
-/// Appends the option to try to the error.
+/// Appends the option to try to the error message.
 fn in_words(error: JoinError) -> anyhow::Error {
     match error.try_builds().first() {
         Some(build) => anyhow!("{error}: --build {build}"),

@@ -1,4 +1,4 @@
-//! Commands, one module each.
+//! The commands, one module each.
 
 mod decode;
 mod demo;
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
 }
 
 impl Auth {
-    /// Returns the auth token, if there is one. Reads its file.
+    /// Returns the auth token, if there is one. Reads the token file.
     fn token(&self) -> anyhow::Result<Option<String>> {
         let token = match (&self.auth_token, &self.auth_token_file) {
             // An empty variable counts as unset.

@@ -60,12 +60,12 @@ struct Tally {
 }
 
 async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
-    // A lost datagram is a result here, so nothing is repeated.
+    // A lost datagram is a result here, so there are no retries.
     let client = Client::new(args.asking.settings(0, None));
     let mut out = anstream::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);
-    // Do not catch up on pings that were missed while the machine slept.
+    // Skip pings that were missed while the machine was suspended.
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while args.count == 0 || tally.sent < args.count {
         tokio::select! {
@@ -86,7 +86,8 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
     summary(&mut out, args, tally)
 }
 
-/// Returns the target with the protocol and address that answered, so that later pings skip detection and name lookup.
+/// Returns the target with the protocol and address that answered, so that later pings skip
+/// detection and name lookup.
 fn resolved(target: Target, transcript: &Transcript) -> Target {
     let host = match transcript.address {
         // Only a host name can contain the zone.

@@ -56,7 +56,7 @@ fn proof(info: &Info) -> &'static str {
     }
 }
 
-/// The proof that a protocol requires, and the largest reply before it.
+/// Returns the proof that a protocol requires, and the size of the largest reply before it.
 fn unverified(info: &Info) -> String {
     match info.amplification.reply {
         0 => "none".into(),

@@ -24,9 +24,10 @@ use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-/// Where the game is, unless said otherwise.
+/// Default port of the server.
 const PORT: u16 = 25_565;
-/// Packets kept before the build is sure, and the recording can begin: two are enough, keep-alives could be more.
+/// Maximum number of packets stored until the build is known and the recording can begin. Usually
+/// two suffice, but keep-alives may add more.
 const MAX_HELD: usize = 64;
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
@@ -130,10 +131,10 @@ fn server(text: &str) -> anyhow::Result<(String, u16)> {
     Ok((host, target.port.unwrap_or(PORT)))
 }
 
-/// Output of all connections.
+/// Output shared by all connections.
 struct Screen {
     state: Mutex<State>,
-    /// The output is closed, or a file cannot be written.
+    /// Notified if the output is closed or a file cannot be written.
     stop: Arc<Notify>,
 }
 
@@ -156,7 +157,7 @@ struct State {
 #[derive(Default)]
 struct Session {
     recorder: Option<Recorder<BufWriter<File>>>,
-    /// Packets that came before the build was sure.
+    /// Packets that arrived before the build was known.
     held: Vec<(Duration, PacketDirection, Vec<u8>)>,
 }
 
@@ -246,7 +247,7 @@ impl State {
         at: Duration,
         show: impl FnOnce(&str, Option<f64>) -> io::Result<()>,
     ) -> io::Result<()> {
-        // To the microsecond, as in recordings.
+        // Microseconds, as in recordings.
         let seconds = at.as_micros() as f64 / 1e6;
         let place = if self.form.json {
             String::new()
@@ -291,7 +292,7 @@ impl State {
             }
             let broken = match error {
                 PeerError::Packet(broken) => *broken,
-                // Read well, so that only its place is wrong.
+                // The packet is valid, but not allowed at this point.
                 PeerError::Unexpected(unexpected) => PacketError {
                     packet: Some(unexpected.packet),
                     id: bytes.first().copied().unwrap_or_default(),
@@ -322,7 +323,8 @@ impl State {
 
     fn finish_session(&mut self, mut session: Session) -> io::Result<()> {
         match &mut self.records {
-            // Ended before the build was sure: any of the two will do.
+            // The connection ended before the build was known. Both builds can represent these
+            // packets.
             Some(records) if !session.held.is_empty() => session.begin(records, Build::V1_2_5)?,
             _ => {}
         }
@@ -381,17 +383,18 @@ impl Session {
     }
 }
 
-/// Names of the recordings, none of which exists yet.
+/// Names of the recordings. No existing file is used.
 struct Records {
     folder: PathBuf,
     stem: String,
     extension: String,
-    /// Number of the next one; the first of a chosen name has none.
+    /// Number of the next file. The first file with a chosen name has none.
     next: u32,
 }
 
 impl Records {
-    /// A folder takes `session-1.hlr` and so on; a file `name.hlr`, then `name-2.hlr`.
+    /// A folder gets `session-1.hlr` and so on. For a file, the names are `name.hlr`, `name-2.hlr`
+    /// and so on.
     fn new(path: &Path) -> anyhow::Result<Self> {
         let part =
             |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
@@ -434,7 +437,7 @@ impl Records {
         })
     }
 
-    /// A new file, for who runs this only: what is said in a game is nobody else's.
+    /// Creates a file that only its owner can read, since chat is private.
     fn create(&mut self) -> io::Result<File> {
         loop {
             let number = match self.next {

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// A target as typed, and parsed. Only lines of standard input may be invalid.
+/// A target as typed and as parsed. Only lines from standard input may be invalid.
 type Entry = (String, Result<Target, String>);
 
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
@@ -23,7 +23,7 @@ pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     as_known(shown, exit)
 }
 
-/// Queries all targets, and prints each result as soon as those before it are printed.
+/// Queries all targets. Prints each result once all previous ones are printed.
 async fn query(
     args: &Query,
     entries: &[Entry],
@@ -108,7 +108,7 @@ fn entries(args: &Query) -> anyhow::Result<Vec<Entry>> {
             Ok(lines) => lines,
             Err(error) => usage!("standard input: {error}; write one target per line"),
         };
-        // As in the lists of a sweep: the first word of a line, without what follows a #.
+        // As in target lists of a sweep: the first word of a line, without comments after `#`.
         for (number, line) in (1..).zip(lines.lines()) {
             let content = line.split('#').next().unwrap_or_default();
             if let Some(word) = content.split_ascii_whitespace().next() {
@@ -141,7 +141,7 @@ fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// The answers to show: the most complete one, or all.
+/// Returns the answers to show: the most complete one, or all.
 fn shown(answers: &Answers, all: bool) -> &[Answer] {
     if all { answers } else { &answers[..1] }
 }

@@ -1,8 +1,8 @@
-//! The file of session secrets, which `join` and `proxy` write so that captures can be decrypted.
+//! File of session secrets. `join` and `proxy` write it, so that captures can be decrypted.
 //!
 //! ```text
 //! 2012-08-16T12:00:00Z 127.0.0.1:50001 127.0.0.1:25566 client 1.3.2 000102030405060708090a0b0c0d0e0f
-//! time                 who connected   to whom         side   build secret
+//! time                 client          server          side   build secret
 //! ```
 //!
 //! One line for each encrypted TCP connection. `client` is a connection between client and proxy,
@@ -46,7 +46,7 @@ pub(crate) fn write(
     } = secret;
     let hex = hexadecimal(secret);
     let time = humantime::format_rfc3339_seconds(now);
-    // In one write, so that two proxies can share the file.
+    // A single write, so that two proxies can share the file.
     file.write_all(format!("{time} {client} {server} {side} {build} {hex}\n").as_bytes())
 }
 
@@ -83,7 +83,7 @@ impl Secrets {
             match parse(line) {
                 _ if line.starts_with('#') => {}
                 Some(line) => lines.push(line),
-                // The error does not quote the line, which may contain a secret.
+                // Do not quote the line, which may contain a secret.
                 None => usage!(
                     "--secrets {}: line {number}: should be time, two addresses, side, build, secret",
                     path.display()
@@ -93,8 +93,8 @@ impl Secrets {
         Ok(Self(lines))
     }
 
-    /// Returns the secret of a connection seen at this time since 1970. Ports are reused: of
-    /// several lines with its addresses, the nearest in time counts.
+    /// Returns the secret of a connection at a time since 1970. Ports are reused: if several lines
+    /// match the addresses, the nearest in time is used.
     pub(crate) fn of(
         &self,
         client: SocketAddr,

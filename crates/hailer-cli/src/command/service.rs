@@ -1,4 +1,4 @@
-//! What commands share that run until they are stopped.
+//! Helpers for commands that run until they are stopped.
 
 use hailer::respond::Reason;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) async fn interrupted() {
     }
 }
 
-/// Why datagrams were dropped, to follow their number.
+/// Returns the description of a drop reason, to follow the number of datagrams.
 pub(crate) fn reason_text(reason: &'static str) -> &'static str {
     Reason::find(reason).map_or(reason, |known| known.words)
 }

@@ -8,7 +8,7 @@ use crate::print::table::{self, Fit};
 use crate::print::{bytes, count, json, line, rate, since};
 use std::io::Write;
 
-/// Columns for the last error of a source.
+/// Maximum width of a source's last error, in columns.
 const TROUBLE: usize = 80;
 
 pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
@@ -85,7 +85,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             .any(|listener| counter(&listener.counts) > 0)
     };
     let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.overflows));
-    // An empty column is left out.
+    // Empty columns are not printed.
     let number = |is_shown: bool, count: u64| {
         if is_shown {
             count.to_string()
@@ -208,7 +208,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The name of a state.
+/// Returns the name of a state.
 pub(crate) fn state(state: State) -> &'static str {
     match state {
         State::Fresh => "fresh",

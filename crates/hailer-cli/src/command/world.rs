@@ -17,9 +17,9 @@ use std::num::NonZeroU32;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-/// Most log lines about the game per second. Players cause them.
+/// Maximum number of log lines about the game per second, since players cause them.
 const LINES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
-/// Columns of such a line.
+/// Maximum width of such a line, in columns.
 const WIDTH: usize = 160;
 
 fn config(args: &World) -> GameServerConfig {
@@ -33,7 +33,7 @@ fn config(args: &World) -> GameServerConfig {
     config.encryption = args.encryption.unwrap_or(config.encryption);
     config.max_players = args.max_players.unwrap_or(config.max_players);
     if let Some(motd) = &args.motd {
-        // The list ping holds one line without codes (spec/minecraft-12w.md#6.1).
+        // The list ping carries one line without formatting codes (spec/minecraft-12w.md#6.1).
         config.motd = Text::legacy(coloured(motd)).plain();
     }
     config

@@ -1,4 +1,4 @@
-//! Checks what types cannot express: keys that exclude or need each other, and files that a configuration names.
+//! Checks that types cannot express: keys that exclude or need each other, and named files.
 
 use super::reader::{Lines, Problem};
 use hailer::proto::Secret;
@@ -9,11 +9,11 @@ use toml::Spanned;
 
 /// Collects mistakes and warnings about one file.
 pub(crate) struct Checker<'a> {
-    /// Relative paths start here.
+    /// Base of relative paths.
     pub(crate) folder: &'a Path,
     lines: &'a Lines,
     pub(crate) problems: Vec<Problem>,
-    /// Suspicious settings that are accepted.
+    /// Accepted settings that are probably mistakes.
     pub(crate) warnings: Vec<Problem>,
 }
 
@@ -28,12 +28,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The line of a value.
+    /// Returns the line of a value, from 1.
     pub(crate) fn line(&self, span: &Range<usize>) -> usize {
         self.lines.at(span.start)
     }
 
-    /// Records a mistake. Returns `None`, for `?` and `return`.
+    /// Records a mistake. Always returns `None`, for use with `?` and `return`.
     pub(crate) fn wrong<T>(&mut self, span: &Range<usize>, text: impl Into<String>) -> Option<T> {
         let (line, text) = (self.line(span), text.into());
         self.problems.push(Problem { line, text });
@@ -45,7 +45,7 @@ impl<'a> Checker<'a> {
         self.warnings.push(Problem { line, text });
     }
 
-    /// Reads the token in the first line of a file. No error repeats the content.
+    /// Reads a token from the first line of a file. Errors never contain the token.
     pub(crate) fn token(
         &mut self,
         key: &str,
@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reads a file for TLS. No error repeats the content.
+    /// Reads a PEM file for TLS. Errors never contain its content.
     pub(crate) fn pem(&mut self, key: &str, file: &Spanned<PathBuf>) -> Option<Vec<u8>> {
         let path = self.folder.join(file.get_ref());
         let shown = path.display();
@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A warning if every user of the machine can read a file with a secret.
+/// Returns a warning if every user of the machine can read a file with a secret.
 pub(crate) fn readable_by_all(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
@@ -114,7 +114,7 @@ pub(crate) fn readable_by_all(path: &Path) -> Option<String> {
     None
 }
 
-/// The keys of a Redis connection that `[cluster]` and `network` share.
+/// Keys of a Redis connection, shared by `[cluster]` and `network`.
 pub(crate) struct RedisKeys<'a> {
     pub(crate) user: &'a Option<Spanned<String>>,
     pub(crate) password_file: &'a Option<Spanned<PathBuf>>,
@@ -124,7 +124,7 @@ pub(crate) struct RedisKeys<'a> {
 }
 
 impl RedisKeys<'_> {
-    /// Applies user, password and certificates.
+    /// Applies user, password and certificates to a Redis configuration.
     pub(crate) fn apply(
         &self,
         table: &str,
@@ -162,7 +162,8 @@ impl RedisKeys<'_> {
     }
 }
 
-/// Joins problems of a file to lines such as `FILE:3: server.listen: …`, in the order of the file, each once.
+/// Formats the mistakes of a file as lines such as `FILE:3: server.listen: …`, sorted and without
+/// duplicates.
 pub(crate) fn lines_of(name: &str, problems: Vec<Problem>) -> String {
     let unique: BTreeSet<Problem> = problems.into_iter().collect();
     let line = |problem: &Problem| format!("{name}:{}: {}", problem.line, problem.text);

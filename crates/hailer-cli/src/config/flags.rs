@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Spanned;
 
-/// Reads the flags.
+/// Builds the configuration of a server from flags.
 ///
 /// # Errors
-/// A flag has an impossible value.
+/// A flag has an invalid value.
 pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
     let rule = |rule: &String| match rule.split_once('=') {
         Some((key, value)) => Ok((plain(key.to_owned()), plain(Words(value.to_owned())))),
@@ -69,12 +69,12 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
     })
 }
 
-/// A value without a place in a file.
+/// Wraps a value that has no position in a file.
 fn plain<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// Reads `onequery.v1=true` and the like. Values may be secrets: no error repeats them.
+/// Parses options such as `onequery.v1=true`. Values may be secrets, so errors never contain them.
 fn options(flags: &[String]) -> Result<Ordered<ProtocolOptions>, Usage> {
     let mut options: Vec<(Spanned<String>, Spanned<ProtocolOptions>)> = Vec::new();
     for flag in flags {
@@ -91,7 +91,8 @@ fn options(flags: &[String]) -> Result<Ordered<ProtocolOptions>, Usage> {
             return Err(wrong());
         }
         find("--option", protocol).map_err(Usage)?;
-        // A word that is not a TOML value is a text, so that nobody has to quote twice in a shell.
+        // A value that is not valid TOML is a string, so that users need not quote it twice in a
+        // shell.
         let table = format!("value = {value}").parse::<toml::Table>().ok();
         let read = table
             .filter(|table| table.len() == 1)
@@ -108,7 +109,8 @@ fn options(flags: &[String]) -> Result<Ordered<ProtocolOptions>, Usage> {
     Ok(Ordered(options))
 }
 
-/// Warns about a token file that every user can read, for commands without a configuration file.
+/// Warns about a token file that every user of the machine can read. For commands without a
+/// configuration file.
 pub(crate) fn warn_about_token_file(flag: &str, path: &Path) {
     if let Some(warning) = check::readable_by_all(path) {
         crate::print::tell!("\x1b[33mwarning:\x1b[0m {flag}: {warning}");

@@ -1,14 +1,15 @@
-//! Reads TOML into serde types and reports every error with its line and key.
+//! Reads TOML into serde types, and reports every error with its line and key.
 //!
-//! serde stops at the first error. [`read`] records it, removes the offending value from the document and tries again, up
-//! to [`MAX_PROBLEMS`] times. Types describe their values by `expecting`, so that one function words all errors:
+//! serde stops at the first error. [`read`] records it, removes the invalid value from the document
+//! and tries again, up to [`MAX_PROBLEMS`] times. Types describe their values with `expecting`, and
+//! one function formats all errors:
 //!
 //! ```text
 //!   monitor.toml:7: server.interval: expected a time in quotes such as "5s", not an integer
 //!   monitor.toml:9: server: unknown key `lables`; did you mean `labels`?
 //! ```
 //!
-//! Values of the wrong type are never repeated in an error: they may be secrets in the wrong place.
+//! Errors never contain values of the wrong type, which may be misplaced secrets.
 
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::value::MapAccessDeserializer, de::value::SeqAccessDeserializer};
@@ -20,19 +21,19 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Most errors reported for one file.
+/// Maximum number of errors reported for one file.
 pub(crate) const MAX_PROBLEMS: usize = 20;
 
 /// A mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
-    /// The line, from 1. 0 for values that come from the command line.
+    /// Line number, from 1. 0 for values from the command line.
     pub(crate) line: usize,
-    /// The key and what to write, in one line.
+    /// The key and the correction, in one line.
     pub(crate) text: String,
 }
 
-/// Byte offsets at which the lines of a file begin, without the first.
+/// Byte offsets of the line starts, without the first.
 pub(crate) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -40,19 +41,19 @@ impl Lines {
         Self(text.match_indices('\n').map(|(at, _)| at + 1).collect())
     }
 
-    /// The line of a byte offset, from 1.
+    /// Returns the line of a byte offset, from 1.
     pub(crate) fn at(&self, offset: usize) -> usize {
         self.0.partition_point(|start| *start <= offset) + 1
     }
 }
 
-/// What was read of a file.
+/// Result of reading a file.
 pub(crate) struct Document<T> {
-    /// `None` if the file has no usable value at all.
+    /// `None` if the file has no usable content.
     pub(crate) value: Option<T>,
     /// Errors of syntax, types and keys, at most [`MAX_PROBLEMS`].
     pub(crate) problems: Vec<Problem>,
-    /// Offsets of the `[[…]]` headers whose tables lost a value to a problem.
+    /// Offsets of the `[[…]]` headers whose tables contained an invalid value.
     pub(crate) broken: BTreeSet<usize>,
     pub(crate) lines: Lines,
 }
@@ -65,7 +66,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Document<T> {
         broken: BTreeSet::new(),
         lines: Lines::new(text),
     };
-    // Most files have no mistakes: the tree is kept only for those that have.
+    // Most files have no mistakes: build the syntax tree only for the others.
     let mut attempt = match toml::de::Deserializer::parse(text).and_then(T::deserialize) {
         Ok(value) => {
             document.value = Some(value);
@@ -74,7 +75,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Document<T> {
         Err(error) => Err(error),
     };
     let (mut root, errors) = DeTable::parse_recoverable(text);
-    // What follows a mistake in the syntax is guesswork.
+    // After a syntax error, further errors would be unreliable.
     if let Some(error) = errors.first() {
         let line = document.lines.at(error.span().map_or(0, |span| span.start));
         let text = error.message().replace('\n', "; ");
@@ -96,7 +97,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Document<T> {
             document.note(span.start, &[], &error);
             return document;
         };
-        // What follows from a value that was removed above is no mistake.
+        // Skip errors that only result from the removal of a value above.
         let is_consequence = match missing(error.message()) {
             Some(key) => removed.contains(&(span.start, key.to_owned())),
             None => place.is_value && incomplete.contains(&span.start),
@@ -124,17 +125,17 @@ impl<T> Document<T> {
     }
 }
 
-/// Where a value was removed.
+/// Location of a removed value.
 #[derive(Default)]
 struct Place {
     path: Vec<String>,
-    /// Whether it is a value. Otherwise the error is about a key.
+    /// Whether a value was invalid. Otherwise the key was.
     is_value: bool,
-    /// Offset of the table that it was removed from.
+    /// Offset of the table that contained it.
     table: usize,
-    /// Offsets of all tables and lists around it.
+    /// Offsets of all enclosing tables and lists.
     around: Vec<usize>,
-    /// Offset of the header of the `[[…]]` table around it.
+    /// Offset of the header of the enclosing `[[…]]` table.
     block: Option<usize>,
 }
 
@@ -199,12 +200,12 @@ fn remove_from_value<'i>(value: &mut Spanned<DeValue<'i>>, span: &Range<usize>) 
     }
 }
 
-/// The key in "missing field `key`".
+/// Returns the key in "missing field `key`".
 fn missing(message: &str) -> Option<&str> {
     message.strip_prefix("missing field `")?.strip_suffix('`')
 }
 
-/// How serde begins the description of a value, and what users call such a value.
+/// How serde begins the description of a value, and the term for users.
 const KINDS: [(&str, &str); 6] = [
     ("string", "a text"),
     ("integer", "an integer"),
@@ -214,7 +215,7 @@ const KINDS: [(&str, &str); 6] = [
     ("map", "a table"),
 ];
 
-/// An error of serde in our words.
+/// Rewrites an error of serde for users.
 fn worded(path: &[String], message: &str) -> String {
     let message = message.replace('\n', "; ");
     let at = |path: &[String]| match path {
@@ -256,7 +257,7 @@ fn worded(path: &[String], message: &str) -> String {
     format!("{}{message}", at(path))
 }
 
-/// The word and the known ones in "unknown field `a`, expected `b` or `c`".
+/// Parses "unknown field `a`, expected `b` or `c`". Returns the unknown word and the known ones.
 fn unknown<'a>(message: &'a str, prefix: &str) -> Option<(&'a str, Vec<&'a str>)> {
     let (word, rest) = message
         .strip_prefix(prefix)?
@@ -276,7 +277,7 @@ fn meant(word: &str, known: &[&str], none: &str) -> String {
     }
 }
 
-/// The known word that was most likely meant. At most a third of the letters may differ.
+/// Returns the most similar known word. At most a third of the letters may differ.
 pub(crate) fn close<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_ascii_lowercase().replace('_', "-");
     let distance = |known: &&str| strsim::damerau_levenshtein(&written, known);
@@ -285,16 +286,16 @@ pub(crate) fn close<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> 
         .filter(|known| distance(known) <= written.chars().count().max(3) / 3)
 }
 
-/// A value written as text.
+/// A value that is written as text.
 pub(crate) trait FromText: Sized {
-    /// What to write, for errors: "a time in quotes such as \"5s\"".
+    /// Expected form, for errors: "a time in quotes such as \"5s\"".
     const EXPECTED: &'static str;
 
     /// Parses the text.
     fn from_text(text: &str) -> Result<Self, String>;
 }
 
-/// Reads a [`FromText`].
+/// Deserializes a [`FromText`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parsed<T>(pub(crate) T);
 
@@ -316,11 +317,11 @@ impl<'de, T: FromText> Deserialize<'de> for Parsed<T> {
     }
 }
 
-/// A time of at least `MIN_MS` milliseconds and at most a year.
+/// A duration of at least `MIN_MS` milliseconds and at most 366 days.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Time<const MIN_MS: u64>(pub(crate) Duration);
 
-/// The longest [`Time`].
+/// Maximum [`Time`].
 const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 impl<const MIN_MS: u64> FromText for Time<MIN_MS> {
@@ -339,7 +340,7 @@ impl<const MIN_MS: u64> FromText for Time<MIN_MS> {
     }
 }
 
-/// A whole number from `MIN` to `MAX`.
+/// An integer from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Whole<const MIN: i64, const MAX: i64>(pub(crate) i64);
 
@@ -364,7 +365,7 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
     }
 }
 
-/// Blocks that begin with a header in two brackets.
+/// Tables with `[[…]]` headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<T>(pub(crate) Vec<Spanned<T>>);
 
@@ -392,7 +393,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Blocks<T> {
     }
 }
 
-/// A value, or a list of such values.
+/// One value or a list of values.
 #[derive(Clone, Debug)]
 pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
 
@@ -404,7 +405,7 @@ impl<T> Default for OneOrMany<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<Spanned<T>> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The position is known before the kind of value is.
+        // `Spanned` must come first: the position is lost once the kind of value is determined.
         let value = Spanned::<Either<T>>::deserialize(deserializer)?;
         let span = value.span();
         Ok(Self(match value.into_inner() {
@@ -441,13 +442,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Either<T> {
     }
 }
 
-/// A table, or a text that stands for a table with one key.
+/// A table, or a string as the short form of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TextOr<T>(pub(crate) T);
 
-/// The short form of a table.
+/// Short form of a table.
 pub(crate) trait FromShort: Sized {
-    /// What to write, for errors.
+    /// Expected form, for errors.
     const EXPECTED: &'static str;
 
     fn from_short(text: &str) -> Result<Self, String>;
@@ -475,7 +476,7 @@ impl<'de, T: Deserialize<'de> + FromShort> Deserialize<'de> for TextOr<T> {
     }
 }
 
-/// A text, or a number or flag as its text.
+/// A string, or a number or boolean as text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Words(pub(crate) String);
 
@@ -509,7 +510,7 @@ impl<'de> Deserialize<'de> for Words {
     }
 }
 
-/// A table in the order in which it was written.
+/// A table that keeps the order of its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered<V>(pub(crate) Vec<(Spanned<String>, Spanned<V>)>);
 

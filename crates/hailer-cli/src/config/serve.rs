@@ -1,4 +1,4 @@
-//! The file of `hailer serve`: its keys, and what follows from them.
+//! Configuration file of `hailer serve`: its keys, and their conversion.
 
 use super::check::{Checker, RedisKeys};
 use super::reader::{
@@ -36,7 +36,7 @@ struct FileInput {
     observe: ObserveInput,
 }
 
-/// A `[[server]]` block.
+/// A `[[server]]` table.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServerInput {
@@ -208,7 +208,7 @@ impl FromShort for PollInput {
 #[derive(Debug)]
 enum PushPlace {
     Address(SocketAddr),
-    /// Relative to the folder of the file.
+    /// A path, relative to the folder of the file.
     Path(PathBuf),
 }
 
@@ -259,7 +259,7 @@ impl FromText for Wording {
     }
 }
 
-/// Errors never repeat it.
+/// Secret of challenge tokens. Errors never contain it.
 struct SharedSecret([u8; 16]);
 
 impl std::fmt::Debug for SharedSecret {
@@ -324,7 +324,7 @@ impl FromShort for AllowanceInput {
     }
 }
 
-/// Reads the text of a file. Returns the configuration and its warnings, or all its mistakes.
+/// Parses a configuration. Returns it with its warnings, or all its mistakes.
 pub(super) fn parse(
     text: &str,
     folder: &Path,
@@ -335,7 +335,7 @@ pub(super) fn parse(
     let file = document.value.unwrap_or_default();
     let mut servers = Vec::new();
     for block in &file.server.0 {
-        // After a mistake in a block, errors about what is missing there would mislead.
+        // In a table with a mistake, errors about missing keys would mislead.
         if !document.broken.contains(&block.span().start)
             && let Some(server) = block.get_ref().server(&block.span(), &mut checker)
         {
@@ -359,7 +359,7 @@ pub(super) fn parse(
     Ok((config, checker.warnings))
 }
 
-/// Two servers cannot listen at one address.
+/// Records a mistake for each address that two servers share.
 fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Checker<'_>) {
     let mut taken = BTreeMap::new();
     for (span, server) in servers {
@@ -377,7 +377,7 @@ fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Check
     }
 }
 
-/// A push must name one server.
+/// Records a mistake for each push that does not identify one server.
 fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
     let mut taken = BTreeMap::new();
     for server in servers {
@@ -400,7 +400,7 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
 }
 
 impl ServerInput {
-    /// What is configured, or `None` after a mistake.
+    /// Returns the configuration of the server, or `None` after a mistake.
     pub(super) fn server(
         &self,
         block: &Range<usize>,
@@ -477,7 +477,7 @@ impl ServerInput {
         }
     }
 
-    /// `"say"` unless configured otherwise.
+    /// Returns the behaviour for a stale status. The default is `"say"`.
     fn stale(&self, checker: &mut Checker<'_>) -> Stale {
         let mode = self.stale.as_ref().map(|mode| *mode.get_ref());
         if let (Some(StaleInput::Serve | StaleInput::Silent), Some(text)) = (mode, &self.stale_text)
@@ -499,7 +499,7 @@ impl ServerInput {
         }
     }
 
-    /// Every protocol over UDP unless configured otherwise, with its options.
+    /// Returns the protocols with their options. The default is every protocol over UDP.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen = Vec::new();
         for id in &self.protocols {
@@ -562,7 +562,7 @@ impl ServerInput {
         }
     }
 
-    /// Loopback addresses unless configured otherwise.
+    /// Returns the listeners. The default addresses are on loopback.
     fn listeners(
         &self,
         protocols: &[(&'static dyn Protocol, Options)],
@@ -668,7 +668,7 @@ impl ServerInput {
         if let Some(prefix) = prefix {
             config.prefix.clone_from(prefix.get_ref());
         }
-        // 0: the port that the responder listens on, once it is known.
+        // 0 stands for the listener's port, which is not known yet.
         config.host.clone_from(&input.get_ref().host);
         config.port = input
             .get_ref()
@@ -753,7 +753,7 @@ impl SourceInput {
 fn file_origin(file: &Spanned<PathBuf>, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
     let path = checker.folder.join(file.get_ref());
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
-    // The file may appear later. A missing folder is more likely a typing error.
+    // The file may be created later. A missing folder is probably a typing error.
     let problem = if file.get_ref().as_os_str().is_empty() || path.is_dir() {
         "is a folder"
     } else if !parent.unwrap_or(Path::new(".")).is_dir() {
@@ -869,7 +869,7 @@ impl ObserveInput {
     }
 }
 
-/// A protocol by its id, or an error that begins with the key.
+/// Finds a protocol by its id. The error begins with the key.
 pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| {
         let known = registry::PROTOCOLS
@@ -883,7 +883,7 @@ pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String>
     })
 }
 
-/// A TOML value as the value of an option.
+/// Converts a TOML value to an option's value.
 pub(super) fn option_value(value: &toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.as_str().into(),

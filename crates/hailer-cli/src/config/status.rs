@@ -1,4 +1,4 @@
-//! The status of a server as people write it, in a file or with flags.
+//! The status of a server as users write it, in a file or with flags.
 
 use super::check::Checker;
 use super::reader::{FromShort, FromText, Ordered, Parsed, TextOr, Whole, Words};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use toml::Spanned;
 
-/// `status = { … }`.
+/// The table `status = { … }`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct StatusConfig {
@@ -32,7 +32,8 @@ pub(crate) struct StatusConfig {
 /// A number of players.
 pub(crate) type PlayerCount = Whole<0, { i32::MAX as i64 }>;
 
-/// A plugin: `"WorldEdit 7.3"`, whose last word is the version if it begins with a digit, or a table.
+/// A plugin: a table, or a string such as `"WorldEdit 7.3"`, whose last word is the version if it
+/// begins with a digit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plugin {
@@ -56,7 +57,7 @@ impl FromShort for Plugin {
     }
 }
 
-/// A player who is on the server.
+/// A player on the server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
@@ -100,14 +101,14 @@ impl FromText for Uuid {
 }
 
 impl StatusConfig {
-    /// Adds a player by name, from a flag.
+    /// Adds a player by name, for a flag.
     pub(crate) fn add_player(&mut self, name: &str) -> Result<(), String> {
         let member = TextOr(Member::from_short(name)?);
         self.players.push(Spanned::new(0..0, member));
         Ok(())
     }
 
-    /// The status. Players with the UUID of an earlier one are left out, with a warning.
+    /// Returns the status. Players with a duplicate UUID are left out, with a warning.
     pub(crate) fn status(&self, checker: &mut Checker<'_>) -> Status {
         let mut status = Status {
             name: self.name.clone().map(Text::legacy),
@@ -166,7 +167,7 @@ impl StatusConfig {
     }
 }
 
-/// Replaces `&a` and similar colour codes by the section sign that the protocol uses, and `&&` by `&`.
+/// Replaces colour codes such as `&a` by the protocol's section sign, and `&&` by `&`.
 pub(crate) fn coloured(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder with the files that examples name.
+/// Creates a folder with the files that examples name.
 fn folder() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// What is read of a text, with the name of the file replaced.
+/// Reads a configuration text, and replaces the file name in errors.
 fn read_text(text: &str) -> Result<(ServeConfig, Vec<String>), String> {
     let folder = folder();
     let path = folder.join("FILE");
@@ -43,7 +43,7 @@ fn problem(text: &str) -> String {
     read_text(text).err().unwrap_or_default()
 }
 
-/// The example with its optional settings.
+/// Returns the example with its optional settings enabled.
 fn full_example() -> String {
     let line = |line: &str| match line.strip_prefix('#') {
         Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => format!("{setting}\n"),
@@ -80,7 +80,7 @@ fn the_examples_of_the_readme_are_sound() {
     let readme = include_str!("../../../../README.md");
     for example in readme.split("```toml\n").skip(1) {
         let (example, _) = example.split_once("```").unwrap();
-        // The monitor's has a test of its own.
+        // The configuration of the monitor has its own test.
         if !example.starts_with("[monitor]") {
             assert_eq!(problem(example), "", "{example}");
         }
@@ -104,7 +104,7 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
         assert_eq!(errors, [""; 0]);
     }
     assert!(!validator.is_valid(&serde_json::json!({ "server": [{ "lisen": "127.0.0.1" }] })));
-    // The reader lists the keys of a table when it meets an unknown one.
+    // For an unknown key, the reader lists the known keys of its table.
     let tables = [
         ("zzz = 1\n", ""),
         ("[[server]]\nzzz = 1\n", "/properties/server/items"),
@@ -262,7 +262,7 @@ fn every_mistake_is_reported_in_the_order_of_the_file() {
         "FILE:10: server.stale: needs a source",
         "FILE:12: engine.workers: expected a whole number from 0 to 1024",
     ];
-    // The first block has a mistake of type, so that its other keys are checked in the next run.
+    // The first block has a type error, so its other keys are checked in the next run.
     assert_eq!(lines.len(), expected.len() - 1, "{problems}");
     for (line, expected) in lines.iter().zip(&expected[1..]) {
         assert!(line.starts_with(expected), "{line}");

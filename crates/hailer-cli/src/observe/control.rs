@@ -27,7 +27,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Maximum size of a request in bytes, with the end of the line.
+/// Maximum size of a request in bytes, including the end of the line.
 const MAX_REQUEST: u64 = 256;
 /// Maximum size of a reply that the client accepts, enough for thousands of servers.
 const MAX_REPLY: u64 = 16 << 20;
@@ -43,7 +43,8 @@ pub(crate) fn default_path() -> PathBuf {
     path_in(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
 }
 
-/// Relative paths are ignored, as the XDG specification requires.
+/// Returns the path in a runtime folder. Relative folders are ignored, as the XDG specification
+/// requires.
 fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
     runtime_folder
         .filter(|folder| folder.is_absolute())
@@ -69,10 +70,10 @@ struct Refusal {
     error: String,
 }
 
-/// Listens at a path. A stale socket is replaced.
+/// Listens at a path. Replaces the socket of a responder that has ended.
 ///
 /// # Errors
-/// Another responder listens there, the file is no socket, or the system refuses.
+/// Another responder listens there, the file is not a socket, or the system refuses.
 pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
@@ -97,7 +98,7 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     Ok((UnixListener::from_std(listener)?, bound))
 }
 
-/// Serves until dropped.
+/// Serves clients until dropped.
 pub(super) async fn serve(listener: UnixListener, look: Look) {
     let places = Arc::new(Semaphore::new(CLIENTS));
     loop {
@@ -114,7 +115,8 @@ pub(super) async fn serve(listener: UnixListener, look: Look) {
                     let refusal = line(&Refusal {
                         error: format!("{CLIENTS} others are watching; close one"),
                     });
-                    // Fits into the empty queue of a new connection, or is lost.
+                    // The text fits into the empty send queue of a new connection; otherwise it is
+                    // lost.
                     let _ =
                         tokio::time::timeout(Duration::from_millis(10), stream.write_all(&refusal))
                             .await;
@@ -176,7 +178,7 @@ async fn watch(
     }
 }
 
-/// Reads a line without its end. `None`: the peer has closed.
+/// Reads a line without its end. Returns `None` if the peer has closed.
 async fn read(
     reader: &mut (impl AsyncBufReadExt + Unpin),
     most: u64,
@@ -205,7 +207,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Only maps with keys that are no texts can fail, and there are none.
+    // Only maps with keys other than strings fail, and there are none.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
@@ -219,10 +221,10 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a responder.
     ///
     /// # Errors
-    /// No responder listens there, or permission is denied. The error says what to do.
+    /// No responder listens there, or permission is denied. The error contains the correction.
     pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         match timeout(PATIENCE, UnixStream::connect(path)).await {
@@ -250,16 +252,16 @@ impl Client {
     /// Requests one snapshot.
     ///
     /// # Errors
-    /// The responder ends, does not reply, refuses, or has another version.
+    /// The responder has ended, sends no reply, refuses the request, or has another version.
     pub(crate) async fn status(&mut self) -> anyhow::Result<Snapshot> {
         self.ask(&Request::Get(What::Status)).await?;
         self.next().await
     }
 
-    /// Requests snapshots at an interval; [`Client::next`] returns them.
+    /// Requests periodic snapshots, which [`Client::next`] returns.
     ///
     /// # Errors
-    /// As [`Client::status`].
+    /// The same as for [`Client::status`].
     pub(crate) async fn watch(&mut self, every: Duration) -> anyhow::Result<()> {
         self.every = every;
         let ms = every.as_millis().try_into().unwrap_or(u64::MAX);
@@ -269,7 +271,7 @@ impl Client {
     /// Returns the next snapshot. A cancelled call leaves the client unusable.
     ///
     /// # Errors
-    /// As [`Client::status`].
+    /// The same as for [`Client::status`].
     pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
         let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await
         else {
@@ -287,7 +289,7 @@ impl Client {
     }
 
     async fn ask(&mut self, request: &Request) -> anyhow::Result<()> {
-        // A refused client may be disconnected already, but has received the reason.
+        // The responder may have refused the client and disconnected. Its reason can still be read.
         let _ = write(self.stream.get_mut(), request).await;
         Ok(())
     }
@@ -325,7 +327,7 @@ pub(crate) mod tests {
     use std::os::unix::net::UnixStream as Blocking;
     use std::time::Instant;
 
-    /// An empty folder of one test.
+    /// Returns an empty folder for one test.
     pub(crate) fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("hailer-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -454,7 +456,7 @@ pub(crate) mod tests {
                 .read_line(&mut line)
                 .unwrap();
             assert!(line.contains("16 others are watching"), "{line}");
-            // Watching clients may stay; idle ones may not.
+            // Clients with a subscription stay connected; idle ones do not.
             watchers.pop();
             std::thread::sleep(Duration::from_millis(50));
             let mut idle = connect(path);

@@ -98,7 +98,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
                 },
                 packets_per_s: (900.0 + 300.0 * wave) / f64::from(1 + i),
                 bytes_per_s: (17_100.0 + 5_700.0 * wave) / f64::from(1 + i),
-                // The first network floods.
+                // The first network sends a flood.
                 replies_per_s: if i == 0 {
                     3.0
                 } else {
@@ -115,7 +115,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     }
 }
 
-/// Returns a counter whose rate rises and falls, but never below 0.
+/// Returns a counter that grows at a varying rate.
 fn grown(pace: f64, phase: u64, seconds: f64) -> u64 {
     let slow = 10.0 + phase as f64;
     (pace * (seconds + slow * 0.9 * (seconds / slow).sin())) as u64

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_
 /// Maximum size of a request in bytes.
 const MAX_REQUEST: usize = 16 << 10;
 
-/// Serves until dropped, one request per connection.
+/// Serves requests until dropped, one per connection.
 pub(super) async fn serve(listener: TcpListener, look: Look) {
     let converse = |stream, _| {
         let look = look.clone();
@@ -57,7 +57,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)>
     let mut hosts = request.headers().get_all(HOST).iter();
     let authority = match (request.uri().authority(), hosts.next(), hosts.next()) {
         (_, _, Some(_)) => return Err((StatusCode::BAD_REQUEST, "two Host headers\n")),
-        // An absolute address overrides the header.
+        // A request with an absolute URL overrides the header.
         (Some(authority), ..) => Some(authority.clone()),
         (None, Some(host), None) => Authority::try_from(host.as_bytes()).ok(),
         // HTTP/1.0 has no such header, and no browser speaks it.
@@ -201,7 +201,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         "Datagrams not answered, by reason.",
     );
     for listener in &snapshot.listeners {
-        // All reasons from the start: rates ignore the first value of a new series.
+        // Report all reasons from the start: rates ignore the first value of a new series.
         for reason in reasons() {
             let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
             page.sample(
@@ -288,7 +288,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     page.0
 }
 
-/// The text so far, and the name of the current family.
+/// The text so far, and the name of the current metric family.
 struct Page(String, &'static str);
 
 impl Page {
@@ -594,7 +594,7 @@ mod tests {
                     "x".repeat(2 * MAX_REQUEST)
                 );
                 assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
-                // Idle connections are closed for others, and after a timeout.
+                // Idle connections are closed to accept others, and after a timeout.
                 let idle: Vec<_> = (0..2 * CLIENTS)
                     .map(|_| std::net::TcpStream::connect(address).unwrap())
                     .collect();

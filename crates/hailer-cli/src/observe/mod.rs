@@ -28,29 +28,29 @@ const CLIENTS: usize = 16;
 /// client; it should be fast.
 type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
-/// What can be observed, and where.
+/// Configuration of the observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Loopback address of `/metrics`; port 0 takes a free one. `None`: no metrics.
+    /// Loopback address of `/metrics`; port 0 lets the system choose one. `None`: no metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// The control socket.
     pub(crate) control: Control,
 }
 
-/// Place of the control socket.
+/// Location of the control socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Control {
     /// At [`control::default_path`]. If that fails, as for a second responder of the same user,
-    /// there is no socket and a note.
+    /// there is no socket, and [`Observer::note`] returns the reason.
     #[default]
     Default,
-    /// At this path, or it is an error.
+    /// At this path. A failure is an error.
     At(PathBuf),
     /// No control socket.
     Off,
 }
 
-/// Serves control socket and metrics until dropped. Then the file of the socket is removed.
+/// Serves control socket and metrics until dropped. Dropping it removes the socket file.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,
     control: Option<SocketFile>,
@@ -58,10 +58,10 @@ pub(crate) struct Observer {
     tasks: Vec<AbortHandle>,
 }
 
-/// Starts to serve, within a tokio runtime with I/O and timers.
+/// Starts the observer, within a tokio runtime with I/O and timers.
 ///
 /// # Errors
-/// An address or a path cannot be used. The error says what to do.
+/// An address or a path cannot be used. The error contains the correction.
 pub(crate) fn start(
     settings: &Settings,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
@@ -109,7 +109,7 @@ impl Observer {
         self.control.as_ref().map(SocketFile::path)
     }
 
-    /// Returns why there is no control socket at the default path.
+    /// Returns the reason why there is no control socket at the default path.
     pub(crate) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -179,7 +179,7 @@ mod tests {
             );
             drop(observer);
             assert!(!path.exists());
-            // The tasks end when the runtime runs them.
+            // Tasks end when the runtime polls them.
             tokio::task::yield_now().await;
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             assert!(std::net::TcpStream::connect(address).is_err());

@@ -13,7 +13,7 @@ pub(crate) const SCHEMA: &str = "hailer/serve-status/1";
 /// Maximum number of prefixes in [`Snapshot::top`].
 pub(crate) const TOP: usize = 20;
 
-/// The responder at one moment.
+/// State of the responder at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     /// [`SCHEMA`].
@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
     pub(crate) started: u64,
     /// Uptime in seconds of a monotonic clock.
     pub(crate) uptime_s: f64,
-    /// Number of threads that answer.
+    /// Number of worker threads.
     pub(crate) workers: u32,
     /// The listening addresses.
     pub(crate) listeners: Vec<Listener>,
@@ -41,7 +41,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Default for Snapshot {
-    /// A snapshot of this process without any counts.
+    /// Returns a snapshot of this process with all counts 0.
     fn default() -> Self {
         Self {
             schema: SCHEMA.into(),
@@ -59,12 +59,12 @@ impl Default for Snapshot {
     }
 }
 
-/// One address.
+/// A listening address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Listener {
     /// Address and port.
     pub(crate) address: String,
-    /// Ids of the protocols answered there.
+    /// Ids of its protocols.
     pub(crate) protocols: Vec<String>,
     /// Counts since the start.
     pub(crate) counts: Counts,
@@ -174,7 +174,7 @@ pub(crate) fn in_words(key: &str) -> &str {
 /// Budget for all unverified addresses together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Budget {
-    /// Bytes that could be sent at this moment.
+    /// Bytes that can be sent now.
     pub(crate) left_bytes: u64,
     /// Bytes added per second, which is also the maximum. 0: no limit.
     pub(crate) bytes_per_second: u64,
@@ -187,7 +187,7 @@ pub(crate) struct Budget {
 /// Sessions of relays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Relay {
-    /// Open at this moment.
+    /// Number of open sessions.
     pub(crate) sessions: u64,
     /// Maximum number of sessions. 0: no relay.
     pub(crate) places: u64,
@@ -202,7 +202,7 @@ pub(crate) struct Source {
     pub(crate) kind: String,
     /// Age of the last status in seconds. `None`: no status yet.
     pub(crate) age_s: Option<f64>,
-    /// What the age means.
+    /// State that follows from the age.
     pub(crate) state: State,
     /// The last error, until the next success.
     pub(crate) last_error: Option<String>,
@@ -214,9 +214,9 @@ pub(crate) struct Source {
 pub(crate) enum State {
     /// Younger than the limit.
     Fresh,
-    /// Stale, and still used.
+    /// Older than the limit, and still used.
     Stale,
-    /// Stale: no replies.
+    /// Older than the limit: no replies.
     Silent,
     /// No status yet.
     #[default]

@@ -1,9 +1,9 @@
-//! CSV as in RFC 4180, with one line for each record: breaks within a cell become spaces, and what could steer a terminal is
-//! left out. Lists and objects are JSON within their cell.
+//! CSV as in RFC 4180, one line per record. Line breaks in a cell become spaces, and control
+//! characters are removed. Lists and objects are JSON in their cell.
 //!
-//! Servers choose their names, and a spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula. Texts that
-//! begin so get an apostrophe in front, and so do texts that begin with one: who takes one apostrophe off has the text as it was.
-//! Numbers stay numbers.
+//! Servers choose their names, and spreadsheets run a cell that begins with `=`, `+`, `-` or `@` as
+//! a formula. Such text gets an apostrophe in front, and so does text that begins with an
+//! apostrophe: removing one apostrophe restores the original text. Numbers stay numbers.
 
 use super::fields::{Cell, Field, Record};
 use super::ndjson;
@@ -14,7 +14,7 @@ use hailer::proto::model::is_control;
 pub(crate) struct Csv {
     fields: Vec<&'static Field>,
     quoter: Writer,
-    /// The cell at work.
+    /// The current cell.
     cell: Vec<u8>,
 }
 
@@ -27,14 +27,14 @@ impl Csv {
         }
     }
 
-    /// The names of the columns.
+    /// Writes the names of the columns.
     pub(crate) fn header(&mut self, out: &mut Vec<u8>) {
         self.line(out, |field, cell| {
             cell.extend_from_slice(field.name.as_bytes());
         });
     }
 
-    /// One end.
+    /// Writes one result.
     pub(crate) fn record(&mut self, out: &mut Vec<u8>, of: &Record<'_>) {
         self.line(out, |field, cell| match (field.get)(of) {
             Cell::Nothing => {}
@@ -59,7 +59,8 @@ impl Csv {
             cell.clear();
             write(field, cell);
             let start = out.len();
-            // Every byte doubled, a comma and two quotes; or quotes and the end of the line.
+            // Space for the worst case: every byte doubled, a comma and two quotes, or quotes and
+            // the line end.
             out.resize(start + 2 * cell.len() + 8, 0);
             let mut end = start;
             if i > 0 {
@@ -75,7 +76,7 @@ impl Csv {
     }
 }
 
-/// Text of somebody else's: on one line, harmless to terminals and to spreadsheets.
+/// Appends text of a server: on one line, and safe for terminals and spreadsheets.
 fn foreign(cell: &mut Vec<u8>, text: &str) {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'', '＝', '＋', '－', '＠']) {
         cell.push(b'\'');

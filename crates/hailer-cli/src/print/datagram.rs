@@ -1,4 +1,4 @@
-//! Datagrams in hexadecimal, explained.
+//! Datagrams in hexadecimal, with their fields explained.
 
 use super::count;
 use hailer::Transcript;
@@ -7,14 +7,15 @@ use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info, registry};
 use std::io::Write;
 
-/// Bytes in one row of hexadecimal.
+/// Bytes per row of hexadecimal.
 const ROW: usize = 16;
-/// Fields of one datagram shown before the rest is only counted.
+/// Maximum number of fields shown for one datagram. The rest is only counted.
 const MAX_FIELDS: usize = 2_000;
-/// Bytes of one field shown before the rest is only counted, where fields may be as long as a chunk.
+/// Maximum number of bytes shown for one field where fields can be as long as a chunk. The rest is
+/// only counted.
 pub(crate) const MAX_BYTES: usize = 16 * ROW;
 
-/// Every datagram of an exchange.
+/// Prints every datagram of an exchange.
 pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io::Result<()> {
     let mut request: &[u8] = &[];
     for datagram in &transcript.datagrams {
@@ -48,7 +49,7 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
     Ok(())
 }
 
-/// The datagram that a failure is about.
+/// Prints the datagram that caused a failure.
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
     let found = registry::find(protocol)
@@ -62,7 +63,7 @@ pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std
     )
 }
 
-/// One line: when and where, which message, how long.
+/// Prints one line: place, time, message and length.
 pub(crate) fn heading(
     out: &mut impl Write,
     place: &str,
@@ -100,7 +101,7 @@ pub(crate) fn heading(
     writeln!(out, "{arrow} {place}{name}, {}", count(length, "byte"))
 }
 
-/// The fields, each with at most so many of its bytes, then what is wrong.
+/// Prints the fields, each with a limited number of bytes, and then the error.
 pub(crate) fn body(
     out: &mut impl Write,
     bytes: &[u8],
@@ -147,7 +148,7 @@ pub(crate) fn body(
     writeln!(out)
 }
 
-/// Bytes alone.
+/// Prints bytes without explanation.
 pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
     row(
         out,
@@ -158,7 +159,7 @@ pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
     )
 }
 
-/// Each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
+/// Formats each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
 fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
     let mut digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     for field in notes.fields().iter().filter(|field| field.secret) {
@@ -168,7 +169,7 @@ fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
     digits
 }
 
-/// The value of a field, for everybody to see.
+/// Returns the value of a field, without secrets.
 fn value(field: &Field) -> &str {
     if field.secret {
         "not shown"
@@ -177,7 +178,7 @@ fn value(field: &Field) -> &str {
     }
 }
 
-/// Offset, bytes, name and value; more rows of bytes if they do not fit into one.
+/// Prints offset, bytes, name and value. Bytes that do not fit in one row continue in the next.
 fn row(
     out: &mut impl Write,
     digits: &[String],
@@ -186,7 +187,7 @@ fn row(
     value: &str,
 ) -> std::io::Result<()> {
     let field = digits.get(range.clone()).unwrap_or_default();
-    // An empty field still has a name worth showing.
+    // Print an empty field for its name.
     let empty: &[&[String]] = if field.is_empty() && !name.is_empty() {
         &[&[]]
     } else {
@@ -208,7 +209,8 @@ fn row(
     Ok(())
 }
 
-/// The same as JSON: message, fields, deviations, error. A secret is `--` a byte.
+/// Returns the explanation as JSON: message, fields, deviations, error. Each byte of a secret is
+/// `--`.
 pub(crate) fn json(
     found: Option<(&Info, Explanation)>,
     notes: &Notes,
@@ -232,14 +234,14 @@ pub(crate) fn json(
     })
 }
 
-/// The fields explained, as JSON.
+/// Returns the explained fields as JSON.
 pub(crate) fn fields(notes: &Notes) -> serde_json::Value {
     use serde_json::json;
     let field = |field: &Field| json!({"start": field.range.start, "end": field.range.end, "name": field.name, "value": value(field)});
     notes.fields().iter().map(field).collect()
 }
 
-/// `request` or `reply`.
+/// Returns `request` or `reply`.
 pub(crate) fn way_name(way: Direction) -> &'static str {
     match way {
         Direction::Request => "request",
@@ -254,7 +256,7 @@ mod tests {
 
     const TOKEN: &str = "hush hush, not a word";
 
-    /// A query with an auth token, whole and cut within the token.
+    /// Returns a query with an auth token, complete and truncated at each byte of the token.
     fn queries() -> Vec<Vec<u8>> {
         let auth_token = Some(TOKEN.as_bytes());
         let query = Query {

@@ -1,4 +1,4 @@
-//! What a sweep can write of one end, one list: the columns of CSV and Parquet, the members of flat JSON.
+//! Fields of a sweep's output: columns of CSV and Parquet, and members of flat JSON.
 
 use hailer::proto::model::{Extra, Rule};
 use hailer::proto::wire::Deviation;
@@ -7,19 +7,19 @@ use hailer::{Answer, Error, Player, Status, Text, Transcript};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One thing that can be written of an end.
+/// One output field.
 pub(crate) struct Field {
-    /// Its name: of a column, or of a member.
+    /// Name of the column or member.
     pub(crate) name: &'static str,
-    /// What it means.
+    /// Description for users.
     pub(crate) help: &'static str,
-    /// What its cells are.
+    /// Kind of the values.
     pub(crate) kind: Kind,
-    /// Its cell.
+    /// Returns the value for a result.
     pub(crate) get: for<'a> fn(&Record<'a>) -> Cell<'a>,
 }
 
-/// What the cells of a field are.
+/// Kind of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -31,14 +31,14 @@ pub(crate) enum Kind {
     Players,
     /// A list of keys and values.
     Rules,
-    /// A list of words.
+    /// A list of strings.
     Words,
-    /// An object as text.
+    /// A JSON object as text.
     Json,
 }
 
 impl Kind {
-    /// For people.
+    /// Returns the name for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// One end, with what was typed for it.
+/// One result, with its target.
 pub(crate) struct Record<'a> {
     /// As typed, or `protocol://address`.
     pub(crate) target: &'a str,
@@ -60,16 +60,16 @@ pub(crate) struct Record<'a> {
     pub(crate) result: &'a Result<Answer, Error>,
 }
 
-/// The value of a field; which kinds of cells a field has, its [`Kind`] says.
+/// A value of a field. The [`Kind`] of the field determines the possible variants.
 pub(crate) enum Cell<'a> {
     Nothing,
-    /// A word of hailer's.
+    /// An identifier of Hailer.
     Word(&'a str),
-    /// Text of somebody else's.
+    /// Text from a server.
     Foreign(&'a str),
-    /// The same with codes.
+    /// Text from a server, with formatting codes.
     Plain(&'a Text),
-    /// A sentence of hailer's, which may quote others.
+    /// A message of Hailer, which may quote text from a server.
     Sentence(String),
     Address(SocketAddr),
     Ip(IpAddr),
@@ -85,7 +85,7 @@ pub(crate) enum Cell<'a> {
     Json(&'a [Extra]),
 }
 
-/// All there are, in the order of a table's columns.
+/// All fields, in the order of the columns.
 #[rustfmt::skip]
 pub(crate) const FIELDS: [Field; 30] = [
     Field { name: "target", kind: Kind::Text, help: "The target as typed; of an address, protocol://address", get: |it| Cell::Foreign(it.target) },
@@ -120,7 +120,7 @@ pub(crate) const FIELDS: [Field; 30] = [
     Field { name: "error_message", kind: Kind::Text, help: "The same for people; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Sentence(error.to_string())) },
 ];
 
-/// Columns of CSV unless others are asked for.
+/// Default columns of CSV.
 pub(crate) const USUAL: &[&str] = &[
     "target",
     "protocol",
@@ -136,7 +136,7 @@ pub(crate) const USUAL: &[&str] = &[
     "players_max",
 ];
 
-/// The field of this name.
+/// Returns the field with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Field> {
     static LIST: &[Field] = &FIELDS;
     LIST.iter().find(|field| field.name == name)

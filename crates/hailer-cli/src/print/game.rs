@@ -99,7 +99,7 @@ impl Show {
         }
     }
 
-    /// Prints an event that happened `at` after the connection was made.
+    /// Prints an event that happened `at` after the connection was established.
     pub(crate) fn event(&mut self, at: Duration, event: &ClientEvent) -> anyhow::Result<()> {
         match event {
             ClientEvent::PlayerListed { name, .. } | ClientEvent::PlayerAppeared { name, .. }
@@ -322,7 +322,8 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-/// Coordinates in blocks. Numbers that no world has are written with an exponent, since `1e300` has 301 digits.
+/// Formats coordinates in blocks. Numbers outside of every world have an exponent, since `1e300`
+/// has 301 digits.
 fn place(x: f64, y: f64, z: f64) -> String {
     let [x, y, z] = [x, y, z].map(|at| {
         if at.abs() < 1e8 {

@@ -13,7 +13,8 @@ impl Ink {
     /// Reads the environment. Must be called before anything is drawn.
     pub(crate) fn wanted() -> Self {
         let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        // With NO_COLOR, crossterm writes incomplete colour codes, which also reset bold and reversed text.
+        // With NO_COLOR, crossterm writes incomplete colour codes, which also reset bold and
+        // reversed text.
         force_color_output(true);
         Self { is_colourless }
     }

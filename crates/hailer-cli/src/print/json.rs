@@ -1,4 +1,4 @@
-//! One line of JSON. What could steer a terminal is escaped, also where JSON does not ask for it.
+//! One line of JSON. Control characters are escaped even where JSON does not require it.
 
 use hailer::proto::model::is_control;
 use serde::Serialize;
@@ -6,14 +6,14 @@ use serde_json::ser::Formatter;
 use serde_json::{Result, Serializer};
 use std::io::{self, Write};
 
-/// A value on one line.
+/// Serializes a value to one line.
 pub(crate) fn line(value: &impl Serialize) -> Result<String> {
     let mut out = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut out, Harmless))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Compact, and every character that must not reach a terminal as `\uXXXX`.
+/// Compact formatter that writes every character that could control a terminal as `\uXXXX`.
 struct Harmless;
 
 impl Formatter for Harmless {

@@ -1,5 +1,5 @@
-//! Output formats. Human-readable ones contain ANSI colours, which the output stream removes unless it is a terminal.
-//! Widths are terminal columns; a character has a width of 0, 1 or 2.
+//! Output formats. Human-readable ones contain ANSI colours, which the output stream removes unless
+//! it is a terminal. Widths are terminal columns; a character has a width of 0, 1 or 2.
 
 pub(crate) mod csv;
 pub(crate) mod datagram;
@@ -34,7 +34,8 @@ pub(crate) fn columns() -> Option<usize> {
         .filter(|columns| *columns > 0)
 }
 
-/// Returns text of a server as one printable line of at most `width` columns. A cut line ends with `…`.
+/// Returns text of a server as one printable line of at most `width` columns. A cut line ends with
+/// `…`.
 pub(crate) fn line(text: &str, width: usize) -> String {
     let text = printable(text);
     // Limits the number of characters without a width.

@@ -1,10 +1,10 @@
-//! Lines of JSON: the documented one, or flat ones of chosen fields.
+//! Lines of JSON: the complete answer, or a flat object with selected fields.
 
 use super::fields::{Cell, Field, Record};
 use hailer::report::{AnswerLine, json};
 use std::io::Write;
 
-/// The line of `schema/answer-v2.json`.
+/// Writes a line as in `schema/answer-v2.json`.
 pub(crate) fn whole(out: &mut Vec<u8>, record: &Record<'_>) {
     match record.result {
         Ok(answer) => AnswerLine::answered(record.target, answer),
@@ -14,7 +14,7 @@ pub(crate) fn whole(out: &mut Vec<u8>, record: &Record<'_>) {
     out.push(b'\n');
 }
 
-/// One object with these members and no others.
+/// Writes one object with exactly these members.
 pub(crate) fn flat(out: &mut Vec<u8>, fields: &[&Field], record: &Record<'_>) {
     for (i, field) in fields.iter().enumerate() {
         out.extend_from_slice(if i == 0 { b"{\"" } else { b",\"" });
@@ -25,7 +25,7 @@ pub(crate) fn flat(out: &mut Vec<u8>, fields: &[&Field], record: &Record<'_>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// A cell as JSON.
+/// Writes a cell as JSON.
 pub(super) fn cell(out: &mut Vec<u8>, cell: &Cell<'_>) {
     match cell {
         Cell::Nothing => out.extend_from_slice(b"null"),
@@ -61,7 +61,7 @@ pub(super) fn cell(out: &mut Vec<u8>, cell: &Cell<'_>) {
     }
 }
 
-/// A time as in RFC 3339, UTC.
+/// Writes a time as in RFC 3339, in UTC.
 pub(super) fn time(out: &mut Vec<u8>, micros: i64) {
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_micros(micros.max(0).unsigned_abs());
     let _ = write!(out, "{}", humantime::format_rfc3339_micros(at));

@@ -1,4 +1,4 @@
-//! Packets of the game: one line each, or field by field.
+//! Game packets, in one line each or field by field.
 
 use super::datagram::{self, MAX_BYTES};
 use super::{count, json};
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Bytes shown after those that are no packet.
+/// Maximum number of bytes shown from an error on.
 const AFTER: usize = 256;
 
-/// How packets are shown.
+/// Output format of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
-    /// For programs.
+    /// JSON.
     pub(crate) json: bool,
     /// Field by field.
     pub(crate) long: bool,
-    /// With the bytes.
+    /// With bytes in hexadecimal.
     pub(crate) hex: bool,
 }
 
-/// A packet, and where it comes from.
+/// A packet and its origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
-    /// Description of the place in the input, for people; may be empty.
+    /// Description of the place in the input, for users; may be empty.
     pub(crate) place: &'a str,
-    /// Number of the proxy's connection.
+    /// Number of the connection in the proxy.
     pub(crate) connection: Option<u64>,
-    /// Seconds since the beginning.
+    /// Seconds since the first packet.
     pub(crate) time: Option<f64>,
     pub(crate) way: PacketDirection,
     pub(crate) build: Build,
@@ -40,7 +40,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// `to-server` or `to-client`.
+/// Returns `to-server` or `to-client`.
 pub(crate) fn way_name(way: PacketDirection) -> &'static str {
     match way {
         PacketDirection::ToServer => "to-server",
@@ -49,7 +49,7 @@ pub(crate) fn way_name(way: PacketDirection) -> &'static str {
 }
 
 impl Shown<'_> {
-    /// Shows the packet that the bytes are.
+    /// Prints the packet in these bytes.
     pub(crate) fn packet(
         &self,
         out: &mut impl Write,
@@ -181,17 +181,17 @@ impl Shown<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Summary(BTreeMap<(u8, &'static str, &'static str), Sums>);
 
-/// Packets of one kind.
+/// Totals of one packet name and direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     packets: u64,
     bytes: u64,
-    /// Packets that we would write with other bytes: a yes that is not 1, a tag of length 0.
+    /// Packets that Hailer would encode differently, such as a boolean that is neither 0 nor 1.
     odd: u64,
 }
 
 impl Summary {
-    /// One more.
+    /// Adds a packet.
     pub(crate) fn add(&mut self, seen: &TapPacket) {
         let sums = self
             .0
@@ -204,7 +204,7 @@ impl Summary {
         sums.odd += u64::from(written != seen.bytes);
     }
 
-    /// A row for each name and direction, or a line of JSON.
+    /// Prints one row for each name and direction, or a line of JSON.
     pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
         if json {
             let rows = self.0.iter().map(|((id, name, way), Sums { packets, bytes, odd })| {

@@ -1,9 +1,9 @@
-//! Parquet files, written in row groups and compressed with zstd: the answers of a sweep, and tables of
+//! Parquet files, written in row groups and compressed with zstd: results of a sweep, and tables of
 //! the monitor's history.
 //!
-//! A Parquet file is valid once its last byte is written. A sweep therefore writes lines of flat JSON, its
-//! journal, and [`write`] turns them into a file at the end. A row group stays in memory until it is
-//! written. It has at most 65,536 rows and 4 MiB of values.
+//! A Parquet file is valid once its last byte is written. A sweep therefore writes lines of flat
+//! JSON, its journal, and [`write`] converts them at the end. A row group stays in memory until it
+//! is written. Limits: a row group has at most 65,536 rows and 4 MiB of values.
 
 use super::fields::{Field, Kind};
 use parquet::basic::{Compression, ZstdLevel};
@@ -24,14 +24,15 @@ use std::sync::Arc;
 
 const MAX_GROUP_ROWS: usize = 1 << 16;
 const MAX_GROUP_BYTES: usize = 4 << 20;
-/// Estimated memory of a value beside its bytes: two levels and an offset.
+/// Estimated memory of a value in addition to its bytes: two levels and an offset.
 const VALUE_BYTES: usize = 12;
-/// Values that are passed to the Parquet library at once.
+/// Number of values per call of the Parquet library.
 const BATCH: usize = 4_096;
-/// A dictionary of this size, in bytes, is given up: the values of the column hardly repeat.
+/// Maximum size of a dictionary in bytes. Above it, the column is written without one, since its
+/// values hardly repeat.
 const MAX_DICTIONARY_BYTES: usize = 64 << 10;
 
-/// Turns lines of JSON with these fields, in this order, into a file. Returns the number of rows.
+/// Converts lines of JSON with these fields, in this order, to a file. Returns the number of rows.
 pub(crate) fn write(
     mut lines: impl BufRead,
     fields: &[&'static Field],
@@ -59,7 +60,7 @@ pub(crate) struct Rows<W: Write + Send> {
 }
 
 impl<W: Write + Send> Rows<W> {
-    /// Begins a file with these columns; `row` is the name of its schema.
+    /// Starts a file with these columns. `row` is the name of its schema.
     pub(crate) fn new(row: &str, shape: &[(&'static str, Kind)], to: W) -> io::Result<Self> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -80,7 +81,8 @@ impl<W: Write + Send> Rows<W> {
         })
     }
 
-    /// Adds a row: an object with a member for each column. `null` and missing members are absent.
+    /// Adds a row: an object with a member for each column. `null` and missing members have no
+    /// value.
     pub(crate) fn push(&mut self, row: &Value) -> io::Result<()> {
         for column in &mut self.columns {
             let value = &row[column.name];
@@ -91,7 +93,7 @@ impl<W: Write + Send> Rows<W> {
         self.end_row()
     }
 
-    /// Adds a row: a line of JSON whose members are the columns in their order.
+    /// Adds a row: a line of JSON with the columns as members, in order.
     fn push_line(&mut self, line: &[u8]) -> io::Result<()> {
         let mut json = serde_json::Deserializer::from_slice(line);
         json.deserialize_map(Line(&mut self.columns))?;
@@ -114,7 +116,7 @@ impl<W: Write + Send> Rows<W> {
         Ok(())
     }
 
-    /// Ends the file. Returns the number of rows, and what was written to.
+    /// Completes the file. Returns the number of rows and the inner writer.
     pub(crate) fn finish(mut self) -> io::Result<(u64, W)> {
         if self.group_rows > 0 {
             self.write_group()?;
@@ -141,11 +143,11 @@ impl<W: Write + Send> Rows<W> {
     }
 }
 
-/// A column of the file; a list of objects is a column for each member.
+/// A column of the file. A list of objects has one leaf for each member.
 struct Column {
     name: &'static str,
     kind: Kind,
-    /// One for a plain value and a list of words, one for each member of a list of objects.
+    /// One leaf for a plain value or a list of strings, one per member for a list of objects.
     leaves: Vec<Leaf>,
 }
 
@@ -159,14 +161,14 @@ struct Leaf {
 }
 
 enum Values {
-    /// All texts, and the end of each.
+    /// Concatenated texts, and the end offset of each.
     Text(Vec<u8>, Vec<usize>),
     Int(Vec<i64>),
     Number(Vec<f64>),
     Flag(Vec<bool>),
 }
 
-/// The columns push a value only if it has their type, and return whether it has.
+/// The methods push a value only if it has the type of the column, and return whether it has.
 impl Column {
     fn new(name: &'static str, kind: Kind) -> Self {
         let text = |present| Leaf::new(Values::Text(Vec::new(), Vec::new()), present);
@@ -176,14 +178,14 @@ impl Column {
             Kind::Int | Kind::Time => vec![Leaf::new(Values::Int(Vec::new()), 1)],
             Kind::Number => vec![Leaf::new(Values::Number(Vec::new()), 1)],
             Kind::Words => vec![text(2)],
-            // The UUID is optional: one level more.
+            // The UUID is optional, which adds one level.
             Kind::Players => vec![text(2), text(3)],
             Kind::Rules => vec![text(2), text(2)],
         };
         Self { name, kind, leaves }
     }
 
-    /// No value, or no list.
+    /// Pushes a missing value or list.
     fn push_null(&mut self) {
         for leaf in &mut self.leaves {
             leaf.level(0, true);
@@ -221,14 +223,14 @@ impl Column {
         true
     }
 
-    /// A list without elements.
+    /// Pushes a list without elements.
     fn push_empty_list(&mut self) {
         for leaf in &mut self.leaves {
             leaf.level(1, true);
         }
     }
 
-    /// A member of an element of a list; `None` is for optional members only.
+    /// Pushes a member of a list element. `None` is for optional members only.
     fn push_member(&mut self, member: usize, text: Option<&[u8]>, is_first: bool) {
         let Some(leaf) = self.leaves.get_mut(member) else {
             return;
@@ -341,7 +343,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Ranges of levels that begin with a row, each with the range of its values.
+    /// Returns ranges of levels that begin with a row, each with its range of values.
     fn batches(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let mut batches = Vec::new();
         let (mut start, mut first_value) = (0, 0);
@@ -505,7 +507,7 @@ impl<'de> Visitor<'de> for ColumnValue<'_> {
     }
 }
 
-/// An element of a list: a word, or an object with the members of [`members`].
+/// An element of a list: a string, or an object with the members of [`members`].
 struct Element<'a> {
     column: &'a mut Column,
     is_first: bool,
@@ -539,7 +541,7 @@ impl<'de> Visitor<'de> for Element<'_> {
         let mut found = 0;
         while let Some(key) = object.next_key::<Cow<'_, str>>()? {
             let text: Cow<'_, str> = object.next_value()?;
-            // Members come in the order of the schema, and an optional one can be missing.
+            // Members are in the order of the schema. An optional one may be missing.
             if members(self.column.kind).get(found) == Some(&&*key) {
                 self.column
                     .push_member(found, Some(text.as_bytes()), self.is_first);
@@ -553,7 +555,7 @@ impl<'de> Visitor<'de> for Element<'_> {
     }
 }
 
-/// The members of the elements of a list, in their order.
+/// Returns the members of the elements of a list, in order.
 fn members(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Players => &["name", "uuid"],

@@ -115,7 +115,8 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
         .collect()
 }
 
-/// Prints several servers: one row for the most complete answer of each, or with `all` one for each answer.
+/// Prints several servers: one row for the most complete answer of each, or with `all` one for each
+/// answer.
 pub(crate) fn servers(
     out: &mut impl Write,
     rows: &[(String, Result<Answers, Error>)],
@@ -131,7 +132,8 @@ pub(crate) fn servers(
         ("round trip", Fit::Spare(2)),
         ("remarks", Fit::Cut),
     ];
-    // The protocol has its own column unless every target names it. A failure uses the column of the name.
+    // The protocol has its own column unless every target names it. A failure uses the column of
+    // the name.
     let protocols = rows.iter().any(|(target, _)| !target.contains("://"));
     let rows = rows.iter().flat_map(|(target, end)| match end {
         Ok(answers) if all => answers

@@ -1,4 +1,4 @@
-//! The full view of one server.
+//! Detailed view of one server.
 
 use super::table::{self, Fit};
 use super::{columns, line, padded};
@@ -8,13 +8,13 @@ use hailer::{Answer, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a line of text.
+/// Maximum width of a line of text, in columns.
 const WIDE: usize = 160;
 
-/// Columns of a field's name.
+/// Width of a field's name, in columns.
 const NAME: usize = 16;
 
-/// Columns of a rule's key.
+/// Maximum width of a rule's key, in columns.
 const KEY: usize = 40;
 
 /// Prints an answer, and the names of the protocols of the `others`.
@@ -132,7 +132,8 @@ fn heading(
     Ok(())
 }
 
-/// Returns the first 8 non-empty lines of a coloured text. A line that is too long is cut and loses its colours.
+/// Returns the first 8 non-empty lines of a coloured text. A line that is too long is cut and loses
+/// its colours.
 fn lines(text: &Text) -> Vec<String> {
     let (ansi, plain) = (text.ansi(), text.plain());
     let lines = ansi

@@ -1,4 +1,6 @@
-//! UDP datagrams and TCP segments out of pcap and pcapng captures, IP fragments put together.
+//! Extracts UDP datagrams and TCP segments from pcap and pcapng captures. Reassembles IP fragments.
+//!
+//! Limit: at most 4,096 fragments of incomplete datagrams are stored.
 
 use super::Found;
 use crate::exit::usage;
@@ -12,14 +14,14 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Longer blocks are no packets of a network.
+/// Maximum size of a block in bytes. Longer blocks contain no network packets.
 const BUFFER: usize = 1 << 20;
-/// Length of the header of a pcap file, bytes; a pcapng file's first block is no shorter.
+/// Length of a pcap file header in bytes. The first block of pcapng is at least as long.
 const PCAP_HEADER: u64 = 24;
-/// Maximum number of fragments of incomplete datagrams. Above it, all are dropped.
+/// Maximum number of fragments of incomplete datagrams. When it is exceeded, all are dropped.
 const MAX_FRAGMENTS: usize = 4_096;
 
-/// Whether a file begins like a capture.
+/// Returns whether these bytes begin a capture.
 pub(super) fn is_capture(start: &[u8]) -> bool {
     let magics: [[u8; 4]; 5] = [
         [0x0A, 0x0D, 0x0D, 0x0A], // pcapng
@@ -31,8 +33,8 @@ pub(super) fn is_capture(start: &[u8]) -> bool {
     magics.iter().any(|magic| start.starts_with(magic))
 }
 
-/// The start of a stream: enough to tell what it is, and for the capture reader, which wants the first block at once. No
-/// more than that, since a live capture gives the rest when it comes.
+/// Reads enough of a stream to detect its format and to start the capture reader. Reads no more,
+/// since a live capture may deliver the rest much later.
 pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut start = Vec::new();
     stream.take(PCAP_HEADER).read_to_end(&mut start)?;
@@ -59,11 +61,11 @@ pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
 
 /// A TCP segment.
 pub(super) struct Segment {
-    /// Description of the place in the capture, for people.
+    /// Description of the place in the capture, for users.
     pub(super) place: String,
-    /// Since the first packet of the capture.
+    /// Seconds since the first packet of the capture.
     pub(super) seconds: f64,
-    /// Since 1970.
+    /// Time since 1970.
     pub(super) time: Duration,
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
@@ -79,7 +81,7 @@ pub(super) enum Carried {
     Segment(Segment),
 }
 
-/// Shows every datagram and segment of a capture; returns how many packets it has.
+/// Passes on every datagram and segment of a capture. Returns the number of packets.
 pub(super) fn packets(
     name: &str,
     stream: impl Read + Send,
@@ -118,10 +120,10 @@ pub(super) fn packets(
 
 #[derive(Default)]
 struct Packets {
-    /// Link type and units per second of each interface.
+    /// Link type and time units per second of each interface.
     interfaces: Vec<(Linktype, u64)>,
     count: usize,
-    /// Time of the first packet, nanoseconds.
+    /// Time of the first packet, in nanoseconds.
     first: Option<u128>,
     pool: IpDefragPool<(), ()>,
     fragments: usize,
@@ -303,9 +305,9 @@ fn slice(link: Linktype, data: &[u8]) -> Option<SlicedPacket<'_>> {
             let ether_type = u16::from_be_bytes(data.get(..2)?.try_into().ok()?);
             SlicedPacket::from_ether_type(EtherType(ether_type), data.get(20..)?).ok()
         }
-        // BSD loopback: four bytes of address family before the packet.
+        // BSD loopback: four bytes of address family precede the packet.
         Linktype::NULL | Linktype::LOOP => SlicedPacket::from_ip(data.get(4..)?).ok(),
-        // 12 is what some systems write for 101.
+        // Some systems write 12 instead of 101.
         Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 | Linktype(12) => {
             SlicedPacket::from_ip(data).ok()
         }

@@ -21,9 +21,10 @@ use std::time::Duration;
 
 /// Default port of the game.
 const PORT: u16 = 25_565;
-/// Maximum number of connections at the same time. Above it, all are finished.
+/// Maximum number of concurrent connections. When it is exceeded, all are finished.
 const MAX_CONNECTIONS: usize = 1_024;
-/// If a stream fails within this many bytes after encryption began, the secret is probably wrong.
+/// If decoding fails within this number of bytes after encryption starts, the secret is probably
+/// wrong.
 const SOON: u64 = 64;
 /// Size of the read buffer, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -36,13 +37,13 @@ pub(super) struct Game<'a> {
     summary: Summary,
     secrets: Secrets,
     connections: HashMap<(SocketAddr, SocketAddr), Conversation>,
-    /// Whether everything was valid.
+    /// Whether all input was valid.
     pub(super) sound: bool,
     /// Number of sessions.
     pub(super) sessions: u64,
 }
 
-/// Place of a packet in the input.
+/// Place of a packet in the input, for output.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
     text: &'a str,
@@ -195,7 +196,7 @@ impl<'a> Game<'a> {
         self.end(out, "the stream", &mut tap)
     }
 
-    /// Shows packets from the command line in full: there are few.
+    /// Selects the detailed format, for packets from the command line.
     pub(super) fn in_full(&mut self) {
         self.form.long = true;
     }
@@ -311,7 +312,7 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    /// Prints a note if a stream ends early at bytes that fit the other direction.
+    /// Prints a hint if a stream fails early at bytes that fit the other direction.
     fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
         if self.args.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way) {
             tell!(
@@ -321,7 +322,7 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// Ends a connection: prints the remaining packets, and what could not be decoded.
+    /// Finishes a connection: prints the remaining packets and any decoding failure.
     fn end(&mut self, out: &mut impl Write, name: &str, tap: &mut Tap) -> anyhow::Result<()> {
         tap.end();
         self.drain(out, Place::default(), tap)?;
@@ -488,7 +489,7 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    /// The end of a capture.
+    /// Finishes all connections at the end of a capture.
     pub(super) fn finish_all(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
         let mut all: Vec<_> = std::mem::take(&mut self.connections)
             .into_values()
@@ -497,7 +498,7 @@ impl<'a> Game<'a> {
         all.into_iter().try_for_each(|it| self.finish(out, it))
     }
 
-    /// The end of everything.
+    /// Prints the summary at the end of all input.
     pub(super) fn conclude(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
         if self.args.summary && self.sessions > 0 {
             self.summary.show(out, self.args.json)?;
@@ -517,9 +518,9 @@ impl<'a> Game<'a> {
 struct Conversation {
     client: SocketAddr,
     server: SocketAddr,
-    /// Time of its first segment, since 1970.
+    /// Time of the first segment, since 1970.
     begun: Duration,
-    /// Its beginning is in the capture.
+    /// Whether the capture contains the first bytes of the connection.
     is_whole: bool,
     to_server: Flow,
     to_client: Flow,
@@ -527,14 +528,15 @@ struct Conversation {
 }
 
 enum Kind {
-    /// No bytes were seen yet.
+    /// No bytes have arrived yet.
     Unknown,
     Game(Box<Tap>),
     Other,
 }
 
 impl Conversation {
-    /// By its first segment: who begins is the client; else who is not at the game's port, or has the higher one.
+    /// Starts a conversation with its first segment. The client is the sender of a SYN, otherwise
+    /// the side that does not use the game's port, otherwise the side with the higher port.
     fn new(segment: &Segment, port: u16) -> Self {
         let (from, to) = (segment.from, segment.to);
         let is_from_client = match (segment.syn, from.port() == port, to.port() == port) {
@@ -572,7 +574,7 @@ impl Conversation {
     }
 }
 
-/// Whether the bytes begin with a packet of the other direction, in any build.
+/// Returns whether the bytes begin with a packet of the other direction, in any build.
 fn is_of_other_direction(bytes: &[u8], way: PacketDirection) -> bool {
     let other = match way {
         PacketDirection::ToServer => PacketDirection::ToClient,
@@ -584,7 +586,7 @@ fn is_of_other_direction(bytes: &[u8], way: PacketDirection) -> bool {
     })
 }
 
-/// Error of a packet whose end is missing.
+/// Returns the error for a truncated packet.
 fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError {
     let id = bytes.first().copied().unwrap_or_default();
     let row = TABLE
@@ -607,7 +609,7 @@ fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError
     }
 }
 
-/// The direction of a stream.
+/// Returns the direction of a stream.
 pub(super) fn way(stream: Stream) -> Option<PacketDirection> {
     match stream {
         Stream::ToServer => Some(PacketDirection::ToServer),

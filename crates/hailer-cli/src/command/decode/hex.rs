@@ -1,4 +1,5 @@
-//! Hexadecimal input: plain, with spaces or colons, with `0x` or `\x`, or from a dump with offsets and text.
+//! Hexadecimal input: plain, with spaces or colons, with `0x` or `\x`, or from a dump with offsets
+//! and text.
 
 use super::Found;
 
@@ -30,7 +31,8 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Parses one datagram per line. Lines of a dump begin with an offset and form one datagram until the offset is 0 again.
+/// Parses one datagram per line. Lines of a dump begin with an offset and form one datagram until
+/// the offset is 0 again.
 pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     let mut found: Vec<Found> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -62,7 +64,8 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// Returns offset and digits of a line such as `00000010: 6669 7273  text` (xxd) or `0010  66 69 72  text` (tcpdump, Wireshark).
+/// Returns offset and digits of a line such as `00000010: 6669 7273  text` (xxd) or `0010  66 69 72
+/// text` (tcpdump, Wireshark).
 fn dump_line(line: &str) -> Option<(usize, &str)> {
     let line = line.strip_prefix("0x").unwrap_or(line);
     let end = line.find(|c: char| !c.is_ascii_hexdigit())?;
@@ -74,7 +77,8 @@ fn dump_line(line: &str) -> Option<(usize, &str)> {
     if !(4..=8).contains(&offset.len()) {
         return None;
     }
-    // Two spaces separate the digits from the text, but also the two halves of a row. Words that are not hexadecimal are text.
+    // Two spaces separate the digits from the text, but also the halves of a row. A word that is
+    // not hexadecimal begins the text.
     let mut end = 0;
     for word in rest.split(' ') {
         let is_text = !word.is_empty()

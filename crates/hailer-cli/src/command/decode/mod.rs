@@ -19,16 +19,16 @@ use std::io::{BufReader, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Maximum number of conversations at the same time. Above it, all are dropped.
+/// Maximum number of conversations in memory. When it is exceeded, all are dropped.
 const MAX_CONVERSATIONS: usize = 65_536;
 
 type Ends = (SocketAddr, SocketAddr);
 
-/// A datagram from somewhere.
+/// A datagram from any input.
 struct Found {
-    /// Description of the place in the input, for people.
+    /// Description of the place in the input, for users.
     place: String,
-    /// From where to where, in a capture.
+    /// Source and destination, if it comes from a capture.
     ends: Option<Ends>,
     bytes: Vec<u8>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     )
 }
 
-/// Inputs that are bytes of the game.
+/// Decodes inputs that are bytes of game connections.
 fn streams(
     args: &Decode,
     stream: Stream,
@@ -90,7 +90,7 @@ fn streams(
     Ok(out.flush()?)
 }
 
-/// Not only regular files: a shell's `<(…)` is a pipe.
+/// Returns whether the path is a file or a pipe, such as `<(…)` of a shell.
 fn is_file(path: &str) -> bool {
     let path = Path::new(path);
     path.exists() && !path.is_dir()
@@ -107,7 +107,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
     if args.inputs.is_empty() {
         session.standard_input()?;
     }
-    // Arguments that are hexadecimal make one datagram together, so that spaces need no quotes.
+    // Join hexadecimal arguments to one datagram, so that spaces need no quotes.
     let mut words = String::new();
     for input in &args.inputs {
         if input == "-" {
@@ -143,8 +143,8 @@ struct Session<'a, W: Write> {
     out: W,
     sound: bool,
     skipped: u64,
-    /// The last request of each conversation, since what deviates in a reply may show only beside it. Hexadecimal has no
-    /// addresses and is taken as one conversation.
+    /// The last request of each conversation, since some deviations of a reply only show in
+    /// comparison with it. Hexadecimal input has no addresses and counts as one conversation.
     requests: HashMap<Option<Ends>, Vec<u8>>,
     game: Game<'a>,
 }
@@ -157,7 +157,7 @@ impl<W: Write> Session<'_, W> {
         self.stream("standard input", std::io::stdin())
     }
 
-    /// A capture, a recording, or lines of hexadecimal.
+    /// Reads a capture, a recording, or lines of hexadecimal.
     fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
         let mut stream = BufReader::new(stream);
         let start = match capture::start(&mut stream) {
@@ -238,7 +238,8 @@ impl<W: Write> Session<'_, W> {
         from_capture: bool,
     ) -> anyhow::Result<()> {
         let (found, notes) = self.explain_in_turn(bytes, *ends);
-        // On the wire around us are other things too; a shape with an error in it is most likely one of them.
+        // A capture contains unrelated traffic. A datagram that only resembles a protocol and has
+        // an error is probably unrelated.
         let certain = found
             .is_some_and(|(_, explanation)| explanation.is_certain || explanation.error.is_none());
         if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
@@ -260,7 +261,7 @@ impl<W: Write> Session<'_, W> {
         Ok(())
     }
 
-    /// Explains a datagram beside the request before it, if it is a reply, and remembers it, if it is a request.
+    /// Explains a datagram. A reply is compared with the last request; a request is stored.
     fn explain_in_turn(
         &mut self,
         bytes: &[u8],

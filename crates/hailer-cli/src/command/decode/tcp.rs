@@ -1,35 +1,39 @@
-//! TCP put together again: what was sent once, in order, from segments that come late, twice, overlapping or not at all.
+//! TCP reassembly: returns the bytes of a stream once and in order, from segments that may be late,
+//! repeated, overlapping or missing.
+//!
+//! Limit: each direction stores at most 1 MiB of early segments.
 
 use std::collections::BTreeMap;
 
-/// Bytes kept of one direction while those before them are missing; past that they are taken as lost.
+/// Maximum size of early segments per direction, in bytes. When it is exceeded, the missing bytes
+/// count as lost.
 const MAX_PENDING: usize = 1 << 20;
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Sequence number of the next byte; none before the first segment.
+    /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
     /// Offset of the next byte in the stream.
     at: u64,
     /// Early segments by offset; they may overlap.
     pending: BTreeMap<u64, Vec<u8>>,
     pending_bytes: usize,
-    /// The rest cannot be had.
+    /// Whether bytes are missing, so that nothing more is decoded.
     is_lost: bool,
 }
 
-/// Bytes that are in no segment of the capture: nothing can be read after them.
+/// Bytes that are missing in the capture. Decoding stops there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
-    /// Offset of the first one.
+    /// Stream offset of the first missing byte.
     pub(super) at: u64,
-    /// How many, at least.
+    /// Minimum number of missing bytes.
     pub(super) bytes: u64,
 }
 
 impl Flow {
-    /// A segment that begins a connection. `false`: it begins another one than this.
+    /// Handles a SYN. Returns `false` if it begins another connection.
     pub(super) fn syn(&mut self, seq: u32) -> bool {
         let first = seq.wrapping_add(1);
         match self.next {
@@ -39,12 +43,12 @@ impl Flow {
         true
     }
 
-    /// Whether the next byte would be the first.
+    /// Returns whether no byte was delivered yet.
     pub(super) fn is_at_start(&self) -> bool {
         self.at == 0
     }
 
-    /// Takes a segment's bytes and gives out those that are due.
+    /// Adds the bytes of a segment and returns those that are next in order.
     pub(super) fn segment(
         &mut self,
         seq: u32,
@@ -54,15 +58,15 @@ impl Flow {
         if bytes.is_empty() || self.is_lost {
             return Ok(());
         }
-        // Without a beginning, the first that is seen is one.
+        // Without a SYN, the stream starts at the first segment.
         let next = *self.next.get_or_insert(seq);
-        // Sequence numbers wrap; a segment is never further away than half of them.
+        // Sequence numbers wrap. A segment is never further away than half of their range.
         let ahead = seq.wrapping_sub(next).cast_signed();
         match u64::try_from(ahead) {
             Ok(0) => self.give(bytes, &mut due),
             Ok(ahead) => self.keep(self.at + ahead, bytes),
             Err(_) => match bytes.get(ahead.unsigned_abs() as usize..) {
-                // Sent before; what was seen first counts.
+                // Sent before. The first copy is used.
                 None | Some([]) => {}
                 Some(new) => self.give(new, &mut due),
             },
@@ -86,7 +90,7 @@ impl Flow {
         }
     }
 
-    /// Nothing more comes: what is missing now stays so.
+    /// Ends the stream. Bytes that are missing now stay missing.
     pub(super) fn end(&mut self) -> Result<(), Missing> {
         let Some((&first, _)) = self.pending.first_key_value() else {
             return Ok(());
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn segments_come_in_any_order_and_more_than_once() {
-        // Also where sequence numbers wrap.
+        // Sequence numbers may wrap.
         for first in [0, 1_000, u32::MAX - 3, u32::MAX] {
             for segments in [
                 &[(0, "abc"), (3, "def"), (6, "g")][..],

@@ -1,4 +1,4 @@
-//! Actions on a running monitor, over its API, and on its history.
+//! Actions on a running monitor, through its API, and on its history.
 
 #[cfg(feature = "parquet")]
 use super::parquet::Sheet;
@@ -21,14 +21,14 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Fit;
 
-/// Bytes of one answer.
+/// Maximum size of a response in bytes.
 const LONGEST: u64 = 64 << 20;
-/// Servers of one page of a list.
+/// Number of servers per page of a list.
 const PAGE: usize = 500;
-/// Characters of a cell.
+/// Maximum length of a cell in characters.
 const CELL: usize = 60;
 
-/// `hailer monitor add`
+/// Runs `hailer monitor add`.
 pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     let labels: Map<String, Value> = (args.label.iter())
         .map(|(key, value)| (key.clone(), json!(value)))
@@ -55,9 +55,9 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// `hailer monitor remove`
+/// Runs `hailer monitor remove`.
 pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
-    // It becomes part of an address.
+    // The name becomes part of a URL.
     if !args
         .name
         .chars()
@@ -78,7 +78,7 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// `hailer monitor list`
+/// Runs `hailer monitor list`.
 pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit> {
     let api = Api::new(remote)?;
     let mut out = BufWriter::new(anstream::stdout());
@@ -140,7 +140,8 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
     Ok(Exit::Success)
 }
 
-/// `hailer monitor test-alert`: from here, with the plan, so that it works before the monitor runs.
+/// Runs `hailer monitor test-alert`. Reads the configuration and sends from this process, so that
+/// it works before the monitor runs.
 pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     let plan = plan::read(&args.config)?;
     let receivers: Vec<String> = plan
@@ -176,11 +177,11 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// `hailer monitor export`
+/// Runs `hailer monitor export`.
 pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let format = format_of(args)?;
     let url = super::history_of(args.config.as_deref(), args.history.as_deref())?;
-    // Opened, it would be made.
+    // Opening a missing history would create it.
     if let Some(path) = url
         .strip_prefix("sqlite:")
         .filter(|path| !Path::new(path).exists())
@@ -190,10 +191,10 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let history = History::open(&url).await?;
     let mut selection = ExportSelection::default();
     if !args.table.is_empty() {
-        // In the order in which an import needs them.
+        // Keep the order of the tables, which an import needs.
         selection.tables.retain(|table| args.table.contains(table));
     }
-    // Written to a second file and renamed at the end, so that the named file is always complete.
+    // Write to a second file and rename it at the end, so that the named file is always complete.
     let mut partial = args.output.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
@@ -218,9 +219,9 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Creates a file that only its owner can read: an export has names of players.
+/// Creates a file that only its owner can read, since an export contains player names.
 fn create_private(path: &Path) -> std::io::Result<File> {
-    // The mode counts only for a new file. A left-over of an interrupted export is replaced.
+    // The mode applies only to new files, so remove what an interrupted export left.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -232,14 +233,14 @@ fn create_private(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-/// How a file of an export is written.
+/// File format of an export.
 enum Kind {
     Lines(Format),
     #[cfg(feature = "parquet")]
     Parquet(Table),
 }
 
-/// By the end of its name.
+/// Determines the format by the file extension.
 fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
     let extension = args
         .output
@@ -308,7 +309,7 @@ async fn write_all(
     Ok(count)
 }
 
-/// `hailer monitor import`
+/// Runs `hailer monitor import`.
 pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
     let file = match File::open(&args.file) {
         Ok(file) => file,
@@ -340,7 +341,7 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Reads the records of a file. Its first bytes tell the format.
+/// Reads the records of a file, whose first bytes identify the format.
 fn records(file: File) -> Result<Records<'static>, HistoryError> {
     #[cfg_attr(not(feature = "parquet"), allow(unused_mut))]
     let mut file = BufReader::with_capacity(1 << 18, file);
@@ -351,7 +352,7 @@ fn records(file: File) -> Result<Records<'static>, HistoryError> {
     read(file)
 }
 
-/// A running monitor.
+/// API client of a running monitor.
 struct Api {
     agent: ureq::Agent,
     url: String,
@@ -367,7 +368,7 @@ impl Api {
                 Err(error) => usage!("--token-file {}: {error}", path.display()),
             },
         };
-        // The token goes only to the given monitor: redirects are not followed.
+        // Do not follow redirects: they could send the token to another server.
         let (agent, url) = reach(&remote.monitor, 0)?;
         Ok(Self { agent, url, token })
     }
@@ -397,7 +398,7 @@ impl Api {
         if answer.status().is_success() && (is_written || said.is_object()) {
             return Ok(said);
         }
-        // A monitor describes errors in `detail`. Other servers do not.
+        // A monitor describes errors in `detail`; other servers do not.
         let Some(detail) = said["detail"].as_str() else {
             bail!(
                 "{} is no hailer monitor, or another version of it: it answers with status {status}",
@@ -422,7 +423,7 @@ impl Api {
                 Some(_) => "; --token-file must be the file of its plan's token-file",
             });
         }
-        // The request is at fault: exit code 2.
+        // The request is invalid: exit code 2.
         if matches!(status, 400..500) && status != 429 {
             usage!("{problem}");
         }
@@ -439,7 +440,7 @@ mod tests {
     fn only_the_owner_can_read_an_export() {
         let name = format!("hailer-export-{}.part", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // An interrupted export has left a file that all users can read.
+        // A file of an interrupted export that all users can read.
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         let file = create_private(&path).unwrap();

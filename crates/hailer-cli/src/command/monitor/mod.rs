@@ -1,4 +1,4 @@
-//! `hailer monitor`: watches servers over time.
+//! `hailer monitor`: monitors servers.
 
 pub(super) mod actions;
 mod demo;
@@ -34,10 +34,10 @@ use tokio::signal::{self, unix::SignalKind};
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-/// Maximum number of servers with gauges of their own: more series overload a Prometheus.
+/// Maximum number of servers with their own gauges. More series would overload Prometheus.
 const SERVER_METRICS: usize = 10_000;
 
-/// Hosts whose protocol is detected at the same time.
+/// Maximum number of concurrent protocol detections.
 const DETECTIONS: usize = 16;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -88,9 +88,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-/// glibc gives each thread its own heap, and memory freed in one heap is not available to others.
-/// 100,000 servers took 376 MiB with many heaps and 266 MiB with one, at the same CPU time. The
-/// setting takes effect only before a program starts, so the program replaces itself.
+/// Restarts the program with a single heap. By default, glibc gives each thread its own heap, and
+/// memory freed in one is not available to others. 100,000 servers took 376 MiB with many heaps and
+/// 266 MiB with one, at the same CPU time. The setting only takes effect at the start of a program.
 fn share_a_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -99,7 +99,7 @@ fn share_a_heap() {
         const ARENAS: &str = "MALLOC_ARENA_MAX";
         if let (None, Ok(program)) = (var_os(ARENAS), current_exe()) {
             let mut again = std::process::Command::new(program);
-            // It returns only on failure; then go on with several heaps.
+            // This returns only on failure. Then continue with several heaps.
             let _ = again
                 .arg0(args_os().next().unwrap_or_default())
                 .args(args_os().skip(1))
@@ -109,7 +109,7 @@ fn share_a_heap() {
     }
 }
 
-/// Runs on several threads, for SQL, pages and lookups.
+/// Runs a command on several threads, for SQL, pages and name lookups.
 fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -119,7 +119,7 @@ fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<E
     end
 }
 
-/// Invented servers instead of a plan's, and a history that is gone with them.
+/// Monitors simulated servers instead of the configured ones. Their history is deleted at the end.
 async fn demo(args: &Args, mut plan: Plan) -> anyhow::Result<Exit> {
     let listener = demo::listen(args.listen, plan.listen).await?;
     let mut fleet = demo::Fleet::start().await?;
@@ -164,7 +164,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// The URL of a history: a file, unless it is one.
+/// Returns the database URL of a history. A path becomes a SQLite URL.
 fn url_of(history: &str) -> String {
     let is_url = history.starts_with("postgres://") || history.starts_with("postgresql://");
     if is_url {
@@ -174,7 +174,7 @@ fn url_of(history: &str) -> String {
     }
 }
 
-/// Where a history is that is asked for without a monitor.
+/// Returns the database URL of a history that is used without a monitor.
 fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<String> {
     match (history, config) {
         (Some(history), _) => Ok(url_of(history)),
@@ -183,7 +183,7 @@ fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<St
     }
 }
 
-/// Warns of intervals that are shorter than the time a poll of a server that is down takes.
+/// Returns a warning if an interval is shorter than a poll of an unreachable server takes.
 fn slow_polls(plan: &Plan) -> Vec<String> {
     let limits = PollConfig::default().sweep.limits;
     let tries = limits.retries + 1;
@@ -210,8 +210,8 @@ fn slow_polls(plan: &Plan) -> Vec<String> {
     warnings
 }
 
-/// Adds the protocol to targets that were typed without one. A target that the history already has
-/// keeps its protocol. Others are queried in all protocols.
+/// Adds a protocol to targets that were typed without one. A target in the history keeps its
+/// protocol; others are queried in all protocols.
 async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<()> {
     if servers.iter().all(|server| server.target.contains("://")) {
         return Ok(());
@@ -252,7 +252,7 @@ async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<
     Ok(())
 }
 
-/// Servers from the command line. Each has what was typed as its name.
+/// Returns the servers of the command line, named as typed.
 fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     let mut servers: Vec<NewServer> = Vec::new();
     for target in targets {
@@ -269,7 +269,7 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
             interval: None,
             origin,
         };
-        // `detect` adds a missing protocol later.
+        // `detect` adds the missing protocol later.
         let mut checked = new.clone();
         if !target.contains("://") {
             checked.target = format!("{}://{target}", registry::PROTOCOLS[0].info().id);
@@ -347,7 +347,7 @@ async fn monitor(
     Ok(Exit::Success)
 }
 
-/// Logs when the history or the alerts begin to fail, and when they work again.
+/// Logs failures and recoveries of the history and the alerts.
 #[derive(Default)]
 struct Trouble {
     is_failing: bool,
@@ -369,7 +369,7 @@ impl Trouble {
                 info!("the history is written again, with the records that stayed in memory");
             }
         }
-        // Log each doubling: the failure may last for days.
+        // Log each doubling, since the failure may last for days.
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
             warn!(

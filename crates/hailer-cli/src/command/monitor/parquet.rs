@@ -1,4 +1,4 @@
-//! Tables of the history as Parquet, and back.
+//! Import and export of history tables as Parquet.
 
 use crate::print::fields::Kind as Cells;
 use crate::print::parquet::Rows;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter};
 
-/// A file of one table that is being written.
+/// Parquet file of one table that is being written.
 pub(super) struct Sheet {
     table: Table,
     rows: Rows<BufWriter<File>>,
@@ -54,7 +54,7 @@ fn cells(kind: Kind) -> Cells {
     }
 }
 
-/// Whether a file begins as one of Parquet.
+/// Returns whether a file begins with the Parquet signature.
 pub(super) fn begins(file: &mut impl BufRead) -> Result<bool, HistoryError> {
     let begins = file.fill_buf().map(|bytes| bytes.starts_with(b"PAR1"));
     begins.map_err(|error| HistoryError::Import {
@@ -63,7 +63,7 @@ pub(super) fn begins(file: &mut impl BufRead) -> Result<bool, HistoryError> {
     })
 }
 
-/// Records of a file, each with the number of its row.
+/// Reads the records of a file, each with its row number.
 pub(super) fn read(file: File) -> Result<Records<'static>, HistoryError> {
     let failed = |message: String| HistoryError::Import { line: 1, message };
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
@@ -106,7 +106,7 @@ fn record(table: Table, row: Row) -> Result<Record, String> {
     serde_json::from_value(record.into()).map_err(|error| error.to_string())
 }
 
-/// A value of a column; `None`: it is absent.
+/// Returns a value of a column, or `None` if it is missing.
 fn value(column: &Column, field: Field) -> Result<Option<Value>, String> {
     Ok(Some(match (column.kind, field) {
         (_, Field::Null) => return Ok(None),

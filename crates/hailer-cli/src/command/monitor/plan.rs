@@ -26,7 +26,7 @@ use toml::Spanned;
 /// A complete configuration with comments, which `hailer monitor --example` prints.
 pub(crate) const EXAMPLE: &str = include_str!("../../example-monitor.toml");
 
-/// A plan, checked.
+/// Validated configuration of a monitor.
 pub(crate) struct Plan {
     pub(crate) listen: SocketAddr,
     pub(crate) history: String,
@@ -34,11 +34,11 @@ pub(crate) struct Plan {
     pub(crate) down_after: u8,
     pub(crate) players: Players,
     pub(crate) keep: Retention,
-    /// Datagrams per second.
+    /// Maximum number of datagrams per second.
     pub(crate) rate: f64,
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
-    /// Names by which it may be called, if any were written; and the one that people find it by.
+    /// Host names that requests may use, if configured, and the host of the public page.
     pub(crate) hosts: Option<Vec<String>>,
     pub(crate) page_host: Option<String>,
     pub(crate) is_behind_proxy: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     pub(crate) widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
-    /// The text of the file without its servers, to notice other changes.
+    /// Text of the file without its servers, to detect other changes.
     pub(crate) others: String,
     pub(crate) alerts: alert::CheckedConfig,
     pub(crate) cluster: Option<Cluster>,
@@ -54,18 +54,18 @@ pub(crate) struct Plan {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Others to share the work with.
+/// Settings of a cluster.
 pub(crate) struct Cluster {
     pub(crate) redis: RedisConfig,
     name: String,
-    /// `None`: by the interval.
+    /// Lease of a server chunk. `None`: derived from the interval.
     lease: Option<Duration>,
     roles: Roles,
     backlog: Option<u64>,
 }
 
 impl Cluster {
-    /// All as it is without a plan.
+    /// Returns the default settings.
     pub(crate) fn new(redis: RedisConfig) -> Self {
         Self {
             redis,
@@ -151,7 +151,7 @@ enum Role {
     Page,
 }
 
-/// A `[[server]]` block.
+/// A `[[server]]` table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ServerInput {
@@ -165,17 +165,17 @@ struct ServerInput {
 
 /// Time between polls of a server.
 type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
-/// How long a dead process keeps its servers.
+/// Lease: how long a failed process keeps its servers.
 type Lease = Time<{ cluster::SHORTEST_LEASE.as_millis() as u64 }>;
 
-/// An age at which samples are deleted.
+/// Age at which samples are deleted.
 struct Age(Duration);
 
 impl FromText for Age {
     const EXPECTED: &'static str = "a time in quotes such as \"7d\" or \"2years\"";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        // Each level is computed from the finer one, which must last until then.
+        // Each level is computed from a finer one, which must be kept until then.
         const MIN: Duration = Duration::from_secs(2 * 86_400);
         match humantime::parse_duration(text) {
             Ok(age) if age >= MIN => Ok(Self(age)),
@@ -259,8 +259,9 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Host names that requests may use; `None`: any. A monitor on loopback must not be read by a web page that points its own
-    /// name at this machine (DNS rebinding). On other addresses everybody who can reach it can read it.
+    /// Returns the host names that requests may use; `None` allows any. On a loopback address, the
+    /// check prevents that a web page reads the monitor by pointing its own name at this machine
+    /// (DNS rebinding). On other addresses, everyone on the network has access anyway.
     pub(crate) fn names(&self) -> Option<Vec<String>> {
         let is_strict = self.hosts.is_some() || self.listen.ip().is_loopback();
         is_strict.then(|| {
@@ -274,15 +275,15 @@ impl Plan {
     }
 }
 
-/// The database URL of a file.
+/// Returns the database URL of a file.
 pub(crate) fn sqlite(path: &Path) -> String {
     format!("sqlite:{}", path.display())
 }
 
-/// Reads a file.
+/// Reads a configuration file.
 ///
 /// # Errors
-/// One line for each mistake, with file, line and fix.
+/// One line for each mistake, with file, line and correction.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = config::text(path)?;
     let name = path.display().to_string();
@@ -328,7 +329,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
             .collect(),
         page,
     };
-    // Rules name receivers: after a mistake in one of these, the check would report what follows from it.
+    // Rules name receivers. After a mistake in a receiver, errors about its rules would mislead.
     if document.problems.is_empty() {
         match alerts.check(folder) {
             Ok(alerts) => plan.alerts = alerts,
@@ -348,7 +349,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
     Ok(plan)
 }
 
-/// The lines outside of `[[server]]` blocks, without comments.
+/// Returns the lines outside of `[[server]]` tables, without comments.
 fn without_servers(text: &str) -> String {
     let mut kept = String::new();
     let mut is_server = false;
@@ -422,7 +423,7 @@ impl MonitorInput {
     }
 }
 
-/// The name in `https://NAME:PORT/…`.
+/// Returns the host of a URL such as `https://NAME:PORT/…`.
 fn host_of(page: &str) -> Option<&str> {
     let (_, rest) = page.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?;
@@ -506,7 +507,7 @@ impl ServerInput {
     }
 }
 
-/// A name for a target: what was typed, with dashes for what a name may not hold.
+/// Derives a server name from a target: invalid characters become dashes.
 pub(crate) fn name_of(target: &str) -> String {
     let (protocol, rest) = target.split_once("://").unwrap_or(("", target));
     let mut name = String::new();
@@ -535,7 +536,7 @@ mod tests {
         read(text).err().unwrap_or_default()
     }
 
-    /// The example with its optional settings, but without files that are not here.
+    /// Returns the example with its optional settings, except those that need files.
     fn full_example() -> String {
         let line = |line: &str| match line.strip_prefix('#') {
             Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => {
@@ -547,7 +548,7 @@ mod tests {
     }
 
     fn without_files(text: &str) -> String {
-        // These receivers have nothing but a file or a variable.
+        // These receivers need a file or an environment variable.
         let (text, _) = text
             .split_once("[[receiver]]\nname = \"chat-with-secrets\"")
             .unwrap();

@@ -1,7 +1,7 @@
-//! `hailer serve`: answers queries.
+//! `hailer serve`: replies to queries.
 //!
 //! ```text
-//!   ServeConfig ─► Generation: a board for each address, tasks that publish on the boards
+//!   ServeConfig ─► Generation: a board per address, and tasks that publish on the boards
 //!                      │ SIGHUP: a new Generation takes over keys, last statuses and networks
 //!                      ▼
 //!   ResponderPool ◄─ boards        View ─► control socket, metrics
@@ -40,7 +40,7 @@ use tracing::{info, warn};
 const DEMO_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between renewals of the secret of challenge tokens, unless several nodes share it.
 const SECRET_INTERVAL: Duration = Duration::from_secs(3600);
-/// Time between summaries in the log. A summary without news is left out.
+/// Minimum time between summaries in the log. Summaries without changes are skipped.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         writeln!(std::io::stdout(), "valid: {}", summary_of(&config.servers))?;
         return Ok(Exit::Success);
     }
-    // First of all: inherited sockets are known by their numbers.
+    // Must be first: inherited sockets are identified by their descriptor numbers.
     let inherited = by_address(activation::activated_sockets()?);
     block_on(serve(&config, &warnings, args, &inherited))
 }
 
-/// A warning if no flag says anything about the server.
+/// Returns a warning if no flag describes the server.
 fn no_status(args: &Serve) -> Option<String> {
     let texts = [
         &args.name,
@@ -91,7 +91,7 @@ fn no_status(args: &Serve) -> Option<String> {
     })
 }
 
-/// Sockets that a service manager opened, grouped by address.
+/// Sockets of the service manager, grouped by address.
 type Inherited = [(SocketAddr, Arc<[UdpSocket]>)];
 
 fn by_address(sockets: Vec<(SocketAddr, UdpSocket)>) -> Vec<(SocketAddr, Arc<[UdpSocket]>)> {
@@ -114,7 +114,7 @@ async fn serve(
     args: &Serve,
     inherited: &Inherited,
 ) -> anyhow::Result<Exit> {
-    // First of all: a hangup ends a process that does not listen for it.
+    // Must be first: SIGHUP ends a process without a handler.
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let servers = &config.servers;
     let pool_config = pool_config(&config.engine);
@@ -220,7 +220,8 @@ async fn reload(
     let few_files = open_files::raise_limit(servers, &pool_config);
     pool.reload(new.requested_listeners()).map_err(with_hint)?;
     pool.configure(&pool_config);
-    // The old sources stop first: a new one may listen at the address of an old one. Networks stay connected.
+    // Stop the old sources first: a new one may use the same listening address. Networks stay
+    // connected.
     generation.sources.stop().await;
     let mut old = std::mem::replace(generation, new);
     for problem in generation.open(servers, pool, &mut old.sources).await? {
@@ -234,7 +235,7 @@ async fn reload(
     Ok(Some(summary_of(servers)))
 }
 
-/// A note about settings that only a restart applies.
+/// Returns a note about changed settings that need a restart.
 fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) -> Option<String> {
     let threads = pool_config(&wanted.engine).threads();
     let mut settings = Vec::new();
@@ -249,7 +250,7 @@ fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) ->
         .then(|| format!("restart hailer to apply {settings}; all else is applied"))
 }
 
-/// Flags override the file.
+/// Returns the observer's configuration. Flags override the file.
 fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::Settings {
     let mut settings = args.observe.settings();
     settings.metrics = settings.metrics.or(file.metrics);
@@ -277,9 +278,9 @@ fn pool_config(file: &config::EngineConfig) -> PoolConfig {
     config
 }
 
-/// The boards of one configuration, and the tasks that publish on them. Dropping it ends the tasks.
+/// The boards of one configuration and the tasks that publish on them. Dropping it stops the tasks.
 struct Generation {
-    /// In the order of the configuration, with the ports that the system chose once they are open.
+    /// The listeners, in the order of the configuration. Once open, they have their actual ports.
     listeners: Vec<ListenerConfig>,
     /// The configuration of each listener.
     requested: Vec<ListenConfig>,
@@ -288,14 +289,14 @@ struct Generation {
 }
 
 impl Generation {
-    /// Makes the boards. Those of the same address as an old one take over its keys, so that tokens stay valid, and start with
-    /// the last status of their source.
+    /// Creates the boards. A board takes over the keys of an old one with the same address, so that
+    /// tokens stay valid, and starts with the last status of its source.
     fn new(
         servers: &[ServerConfig],
         old: Option<&Self>,
         inherited: &Inherited,
     ) -> anyhow::Result<Self> {
-        // Several may have the same address, as with port 0: each is taken over once.
+        // Several listeners may have the same address, such as port 0. Each one is taken over once.
         let mut left: Vec<_> = match old {
             Some(old) => old.requested.iter().zip(&old.listeners).collect(),
             None => Vec::new(),
@@ -344,7 +345,7 @@ impl Generation {
         })
     }
 
-    /// The listeners with the addresses of the configuration.
+    /// Returns the listeners with the configured addresses.
     fn requested_listeners(&self) -> Vec<ListenerConfig> {
         let with = |(listener, requested): (&ListenerConfig, &ListenConfig)| ListenerConfig {
             address: requested.address,
@@ -357,7 +358,8 @@ impl Generation {
             .collect()
     }
 
-    /// Once the ports are known: publishes them and starts the tasks. Returns the sources that cannot start, and why.
+    /// Publishes the first statuses and starts the tasks. Called when the ports are known. Returns
+    /// the sources that cannot start, with the reason.
     async fn open(
         &mut self,
         servers: &[ServerConfig],
@@ -400,7 +402,7 @@ impl Generation {
     }
 }
 
-/// The status that a board starts with.
+/// Returns the initial status of a board.
 fn first_status(
     server: &ServerConfig,
     listen: &ListenConfig,
@@ -412,7 +414,7 @@ fn first_status(
         .external()
         .and_then(|source| old?.last(&source.origin));
     let own = server.source.status(listen, port, 0, last.as_ref())?;
-    // The view of a connected network is better than this server alone.
+    // A connected network knows the status of all its members.
     let network = server
         .network
         .as_ref()
@@ -420,7 +422,7 @@ fn first_status(
     Some(network.map_or(own, |status| config::at_port(status, port)))
 }
 
-/// The protocols of each listener.
+/// Returns the protocols of each listener, as text.
 fn protocols(servers: &[ServerConfig]) -> impl Iterator<Item = String> {
     addresses(servers).map(|(_, listen)| {
         let ids = listen
@@ -431,7 +433,7 @@ fn protocols(servers: &[ServerConfig]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Each address with its server.
+/// Returns each listener with its server.
 fn addresses(servers: &[ServerConfig]) -> impl Iterator<Item = (&ServerConfig, &ListenConfig)> {
     servers
         .iter()
@@ -452,13 +454,13 @@ fn total(listeners: &[ListenerCounts]) -> Counts {
     total
 }
 
-/// `2 servers on 3 addresses`
+/// Summarizes the configuration, such as `2 servers on 3 addresses`.
 fn summary_of(servers: &[ServerConfig]) -> String {
     let listeners = count(addresses(servers).count(), "address");
     format!("{} on {listeners}", count(servers.len(), "server"))
 }
 
-/// The addresses that other machines can reach.
+/// Returns the addresses that other machines can reach, if there are any.
 fn public_addresses(addresses: &[SocketAddr]) -> Option<String> {
     let public = addresses
         .iter()
@@ -467,7 +469,7 @@ fn public_addresses(addresses: &[SocketAddr]) -> Option<String> {
     (!public.is_empty()).then(|| public.join(", "))
 }
 
-/// Notes about inherited sockets that are not used, or not by all workers.
+/// Returns notes about inherited sockets that are unused, or not used by all workers.
 fn notes_on_inherited(
     inherited: &Inherited,
     listeners: &[ListenerConfig],
@@ -494,14 +496,14 @@ fn notes_on_inherited(
     inherited.iter().filter_map(note).collect()
 }
 
-/// Publishes a simulated server as it changes.
+/// Publishes the status of a simulated server as it changes.
 async fn simulate(server: ServerConfig, listen: ListenConfig, port: u16, board: Board) {
     let started = Instant::now();
     loop {
         tokio::time::sleep(DEMO_INTERVAL).await;
         let seconds = started.elapsed().as_secs();
         if let Some(status) = server.source.status(&listen, port, seconds, None) {
-            // The options were accepted at the start.
+            // Invalid options would have failed at the start.
             let _ = board.publish(&status);
         }
     }

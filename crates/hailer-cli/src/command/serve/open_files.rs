@@ -1,14 +1,16 @@
-//! The limit of open files. Each player behind a relay is one, and clients must not use up those of the rest.
+//! Limit of open files. Each relay session uses one, so relays must not use up the files of the
+//! rest.
 
 use super::addresses;
 use crate::config::ServerConfig;
 use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files besides relays: listeners, sources, control connections and libraries.
+/// Number of files for other purposes: listeners, sources, control connections and libraries.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit to what all relay sessions need. Returns a note if the system does not allow that.
+/// Raises the limit of open files to the need of all relay sessions. Returns a note if the system
+/// refuses.
 pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Option<String> {
     let relays = addresses(servers)
         .filter(|(server, _)| server.relay.is_some())

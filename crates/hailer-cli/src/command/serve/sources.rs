@@ -1,12 +1,13 @@
-//! The sources and networks of `hailer serve`, as tasks that publish on the boards.
+//! Sources and networks of `hailer serve`: tasks that publish on the boards.
 //!
 //! ```text
 //!   file, poll, push ─► TimedStatus ─► Policy ─┬─────────────────────────► boards
 //!   fixed status ──────────────────────────────┴─► Network ─► its view ─► boards    (mode "aggregate")
 //! ```
 //!
-//! Sources are restarted by a reload and start with their last status. Networks stay connected: a reload with the same `network` writes
-//! nothing to Redis, and with a changed one the new member takes over the view.
+//! A reload restarts the sources, which begin with their last status. Networks stay connected: a
+//! reload with the same `network` writes nothing to Redis, and a new member takes over the view if
+//! `network` changed.
 
 use crate::config::{ExternalSource, ServerConfig, SourceOrigin, StatusSource, at_port};
 use crate::log::limiter;
@@ -32,17 +33,19 @@ use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-/// Time between looks at the health of a network.
+/// Time between health checks of a network.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between log lines about one network that cannot be reached.
+/// Minimum time between log lines about an unreachable network.
 const NETWORK_LINE_INTERVAL: Duration = Duration::from_secs(60);
-/// Longest wait for Redis when a member leaves its network.
+/// Timeout for leaving a network.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Log lines of all sources together, per second and at once. Each source limits itself, but thousands may fail at a time.
+/// Maximum number of log lines of all sources, per second and in a burst. Each source has its own
+/// limit, but thousands may fail together.
 const LINES_PER_SECOND: NonZeroU32 = NonZeroU32::new(1).unwrap();
 const LINE_BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 
-/// The running sources and networks. Dropping it stops the sources; their listeners close a moment later.
+/// Running sources and networks. Dropping it stops the sources; their listeners close shortly
+/// afterwards.
 #[derive(Default)]
 pub(super) struct Sources {
     tasks: JoinSet<()>,
@@ -53,9 +56,9 @@ pub(super) struct Sources {
     log: Arc<SourceLog>,
 }
 
-/// A server to publish for.
+/// A server whose status is published.
 pub(super) struct Server {
-    /// From 1.
+    /// Number of the server, from 1.
     number: usize,
     source: Source,
     network: Option<NetworkConfig>,
@@ -63,7 +66,7 @@ pub(super) struct Server {
 }
 
 enum Source {
-    /// Publishes by itself.
+    /// A simulated server. Its status is published by `simulate`.
     Demo,
     Fixed(Arc<Status>),
     External(Box<ExternalSource>),
@@ -94,7 +97,7 @@ impl Server {
 /// The boards of one server.
 pub(super) struct Published {
     boards: Vec<(SocketAddr, Board)>,
-    /// Whether the source demands silence, which a network does not break.
+    /// Whether the source requires silence, which overrides the network.
     is_silent: AtomicBool,
 }
 
@@ -106,7 +109,7 @@ impl Published {
 
     fn publish(&self, status: &Status) {
         for (address, board) in &self.boards {
-            // The options were accepted at the start.
+            // Invalid options would have failed at the start.
             let _ = board.publish(&at_port(status.clone(), address.port()));
         }
     }
@@ -117,7 +120,8 @@ impl Published {
         }
     }
 
-    /// The network shows the first address that this server listens on, unless configured otherwise.
+    /// Sets the address that the network shows, by default the first listening address of the
+    /// server.
     fn fill_in_address(&self, network: &mut NetworkConfig) {
         let Some((address, _)) = self.boards.first() else {
             return;
@@ -131,7 +135,7 @@ impl Published {
     }
 }
 
-/// A member of a network. `None` once it has left.
+/// A member of a network; `None` after it has left.
 type SharedNetwork = Arc<Mutex<Option<Network>>>;
 
 struct Member {
@@ -140,7 +144,7 @@ struct Member {
 }
 
 impl Member {
-    /// Whether both are the same server of the same network.
+    /// Returns whether both configurations describe the same server of the same network.
     fn is_same_server(&self, config: &NetworkConfig) -> bool {
         let own = &self.config;
         own.redis.to_string() == config.redis.to_string()
@@ -177,7 +181,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watched {
-    /// For the snapshot.
+    /// Returns the state for a snapshot.
     pub(super) fn source(&self) -> snapshot::Source {
         let (age, state) = match &self.state {
             WatchedState::Fixed => (Some(Duration::ZERO), State::Fresh),
@@ -220,7 +224,7 @@ fn state(age: Option<Duration>, policy: &Policy) -> State {
     }
 }
 
-/// The log of all sources.
+/// The log shared by all sources.
 struct SourceLog {
     limiter: DefaultDirectRateLimiter,
     suppressed: AtomicU64,
@@ -238,7 +242,7 @@ impl Default for SourceLog {
 }
 
 impl SourceLog {
-    /// Keeps the error for the snapshot, and logs the line if the rate allows it.
+    /// Stores the error for snapshots, and logs the line if the rate limit allows it.
     fn record(&self, event: SourceEvent, last_error: &LastError) {
         if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = &event {
             let is_error = matches!(event, SourceEvent::Trouble(_));
@@ -256,12 +260,12 @@ impl SourceLog {
 }
 
 impl Sources {
-    /// The last status of such a source.
+    /// Returns the last status of a source.
     pub(super) fn last(&self, origin: &SourceOrigin) -> Option<TimedStatus> {
         self.last.get(&origin.identity())?.borrow().clone()
     }
 
-    /// Returns the current view of a connected network, if its members answer for all of it.
+    /// Returns the view of a connected network, if its members reply for the whole network.
     pub(super) fn network_status(&self, config: &NetworkConfig) -> Option<Status> {
         let member = self
             .members
@@ -277,17 +281,17 @@ impl Sources {
             .then(|| (*network.status()).clone())
     }
 
-    /// Stops the sources. Their addresses are free afterwards. Networks stay connected.
+    /// Stops the sources and waits until their addresses are free. Networks stay connected.
     pub(super) async fn stop(&mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Tells the networks that their members leave, for at most [`LEAVE_TIMEOUT`].
+    /// Leaves all networks, within at most [`LEAVE_TIMEOUT`].
     pub(super) async fn leave_networks(&mut self) {
         join_all(self.members.drain(..).map(|member| leave(member.network))).await;
     }
 
-    /// Logs how many lines were suppressed, if any were.
+    /// Logs the number of suppressed lines, if there are any.
     pub(super) fn report_suppressed(&self) {
         let suppressed = self.log.suppressed.swap(0, Ordering::Relaxed);
         if suppressed > 0 {
@@ -302,7 +306,8 @@ impl Sources {
         std::mem::take(&mut self.watched)
     }
 
-    /// The member for a configuration: the old one if nothing changed, else a new one that takes over the view.
+    /// Returns the member for a configuration: the existing one, or a new one that takes over its
+    /// view.
     fn join(&mut self, config: NetworkConfig, old: &mut Self) -> anyhow::Result<SharedNetwork> {
         let same = old
             .members
@@ -312,7 +317,7 @@ impl Sources {
         let network = match same {
             Some(member) if member.config == config => member.network,
             Some(member) => {
-                // Without leaving: it would remove the entry of its successor.
+                // Do not leave: that would remove the entry of the new member.
                 let earlier = lock(&member.network).take();
                 let network = Network::start_after(config.clone(), earlier.as_ref())?;
                 Arc::new(Mutex::new(Some(network)))
@@ -330,14 +335,14 @@ impl Sources {
 async fn leave(network: SharedNetwork) {
     let network = lock(&network).take();
     if let Some(network) = network {
-        // Redis may be gone for good.
+        // Redis may be permanently unreachable.
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, network.stop()).await;
     }
 }
 
-/// Starts sources and networks, within a runtime. Servers that share an address for pushes share its listener. Returns what
-/// runs, and why the rest does not. Takes over the networks of `old` that are still configured; the others are left in the
-/// background.
+/// Starts sources and networks; must be called within a runtime. Servers with the same push address
+/// share a listener. Returns the running sources and the errors of the others. Takes over the
+/// networks of `old` that are still configured, and leaves the others in the background.
 pub(super) async fn start(
     servers: Vec<Server>,
     old: &mut Sources,
@@ -466,10 +471,10 @@ impl Sources {
     }
 }
 
-/// Receives what a source decides to publish.
+/// Receives the decisions of a source's policy.
 type Publish = Box<dyn FnMut(Decision) + Send>;
 
-/// Publishes on the boards and in the network.
+/// Returns a function that publishes on the boards and in the network.
 fn publisher(
     published: Arc<Published>,
     network: Option<SharedNetwork>,
@@ -499,7 +504,7 @@ fn publisher(
             if let Some(network) = &network
                 && let Some(network) = lock(network).as_ref()
             {
-                // The players of this server are unknown.
+                // The players of this server are unknown now.
                 network.set_players(&[]);
             }
         }
@@ -519,7 +524,8 @@ async fn follow(network: SharedNetwork, published: Arc<Published>) {
     }
 }
 
-/// Logs the loss and the return of Redis, at most once in [`NETWORK_LINE_INTERVAL`].
+/// Logs when Redis becomes unreachable and reachable again, at most once per
+/// [`NETWORK_LINE_INTERVAL`].
 async fn watch_health(network: SharedNetwork, log: Arc<SourceLog>, last_error: LastError) {
     let mut complaint = Complaint::new(NETWORK_LINE_INTERVAL, 1);
     let mut errors = 0;

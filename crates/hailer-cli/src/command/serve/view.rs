@@ -8,9 +8,9 @@ use hailer::respond::{ListenerCounts, ResponderPool, TopTalker};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
-/// The responders and their configuration.
+/// State from which snapshots are made.
 pub(super) struct View {
-    /// A snapshot in progress does not keep it from stopping.
+    /// Weak, so that a snapshot does not keep the pool from stopping.
     engine: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
@@ -22,7 +22,7 @@ struct Shown {
     /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
     sources: Vec<Watched>,
-    /// Addresses with a relay.
+    /// Number of listeners with a relay.
     relays: usize,
 }
 
@@ -36,7 +36,7 @@ impl View {
         }
     }
 
-    /// Shows a new configuration.
+    /// Switches to a new configuration.
     pub(super) fn show(&self, generation: &mut Generation, servers: &[ServerConfig]) {
         let ids = |listen: &ListenConfig| {
             let ids = listen
@@ -117,7 +117,7 @@ fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
         ..snapshot::Counts::default()
     };
     for id in protocols {
-        // All of them from the start: a series that appears with its first count hides that count from rates.
+        // Report all series from the start: rates ignore the first value of a new series.
         let of = from.by_protocol.iter().find(|of| of.id == id);
         counts
             .requests

@@ -1,9 +1,10 @@
-//! How far a sweep came, in a file: enough to go on after any end of the process.
+//! Progress of a sweep in a file, from which an interrupted sweep continues.
 //!
-//! It is written after the output that it speaks of, to a file of its own that then takes the place of the one before. So
-//! at any moment there is one that is whole, and the output is at least as long as it says; what is longer was written
-//! after it, and is asked for again. Nobody waits for the disk: a power cut may take more than a second, and an output that
-//! is then too short is told when the sweep is continued.
+//! A checkpoint is written after the output that it describes: first to a second file, which is
+//! then renamed. A crash of the process therefore leaves a complete checkpoint, and an output of at
+//! least the recorded length. Later output is truncated, and its targets are queried again. The
+//! files are not synced to disk: a power cut may lose more than one second, and resuming fails if
+//! the output is shorter than recorded.
 
 use super::tally;
 use crate::exit::usage;
@@ -14,28 +15,29 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name and version.
+/// Schema name and version.
 const SCHEMA: &str = "hailer/sweep-checkpoint/2";
 
-/// How far a sweep came.
+/// Progress of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Checkpoint {
-    /// Which sweep it is.
+    /// Identifies the sweep.
     pub(super) kind: Sweep,
-    /// Bytes of output, if it went to a file.
+    /// Length of the output in bytes; `None` if it is not a file.
     pub(super) length: Option<u64>,
     pub(super) position: Position,
     pub(super) counts: Counts,
-    /// Time that it took so far.
+    /// Elapsed time of all runs so far, in seconds.
     pub(super) seconds: f64,
 }
 
-/// What must be the same for a sweep to be the same.
+/// Identity of a sweep. Another run can continue it only if both members are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sweep {
     /// Digest of the targets and their order.
     pub(super) targets: String,
-    /// Format of the output, its fields, whether failures are in it, and what was asked if not the usual.
+    /// Format and fields of the output, whether it contains failures, and query options other than
+    /// the defaults.
     pub(super) output: String,
 }
 
@@ -46,7 +48,7 @@ struct File {
     kind: Sweep,
     length_bytes: Option<u64>,
     next: u64,
-    /// Each as its distance from the one before.
+    /// Differences between consecutive indexes.
     unfinished: Vec<u64>,
     counts: Value,
     duration_s: f64,
@@ -74,7 +76,7 @@ impl Checkpoint {
         Ok(json)
     }
 
-    /// `None`: it is none, or damaged.
+    /// Parses a checkpoint. Returns `None` if the file is damaged or has another schema.
     fn from_json(json: &[u8]) -> Option<Self> {
         let file: File = serde_json::from_slice(json).ok()?;
         let mut unfinished = Vec::with_capacity(file.unfinished.len());
@@ -101,7 +103,7 @@ impl Checkpoint {
         })
     }
 
-    /// Takes the place of the one before.
+    /// Writes the checkpoint and replaces the previous one.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let new = beside(path, "new");
         let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
@@ -113,7 +115,7 @@ impl Checkpoint {
         })
     }
 
-    /// Reads the one that a sweep left.
+    /// Reads the checkpoint of an interrupted sweep.
     pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let json = match fs::read(path) {
@@ -133,7 +135,7 @@ impl Checkpoint {
         }
     }
 
-    /// Refuses to continue another sweep.
+    /// Fails if the checkpoint belongs to another sweep.
     pub(super) fn check(&self, path: &Path, kind: &Sweep) -> anyhow::Result<()> {
         let shown = path.display();
         if self.kind.targets != kind.targets {
@@ -153,7 +155,7 @@ impl Checkpoint {
     }
 }
 
-/// `out.csv` and `checkpoint` are `out.csv.checkpoint`.
+/// Appends a suffix to a path: `out.csv` becomes `out.csv.checkpoint`.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -180,7 +182,7 @@ mod tests {
             let checkpoint = Checkpoint { kind, length, position: Position { next, unfinished }, counts, seconds };
             let json = checkpoint.to_json().unwrap();
             prop_assert_eq!(Checkpoint::from_json(&json), Some(checkpoint));
-            // A file that was cut is told.
+            // A truncated file is rejected.
             prop_assert_eq!(Checkpoint::from_json(&json[..json.len() - 2]), None);
         }
 

@@ -1,12 +1,14 @@
-//! `hailer sweep`: asks many servers, and writes what comes as it comes.
+//! `hailer sweep`: queries many servers and writes results as they arrive.
 //!
 //! ```text
-//!   args ─► plan ─► ProbeSource ─► hailer::sweep::run ─► Output ─► file or standard output ─► checkpoint
-//!                                                     output                               checkpoint
+//!   args ─► plan ─► ProbeSource ─► hailer::sweep::run ─► Output ─► file or stdout ─► checkpoint
+//!                                                      output                      checkpoint
 //! ```
 //!
-//! A file of lines is written as it is, and cut to what the checkpoint says of it when the sweep is continued. A file that
-//! is none before its last byte, which is Parquet, is made at the end of a journal of lines that stands beside it.
+//! Line formats are written directly to the output file. `--resume` truncates that file to the
+//! length in the checkpoint and appends. A Parquet file is valid only once its last byte is
+//! written, so a sweep to Parquet first writes a journal of lines next to the output and converts
+//! it at the end.
 
 mod checkpoint;
 mod output;
@@ -30,7 +32,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use stop::{Cause, Stop};
 
-/// Name and version of the summary.
+/// Schema name and version of the summary.
 const SUMMARY: &str = "hailer/sweep-summary/2";
 
 pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         .as_deref()
         .filter(|path| *path != Path::new("-"))
     {
-        // Not after hours of sweeping.
+        // Report an unwritable path now, not after hours of sweeping.
         if let Err(error) = File::options().append(true).create(true).open(path) {
             usage!("--summary {}: {error}", path.display());
         }
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         None => (Box::new(io::stdout()) as Box<dyn Write + Send>, None),
     };
     let on_terminal = journal.is_none() && io::stdout().is_terminal();
-    // Whoever reads a pipe may write to the same terminal, into the bar.
+    // The reader of a pipe may write to this terminal too, which would garble the bar.
     let piped = journal.is_none() && !on_terminal && !is_file(&io::stdout());
     let progress = ProgressView::new(
         !args.writing.quiet && !piped && io::stderr().is_terminal(),
@@ -133,7 +135,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
             return Err(anyhow::Error::from(error)
                 .context(format!("the output could not be written{resume}")));
         }
-        // Standard output: that nobody reads it any more is no failure.
+        // Standard output: the caller treats a closed pipe as success.
         (Err(error), None) => {
             return Err(anyhow::Error::from(error).context("standard output could not be written"));
         }
@@ -175,7 +177,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     })
 }
 
-/// Whether standard output is a file, where this system tells.
+/// Returns whether standard output is a file. Always `false` on systems other than Unix.
 #[cfg(unix)]
 fn is_file(out: &io::Stdout) -> bool {
     use std::os::fd::AsFd;
@@ -189,7 +191,8 @@ fn is_file(_: &io::Stdout) -> bool {
     false
 }
 
-/// A new sweep never takes the place of an older one's work by itself.
+/// Fails if the checkpoint exists, or if the output or journal is not empty. Only `--force`
+/// overwrites the results of an earlier sweep.
 fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
     if let Some(path) = choice.checkpoint.as_ref().filter(|path| path.exists()) {
         usage!(
@@ -198,7 +201,7 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
         );
     }
     for path in choice.output.iter().chain(&choice.journal()) {
-        // An empty one is of a sweep that ended as it began.
+        // A sweep that failed at its start leaves an empty file.
         if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
             usage!(
                 "{} is there already: another name, or --force to take its place",
@@ -209,8 +212,8 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens what is written to, at the place where the next byte belongs, and says where that is; a pipe or a device has no
-/// such place.
+/// Opens the output at the position of its next byte. Returns the file and that position, or `None`
+/// for a pipe or a device, which has none.
 fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Option<u64>)> {
     let mut file = match File::options()
         .write(true)
@@ -224,7 +227,7 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
     if !file.metadata()?.is_file() {
         return Ok((file, None));
     }
-    // Held as long as the file is open. Where the file system has no locks, there is none.
+    // The lock lasts as long as the file is open. Some file systems do not support locks.
     if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         usage!("{}: another sweep writes it", path.display());
     }
@@ -241,13 +244,13 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
             path.display()
         );
     }
-    // What is longer was written after the checkpoint, and is asked for again.
+    // Bytes after that length belong to probes that are repeated.
     file.set_len(length)?;
     file.seek(SeekFrom::Start(length))?;
     Ok((file, Some(length)))
 }
 
-/// The end of a sweep that is done: the output gets its last form, and nothing is left beside it.
+/// Finishes a complete sweep: converts the journal if there is one, and removes the checkpoint.
 fn conclude(choice: &Choice) -> anyhow::Result<()> {
     if let (true, Some(output), Some(journal)) =
         (choice.is_turned_over(), &choice.output, choice.journal())
@@ -286,7 +289,7 @@ fn remove(path: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-/// What happened, for programs: `schema/sweep-summary-v2.json`.
+/// Summary for programs, as in `schema/sweep-summary-v2.json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     schema: &'static str,

@@ -1,13 +1,13 @@
-//! Where the ends of a sweep go: encoded on the thread that sweeps, written by one of its own.
+//! Output of a sweep. The sweep's thread encodes the results, and a second thread writes them.
 //!
 //! ```text
-//!   end ─► Encoder ─► buffer ─► queue of full ones ─► writer: output, then the checkpoint that speaks of it
-//!           sweep's thread      at most QUEUE          its own thread
+//!   result ─► Encoder ─► buffer ─► queue ─► writer: output, then its checkpoint
+//!             sweep's thread                second thread
 //! ```
 //!
-//! Bounds: the queue holds [`QUEUE`] buffers of [`BATCH`] bytes and what the last end took beyond. If the reader of our output
-//! is slow the queue fills, the sink says so, and the sweep asks nobody new; the buffer then grows by the answers of those who
-//! were asked, and by no more.
+//! Limits: the queue holds at most [`QUEUE`] buffers and [`MAX_QUEUED_BYTES`] bytes. While it is
+//! full, the sweep starts no new probes, but the replies to probes in flight still extend the
+//! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
 use super::checkpoint::{Checkpoint, Sweep};
 use super::progress::ProgressView;
@@ -27,34 +27,35 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A buffer is full with so many bytes.
+/// Size in bytes at which a buffer is queued.
 const BATCH: usize = 64 << 10;
-/// Full buffers that wait to be written.
+/// Maximum number of queued buffers.
 const QUEUE: usize = 32;
-/// Bytes that wait to be written. Above this limit, the sweep starts no more probes.
+/// Maximum size of the queued buffers in bytes. Above this limit, the sweep starts no new probes.
 const MAX_QUEUED_BYTES: usize = QUEUE * BATCH;
-/// Size of the buffer at which the sweep waits for the writer.
+/// Size of the buffer in bytes at which the sweep waits for the writer.
 const MAX_BUFFER_BYTES: usize = 32 << 20;
-/// Larger buffers are freed after writing.
+/// Buffers with a larger capacity, in bytes, are freed after writing.
 const MAX_SPARE_BYTES: usize = 4 * BATCH;
-/// Time between two looks at a full queue.
+/// Time between checks of a full queue.
 const QUEUE_WAIT: Duration = Duration::from_millis(5);
-/// From one checkpoint to the next; with the time from beat to beat it is a second.
+/// Minimum time between checkpoints. Progress reports add up to 100 ms, so that the total is about
+/// 1 s.
 const CHECKPOINTS: Duration = Duration::from_millis(900);
 
-/// How an end becomes bytes.
+/// Encoding of results.
 pub(super) enum Encoder {
-    /// The documented line of JSON.
+    /// One line of JSON as in `schema/answer-v2.json`.
     Whole,
-    /// JSON of chosen fields.
+    /// JSON with the selected fields.
     Flat(Vec<&'static Field>),
     Csv(Box<Csv>),
-    /// For people; whether with the names of players.
+    /// Human-readable lines. The flag adds the names of the players.
     Lines(bool),
 }
 
 impl Encoder {
-    /// What stands before the first record.
+    /// Writes the header of a new output.
     fn header(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Csv(csv) => csv.header(out),
@@ -82,29 +83,29 @@ impl Encoder {
     }
 }
 
-/// What to write, and where.
+/// Configuration of an [`Output`].
 pub(super) struct Plan {
     pub(super) encoder: Encoder,
-    /// Failures too.
+    /// Whether failures are written too.
     pub(super) failed: bool,
-    /// Where the bytes go; at the place where the next one belongs.
+    /// Destination, positioned at the next byte.
     pub(super) to: Box<dyn Write + Send>,
-    /// Bytes that are there already, if it is a file.
+    /// Current length in bytes, if the destination is a file.
     pub(super) length: Option<u64>,
-    /// Where checkpoints go, and of which sweep they are.
+    /// Checkpoint file, and the sweep that it belongs to.
     pub(super) checkpoint: Option<(PathBuf, Sweep)>,
-    /// How far the sweep had come, if this continues one.
+    /// Checkpoint of the earlier run that this one continues.
     pub(super) before: Option<Checkpoint>,
     pub(super) progress: ProgressView,
     pub(super) stop: Arc<Stop>,
 }
 
-/// The sink.
+/// Receives the results of a sweep, and writes them on a second thread.
 pub(super) struct Output {
     encoder: Encoder,
     failed: bool,
     buffer: Vec<u8>,
-    /// Text of the target at work.
+    /// Text of the current target.
     target: String,
     batches: SyncSender<Batch>,
     spare: Receiver<Vec<u8>>,
@@ -112,11 +113,11 @@ pub(super) struct Output {
     shared: Arc<Shared>,
     stop: Arc<Stop>,
     progress: ProgressView,
-    /// Of which sweep, if there are any.
+    /// Identity of the sweep; `None` writes no checkpoints.
     checkpoints: Option<Sweep>,
-    /// When the last was made.
+    /// Time of the last checkpoint.
     last: Instant,
-    /// How far it came, as of the last beat since it was told to stop.
+    /// Position in the last progress report after the request to stop.
     stopped_at: Option<Position>,
     before: (Counts, f64),
     started: Instant,
@@ -127,19 +128,19 @@ struct Batch {
     checkpoint: Option<Checkpoint>,
 }
 
-/// What the two threads know of each other.
+/// State shared by the two threads.
 #[derive(Default)]
 struct Shared {
-    /// Batches that wait, the one at work included.
+    /// Number of queued batches, including the one being written.
     waiting: AtomicUsize,
-    /// Bytes of these batches.
+    /// Size of these batches in bytes.
     waiting_bytes: AtomicUsize,
-    /// The writer ended: nobody reads, or an error that it returns.
+    /// Whether the writer has ended, because of a closed pipe or another error, which it returns.
     over: AtomicBool,
 }
 
 impl Output {
-    /// Starts the writer, with the header of a new output.
+    /// Starts the writer. A new output begins with its header.
     pub(super) fn new(plan: Plan) -> io::Result<Self> {
         let Plan {
             mut encoder,
@@ -152,7 +153,7 @@ impl Output {
             stop,
         } = plan;
         if let (None, Some((path, kind))) = (&before, &checkpoint) {
-            // There is one before the first question is asked, and before the first byte.
+            // Save the first checkpoint before the first probe and the first byte.
             let (position, counts) = Default::default();
             Checkpoint {
                 kind: kind.clone(),
@@ -202,8 +203,8 @@ impl Output {
         })
     }
 
-    /// Writes what is left and waits until it is written. Returns what happened, earlier parts of the sweep included, and how
-    /// long it took.
+    /// Writes the remaining results and waits for the writer. Returns the counts and the duration,
+    /// both including earlier runs.
     pub(super) fn finish(mut self, counts: &Counts) -> io::Result<(Counts, Duration)> {
         let checkpoint = self
             .stopped_at
@@ -218,7 +219,7 @@ impl Output {
             started,
             ..
         } = self;
-        // If the writer has ended, it says why.
+        // A writer that has ended returns its error below.
         let _ = batches.send(Batch {
             bytes: buffer,
             checkpoint,
@@ -234,7 +235,7 @@ impl Output {
     fn checkpoint(&self, position: Position, counts: &Counts) -> Option<Checkpoint> {
         let kind = self.checkpoints.clone()?;
         let mut counts = tally::sum(&self.before.0, counts);
-        // Those without an end are asked again.
+        // Unfinished probes are repeated, and counted then.
         counts.probes = tally::ended(&counts).saturating_sub(counts.unresolved);
         let seconds = self.before.1 + self.started.elapsed().as_secs_f64();
         Some(Checkpoint {
@@ -246,9 +247,9 @@ impl Output {
         })
     }
 
-    /// Gives the buffer to the writer, if the queue has room; else it stays. Returns whether it is gone.
+    /// Queues the buffer for the writer and returns whether the queue accepted it.
     fn hand_over(&mut self, checkpoint: Option<Checkpoint>) -> bool {
-        // Counted first, so that it is never less than what the writer takes off.
+        // Count before queueing, so that the writer never subtracts more than was added.
         let length = self.buffer.len();
         self.shared.waiting.fetch_add(1, Ordering::AcqRel);
         self.shared
@@ -271,7 +272,7 @@ impl Output {
         }
     }
 
-    /// Whether the queue takes no more buffers for now.
+    /// Returns whether the queue is full.
     fn is_queue_full(&self) -> bool {
         self.shared.waiting.load(Ordering::Acquire) >= QUEUE
             || self.shared.waiting_bytes.load(Ordering::Acquire) >= MAX_QUEUED_BYTES
@@ -297,7 +298,7 @@ impl Sink for Output {
             (None, None) => "",
         };
         self.encoder.record(&mut self.buffer, target, &end);
-        // Answers to probes in flight arrive even if the queue is full. Their size has a limit too.
+        // Replies to probes in flight arrive even if the queue is full. Limit their size too.
         while self.buffer.len() >= MAX_BUFFER_BYTES && self.is_queue_full() && !self.is_stopped() {
             std::thread::sleep(QUEUE_WAIT);
         }
@@ -337,18 +338,18 @@ fn room() -> Vec<u8> {
     Vec::with_capacity(BATCH + BATCH / 4)
 }
 
-/// `protocol://address`.
+/// Formats a target as `protocol://address`.
 fn url(out: &mut String, transcript: &Transcript) {
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(out, "{}://{}", transcript.protocol.id, transcript.address);
 }
 
-/// The thread that writes.
+/// The thread that writes batches and checkpoints.
 struct Writer {
     to: Box<dyn Write + Send>,
     length: Option<u64>,
     path: Option<PathBuf>,
-    /// Buffers that were written go back: to touch new memory costs as much as to fill it.
+    /// Returns written buffers for reuse, since allocating new memory costs as much as filling it.
     used: SyncSender<Vec<u8>>,
     shared: Arc<Shared>,
     progress: ProgressView,
@@ -387,7 +388,7 @@ impl Writer {
             .fetch_sub(bytes.len(), Ordering::AcqRel);
         if bytes.capacity() <= MAX_SPARE_BYTES {
             bytes.clear();
-            // If there are enough of them, this one goes.
+            // If enough buffers are spare, free this one.
             let _ = used.try_send(bytes);
         }
         match (path, checkpoint) {
@@ -408,7 +409,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Condvar, Mutex};
 
-    /// Takes nothing until it is opened, and then keeps everything.
+    /// Writer that blocks until it is opened, and stores all bytes.
     #[derive(Clone, Default)]
     struct Gate(Arc<Inner>);
 
@@ -438,7 +439,7 @@ mod tests {
                     .wait_while(self.0.is_open.lock().unwrap(), |is_open| !*is_open)
                     .unwrap(),
             );
-            // Pieces of any length, as from a pipe.
+            // Accept partial writes, as a pipe does.
             let taken = bytes.len().min(70_000);
             self.0
                 .written
@@ -496,7 +497,7 @@ mod tests {
             ends += 1;
             assert!(ends < 100_000, "it takes without end");
         }
-        // What was in flight is taken, and nothing of it is lost.
+        // Replies to probes in flight are accepted and not lost.
         for _ in 0..1_000 {
             output.record(end(ends));
             beat(&mut output);
@@ -523,7 +524,7 @@ mod tests {
         assert_eq!(targets, ends + 1);
     }
 
-    /// Fails as a pipe does whose reader is gone.
+    /// Writer that fails like a pipe without a reader.
     struct Closed(Sender<()>);
 
     impl Write for Closed {
@@ -646,7 +647,7 @@ mod tests {
                 name: None,
                 result: Ok(answer.clone()),
             };
-            // To make an end takes time too, which is not the sink's.
+            // Subtract the time for creating the results.
             let started = Instant::now();
             (0..200_000).for_each(|_| drop(std::hint::black_box(end())));
             let made = started.elapsed();

@@ -1,4 +1,6 @@
-//! What was typed, checked before anybody is asked.
+//! Checks the arguments of a sweep before it sends anything.
+//!
+//! Limits: a target list from the web takes at most 10 minutes and 1 GiB.
 
 use super::checkpoint::beside;
 use super::output::Encoder;
@@ -20,21 +22,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use ureq::http::Uri;
 
-/// A list from the web takes no longer than this.
+/// Timeout for fetching a target list from the web.
 const LIST_PATIENCE: Duration = Duration::from_secs(600);
-/// How much longer than --for a web server may take.
+/// Time beyond `--for` that a web server may take.
 const STOP_MARGIN: Duration = Duration::from_millis(200);
-/// And is no longer than this, in bytes: some forty million lines.
+/// Maximum size of a target list from the web in bytes, about 40 million lines.
 const LONGEST_LIST: u64 = 1 << 30;
 
-/// What becomes of the answers.
+/// Format and destination of the results.
 pub(super) struct Choice {
     pub(super) format: Format,
-    /// The fields, unless it is the whole line of JSON, or lines for people.
+    /// Selected fields; `None` for the complete JSON line and for human-readable lines.
     pub(super) fields: Option<Vec<&'static Field>>,
-    /// Whether players are written.
+    /// Whether player lists are requested and written.
     pub(super) players: bool,
-    /// Where the end result goes; `None`: standard output.
+    /// File of the final output; `None` means standard output.
     pub(super) output: Option<PathBuf>,
     pub(super) checkpoint: Option<PathBuf>,
 }
@@ -73,7 +75,7 @@ impl Choice {
             (None, Format::Lines) => args.what.players,
             (None, _) => true,
         };
-        // A pipe or a device cannot be cut to a length, and may have no room for a file beside it.
+        // A pipe or a device cannot be truncated, and its folder may not accept new files.
         let file = output
             .as_deref()
             .filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
@@ -102,11 +104,12 @@ impl Choice {
         Ok(choice)
     }
 
-    /// What is written last would be all that is left, and a list that is written to is gone before it is read to its end.
+    /// Fails if two files are the same: the last one written would replace the other, and a target
+    /// list would be overwritten while it is read.
     fn refuse_one_file_for_two(&self, args: &Sweep) -> anyhow::Result<()> {
-        // A pipe or a device keeps nothing that could be lost.
+        // Writing to a pipe or a device overwrites nothing.
         let is_device = |path: &Path| fs::metadata(path).is_ok_and(|it| !it.is_file());
-        // Other names of the same file count, where it is there already.
+        // Resolve links, so that different paths to an existing file compare equal.
         let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let journal = self.journal();
         let written = [
@@ -151,7 +154,7 @@ impl Choice {
         Ok(())
     }
 
-    /// Where bytes are written while the sweep runs.
+    /// Returns the file that is written while the sweep runs; `None` means standard output.
     pub(super) fn journal(&self) -> Option<PathBuf> {
         let output = self.output.as_deref()?;
         Some(if self.is_turned_over() {
@@ -161,7 +164,7 @@ impl Choice {
         })
     }
 
-    /// Whether the format is made of the journal at the end.
+    /// Returns whether the output is converted from a journal at the end.
     pub(super) fn is_turned_over(&self) -> bool {
         #[cfg(feature = "parquet")]
         return self.format == Format::Parquet;
@@ -178,7 +181,7 @@ impl Choice {
         }
     }
 
-    /// What must be the same for another part of the sweep to go into the same output.
+    /// Describes the output. Only a run with the same description can continue the sweep.
     pub(super) fn describe(&self, args: &Sweep) -> String {
         let name = match self.format {
             Format::Lines => "lines",
@@ -250,7 +253,7 @@ fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
     }
 }
 
-/// The fields of these names, each once.
+/// Returns the fields with these names, without duplicates.
 fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
     let mut fields: Vec<&'static Field> = Vec::new();
     for name in names.iter().map(|name| name.as_ref().trim()) {
@@ -266,7 +269,7 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
     Ok(fields)
 }
 
-/// The library's config. Reads the auth token's file.
+/// Builds the library's configuration. Reads the file of the auth token.
 pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig> {
     let (what, pace) = (&args.what, &args.pace);
     let mut config = SweepConfig::default();
@@ -290,15 +293,15 @@ pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig>
     Ok(config)
 }
 
-/// Whom to ask.
+/// Targets of a sweep.
 pub(super) enum Targets {
     List(Box<ListSource>, Skipped),
     Stream(Box<StreamSource>),
 }
 
 impl Targets {
-    /// Reads the targets and skips those that an earlier part of the sweep has finished. Returns `None`
-    /// if the sweep was stopped meanwhile.
+    /// Reads the targets and skips those that an earlier part of the sweep has finished. Returns
+    /// `None` if the sweep was stopped meanwhile.
     pub(super) fn read(
         args: &Sweep,
         from: &Position,
@@ -381,7 +384,7 @@ impl Targets {
         }
     }
 
-    /// What decides whether another sweep is the same.
+    /// Returns a digest that identifies the targets and their order.
     pub(super) fn digest(&self) -> String {
         let digest = match self {
             Self::List(list, _) => list.digest(),
@@ -390,7 +393,7 @@ impl Targets {
         format!("{digest:016x}")
     }
 
-    /// What was given and is not asked, so far.
+    /// Returns the counts of skipped targets so far.
     pub(super) fn skipped(&self) -> Skipped {
         match self {
             Self::List(_, skipped) => *skipped,
@@ -399,7 +402,7 @@ impl Targets {
     }
 }
 
-/// Ends with an error when the sweep is stopped.
+/// Reader that fails once the sweep is stopped.
 struct StoppableReader<R> {
     input: R,
     stop: Arc<Stop>,
@@ -429,7 +432,8 @@ fn open(
 fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<Box<dyn Read>> {
     let shown = path.display();
     if let Some(uri) = path.to_str().and_then(web_address) {
-        // A server that sends nothing must not outlast --for. The stop comes first.
+        // A silent server must not delay the end of the sweep beyond `--for`. The margin lets
+        // `Stop` act first.
         let time = time.map(|time| time.saturating_add(STOP_MARGIN));
         let timeout = LIST_PATIENCE.min(time.unwrap_or(LIST_PATIENCE));
         let agent = web::config(&uri, timeout).build().new_agent();

@@ -1,4 +1,4 @@
-//! How a sweep is doing: a bar while it runs, and lines at its end, on standard error.
+//! Progress of a sweep on standard error: a bar while it runs, and a summary at its end.
 
 use super::tally;
 use crate::print::tell;
@@ -6,17 +6,18 @@ use hailer::sweep::{Counts, Progress, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
 
-/// A bar, or nothing.
+/// Progress bar, possibly hidden.
 #[derive(Clone)]
 pub(super) struct ProgressView {
     bar: ProgressBar,
-    /// Whether answers go to the terminal as well, so that the bar has to step aside.
+    /// Whether results go to the same terminal, so that the bar must be hidden while they are
+    /// printed.
     shared: bool,
     started: Instant,
 }
 
 impl ProgressView {
-    /// A bar if somebody watches; `shared`: answers are shown on the same terminal.
+    /// Creates a bar if `visible`. `shared` means that results go to the same terminal.
     pub(super) fn new(visible: bool, shared: bool) -> Self {
         let bar = if visible {
             ProgressBar::new_spinner()
@@ -33,7 +34,7 @@ impl ProgressView {
         }
     }
 
-    /// Shows how it is.
+    /// Updates the bar.
     pub(super) fn report_progress(&mut self, beat: &Progress<'_>, before: &Counts) {
         if self.bar.is_hidden() {
             return;
@@ -52,7 +53,7 @@ impl ProgressView {
             .set_message(message(beat, &sum, self.started.elapsed()));
     }
 
-    /// Does something with the bar out of the way, if it would be in it.
+    /// Runs `act`, with the bar hidden if the terminal is shared.
     pub(super) fn suspend<T>(&self, act: impl FnOnce() -> T) -> T {
         if self.shared && !self.bar.is_hidden() {
             self.bar.suspend(act)
@@ -61,7 +62,7 @@ impl ProgressView {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -90,7 +91,7 @@ fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
     )
 }
 
-/// Lines for people.
+/// Prints the summary.
 pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
@@ -140,7 +141,7 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
     }
 }
 
-/// What was given and not asked, if there is anything.
+/// Describes the skipped targets. Returns `None` if there are none.
 pub(super) fn skipped(skipped: &Skipped) -> Option<String> {
     let Skipped {
         duplicates,
@@ -160,8 +161,8 @@ pub(super) fn skipped(skipped: &Skipped) -> Option<String> {
     (!counts.is_empty()).then(|| format!("left out: {}", counts.join(", ")))
 }
 
-/// The share of datagrams lost between us and those who live: of a silent target, every datagram went unheard and none is
-/// counted.
+/// Returns the share of lost datagrams, from 0 to 1, as estimated from servers that replied.
+/// Datagrams to silent targets are not counted: nothing shows whether they arrived.
 pub(super) fn lost(sum: &Counts) -> f64 {
     let resent = sum.datagrams_resent.saturating_sub(sum.resent_in_vain);
     let sent = sum

@@ -1,4 +1,4 @@
-//! What ends a sweep before its time.
+//! Early end of a sweep, by a signal or the time limit.
 
 use super::super::service::interrupted;
 use crate::exit::STOPPED;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// Whether a sweep is to stop, and why.
+/// Stop request that threads share, with its cause.
 #[derive(Default)]
 pub(super) struct Stop(AtomicU8);
 
-/// Why it is to stop.
+/// Cause of an early end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Ctrl-C, or a request to terminate.
+    /// Ctrl-C or SIGTERM.
     Signal = 1,
-    /// The time that was asked for is over.
+    /// The time limit `--for`.
     Time = 2,
 }
 
 impl Cause {
-    /// For people.
+    /// Describes the cause.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Signal => "stopped",
@@ -32,14 +32,16 @@ impl Cause {
 }
 
 impl Stop {
-    /// Watches for signals and for the end of the time, from now on. A second signal ends the process at once.
+    /// Waits for signals and the time limit on a thread. A second signal ends the process
+    /// immediately.
     pub(super) fn watch(time: Option<Duration>) -> std::io::Result<Arc<Self>> {
         let stop = Arc::new(Self::default());
         let set = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        // Signals are caught once the future was polled: before that, one would end the process.
+        // The handlers are installed when the future is first polled. An earlier signal would end
+        // the process.
         let (ready, is_ready) = std::sync::mpsc::channel();
         std::thread::Builder::new()
             .name("signals".into())
@@ -70,7 +72,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Why it is to stop, if it is.
+    /// Returns the cause if a stop was requested.
     pub(super) fn cause(&self) -> Option<Cause> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -79,7 +81,7 @@ impl Stop {
         }
     }
 
-    /// Stops it. The first cause counts.
+    /// Requests a stop. Only the first cause is stored.
     pub(super) fn set(&self, cause: Cause) {
         let _ = self
             .0

@@ -1,4 +1,4 @@
-//! The counts of a sweep: one list for sums, checkpoints and the summary.
+//! Names of a sweep's counts, shared by sums, checkpoints and the summary.
 
 use hailer::sweep::Counts;
 use serde::{Serialize, Serializer};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
-/// Name of each count, as programs read it.
+/// All counts with their names in JSON.
 pub(super) const COUNTS: [Count; 19] = [
     ("probes", |it| &mut it.probes),
     ("answered", |it| &mut it.answered),
@@ -29,7 +29,7 @@ pub(super) const COUNTS: [Count; 19] = [
     ("memory_limited", |it| &mut it.memory_limited),
 ];
 
-/// What happened before and what happened now.
+/// Adds the counts of earlier runs and of this one.
 pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
     let (mut before, mut sum) = (before.clone(), now.clone());
     for (_, count) in COUNTS {
@@ -38,7 +38,7 @@ pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
     sum
 }
 
-/// Questions that came to an end.
+/// Returns the number of finished probes.
 pub(super) fn ended(counts: &Counts) -> u64 {
     let Counts {
         answered,
@@ -61,7 +61,7 @@ pub(super) fn ended(counts: &Counts) -> u64 {
     .fold(0, |sum, count| sum.saturating_add(*count))
 }
 
-/// Counts as the members of an object.
+/// Serializes counts as an object.
 pub(super) struct Members<'a>(pub(super) &'a Counts);
 
 impl Serialize for Members<'_> {
@@ -71,7 +71,7 @@ impl Serialize for Members<'_> {
     }
 }
 
-/// Back again; what is not there is 0.
+/// Parses counts. Missing ones are 0.
 pub(super) fn from_json(members: &Value) -> Counts {
     let mut counts = Counts::default();
     for (name, count) in COUNTS {
@@ -93,7 +93,7 @@ mod tests {
         for (i, (_, count)) in (1..).zip(COUNTS) {
             *count(&mut counts) = i;
         }
-        // What the library prints of it has all of them, in its order.
+        // The debug output of the library lists every count in this order.
         let printed = format!("{counts:?}");
         let expected: Vec<String> = (1..)
             .zip(COUNTS)

@@ -1,13 +1,13 @@
-//! What `hailer top` shows: a pure function of the history and the size of the terminal.
+//! Screen of `hailer top`, a pure function of the history and the size of the terminal.
 //!
 //! ```text
 //!   from 100 columns                    narrower
 //!   ┌ process ──────────────────┐       ┌ process ────────────┐
 //!   ├ listeners ────────────────┤       ├ listeners ──────────┤
 //!   │ rates       │ drops       │       │ rates               │
-//!   │ budget      │ truth       │       │ budget              │
-//!   │ answers     │ who asks    │       │ answers  │ truth    │
-//!   ├ keys ─────────────────────┤       │ drops    │ who asks │
+//!   │ budget      │ sources     │       │ budget              │
+//!   │ replies     │ clients     │       │ replies  │ sources  │
+//!   ├ keys ─────────────────────┤       │ drops    │ clients  │
 //!   └───────────────────────────┘       └ keys ───────────────┘
 //! ```
 
@@ -22,14 +22,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
 use unicode_width::UnicodeWidthStr;
 
-/// From so many columns on, two columns of sections.
+/// Minimum width for two columns of sections, in terminal columns.
 const WIDE: u16 = 100;
-/// Below this there is no room for anything.
+/// Minimum size of the terminal in columns and lines.
 const LEAST: (u16, u16) = (30, 8);
-/// Between two columns.
+/// Space between two columns of sections.
 const GAP: u16 = 2;
-/// A column of sections so wide has room for words beside the numbers, and one that is narrower than that not even for
-/// all numbers.
+/// Minimum widths of a section: above `ROOMY`, words appear next to the numbers; below `NARROW`,
+/// some numbers are left out.
 const ROOMY: u16 = 58;
 const NARROW: u16 = 38;
 
@@ -51,24 +51,24 @@ const TERMS: &[(&str, &str)] = &[
     ("who asks", "networks, and what they got; can be forged"),
 ];
 
-/// Whether the responder is heard.
+/// State of the connection to the responder.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
-    /// It is.
+    /// Connected.
     Live,
-    /// Not since so many seconds, and why.
+    /// Disconnected, with the number of seconds and the reason.
     Lost(u64, String),
 }
 
-/// What is to be seen.
+/// Content of the screen.
 pub(super) struct View<'a> {
     pub(super) history: &'a History,
-    /// Which listener; 0 is all of them together.
+    /// Selected listener; 0 shows the totals of all.
     pub(super) chosen: usize,
     pub(super) paused: bool,
     pub(super) help: bool,
     pub(super) link: &'a Link,
-    /// Something that happened.
+    /// Message about a recent event.
     pub(super) notice: Option<&'a str>,
 }
 
@@ -167,7 +167,7 @@ pub(in crate::command) fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// Two texts at both ends of a line; the right one stays.
+/// Aligns two texts at both ends of a line. If they do not fit, the left one is cut.
 pub(in crate::command) fn both_ends(
     left: Vec<Span<'static>>,
     right: Span<'static>,
@@ -225,7 +225,7 @@ fn process(snapshot: &Snapshot, view: &View<'_>, width: u16) -> Line<'static> {
     )
 }
 
-/// The listeners side by side, scrolled so that the chosen one is seen.
+/// Lists the listeners in one line, scrolled so that the selected one is visible.
 fn listeners(snapshot: &Snapshot, chosen: usize, width: u16) -> Line<'static> {
     let names = snapshot
         .listeners
@@ -274,17 +274,17 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     }
 }
 
-/// One line or more under each other.
+/// Content of one or several lines.
 enum Row {
     Text(Line<'static>),
-    /// Name, number, and how it went.
+    /// Name, number, and a chart of recent values.
     Trend {
         name: String,
         number: String,
         series: Vec<f64>,
         colour: Color,
     },
-    /// Left and right of each other; the right one stays whole.
+    /// Texts at both ends of a line. The left one is cut if necessary.
     Ends(Vec<Span<'static>>, Span<'static>),
     Gauge {
         name: &'static str,
@@ -293,11 +293,11 @@ enum Row {
     },
 }
 
-/// Rows under a title, the most important first: where there is no room for all, the first are shown.
+/// Titled rows in order of importance. If there is not enough space, only the first are shown.
 struct Section {
     title: Option<String>,
     rows: Vec<Row>,
-    /// Lines that it needs to be of use.
+    /// Minimum useful height in lines.
     least: u16,
 }
 
@@ -311,13 +311,14 @@ impl Section {
         }
     }
 
-    /// Lines for everything.
+    /// Returns the height of all rows and the title, in lines.
     fn height(&self) -> u16 {
         u16::try_from(self.rows.len() + usize::from(self.title.is_some())).unwrap_or(u16::MAX)
     }
 }
 
-/// Shares lines: each gets what it needs, then what it can use, in turn. The last go without where nothing is left.
+/// Divides `total` lines: each section first gets its minimum, in turn, then up to its maximum.
+/// Without enough lines, the last sections get none.
 fn share<const N: usize>(wishes: [(u16, u16); N], total: u16) -> [u16; N] {
     let mut given = [0; N];
     share_out(&wishes, total, &mut given);
@@ -354,7 +355,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     let mut heights = vec![0; sections.len()];
     share_out(&wishes, area.height, &mut heights);
     let used: u16 = heights.iter().sum();
-    // Room that nobody needs makes the trends taller.
+    // Unused lines make the charts taller.
     let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
     let trends: usize = sections
         .iter()
@@ -409,7 +410,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     }
 }
 
-/// Columns of a trend, with a space: its name at the most, its number.
+/// Columns of a chart's name, at most, and of its number, both with a space.
 const NAME: u16 = 24;
 const NUMBER: u16 = 11;
 
@@ -443,7 +444,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
                 return;
             };
             let shown = room.min(RATES as u16);
-            // Newest at the right. Thousandths, as the widget takes whole numbers.
+            // Newest values at the right. In thousandths, since the widget takes integers.
             let data = series.iter().rev().map(|rate| (rate * 1e3) as u64);
             let trend = Sparkline::default()
                 .data(data)
@@ -631,7 +632,7 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
 
 fn truth(snapshot: &Snapshot) -> Section {
     let mut sources: Vec<_> = snapshot.sources.iter().collect();
-    // Trouble first.
+    // Sources with problems first.
     sources.sort_by_key(|source| std::cmp::Reverse(source.state as u8));
     let colour = |state: State| match state {
         State::Fresh => Color::Green,
@@ -670,7 +671,7 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
             let (came, went) = (bytes(top.bytes_per_s), bytes(top.reply_bytes_per_s));
             numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
         }
-        // More than half of it for nothing.
+        // More than half of the datagrams got no reply.
         let is_vain = top.packets_per_s > 2.0 * top.replies_per_s;
         let style = if is_vain {
             Style::new().fg(Color::Red)
@@ -792,7 +793,7 @@ mod tests {
                     "{width}x{height}: {expected}\n{screen}"
                 );
             }
-            // Something has been asked all the time, so there is a trend.
+            // The simulated server is queried all the time, so the chart is not empty.
             assert!(screen.lines().any(|line| line.starts_with("received") && line.contains(['▅', '▆', '▇', '█'])));
         }
         let wide = shown(&plain(&history), 120, 40);
@@ -875,7 +876,7 @@ mod tests {
             !screen.contains("minecraft-query") && !screen.contains("relayed"),
             "{screen}"
         );
-        // In a narrow terminal the chosen one is seen, whatever else.
+        // In a narrow terminal, the selected listener stays visible.
         let screen = shown(
             &View {
                 chosen: 3,

@@ -3,7 +3,7 @@
 use crate::observe::snapshot::{Counts, Listener, Snapshot};
 use std::collections::VecDeque;
 
-/// Number of rates remembered. Each needs two snapshots.
+/// Maximum number of rates. N rates need N + 1 snapshots.
 pub(super) const RATES: usize = 60;
 
 /// The last snapshots of one process, oldest first.
@@ -46,7 +46,8 @@ impl History {
     }
 
     /// Returns the growth of a counter per second between snapshots, oldest first, at most
-    /// [`RATES`]. New listeners start without a rate, removed ones take nothing away.
+    /// [`RATES`] values. A new listener starts without a rate, and removing one does not lower the
+    /// others.
     pub(super) fn rates(
         &self,
         listener: Option<&str>,

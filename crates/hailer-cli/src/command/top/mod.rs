@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
         );
     }
     let path = args.running.control.unwrap_or_else(default_path);
-    // If no responder runs at the start, waiting is pointless.
+    // If no responder runs at the start, fail instead of waiting.
     let first = watch(&path, args.every).await?;
     let (sender, heard) = mpsc::channel(4);
     let listening = tokio::spawn(listen(first, path, args.every, sender));
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     end.map(|()| Exit::Success)
 }
 
-/// Snapshots of the responder, or the reason why there are none.
+/// Snapshot of the responder, or the reason why there is none.
 type Heard = Result<Snapshot, String>;
 
 async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot)> {
@@ -82,8 +82,8 @@ async fn listen(
     }
 }
 
-/// Forwards snapshots until the connection is lost, and returns the reason. `None`: the receiver is
-/// dropped.
+/// Forwards snapshots until the connection is lost, and returns the reason. Returns `None` if the
+/// receiver is dropped.
 async fn pass_on(
     mut client: Client,
     mut snapshot: Snapshot,
@@ -98,7 +98,7 @@ async fn pass_on(
     }
 }
 
-/// The loop of the terminal.
+/// Draws the screen and handles keys until the user quits.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut heard: mpsc::Receiver<Heard>,
@@ -123,7 +123,7 @@ async fn show(
                     }
                 }
                 Some(Ok(_)) => {}
-                // The terminal is closed.
+                // The terminal was closed.
                 Some(Err(_)) | None => return Ok(()),
             },
             news = heard.recv() => match news {
@@ -138,7 +138,7 @@ async fn show(
 /// The content of the screen.
 struct Screen {
     history: History,
-    /// 0 shows all listeners together.
+    /// Selected listener; 0 shows the totals of all.
     chosen: usize,
     paused: bool,
     help: bool,
@@ -175,7 +175,7 @@ impl Screen {
         }
     }
 
-    /// Handles a key; false ends the program.
+    /// Handles a key. Returns `false` to quit.
     fn press(&mut self, key: KeyEvent) -> bool {
         let places = 1 + self
             .history

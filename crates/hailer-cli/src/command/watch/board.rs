@@ -1,8 +1,9 @@
-//! State of all servers, and which of them are shown in which order. Uses no terminal and no sockets.
+//! State of all servers, and which of them are shown in which order. Uses no terminal and no
+//! sockets.
 //!
-//! Rows stay in the order of their arrival. The order on the screen is a list of indexes, which is rebuilt at most once per
-//! second and after a key. At most 720 samples of a server are stored, 1,000,000 in total but at least 10 of each server,
-//! and 2,000 events.
+//! Rows stay in the order of their arrival. The order on the screen is a list of indexes, which is
+//! rebuilt at most once per second and after a key. At most 720 samples of a server are stored,
+//! 1,000,000 in total but at least 10 of each server, and 2,000 events.
 
 use super::filter::Filter;
 use hailer::Text;
@@ -15,14 +16,14 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Samples stored for one server, and in total.
+/// Maximum number of samples for one server, and in total.
 const LOOKS: usize = 720;
 const ALL_LOOKS: usize = 1_000_000;
-/// Samples stored for each server at least, even if there are many servers.
+/// Minimum number of samples for each server, even if there are many servers.
 const FEWEST_LOOKS: usize = 10;
-/// Events stored.
+/// Maximum number of stored events.
 const EVENTS: usize = 2_000;
-/// Characters of a text used for search and order.
+/// Maximum length of text for search and order, in characters.
 const TEXT: usize = 256;
 
 /// State of one server, as a feed delivers it.
@@ -33,7 +34,7 @@ pub(super) struct Seen {
     pub(super) is_flapping: bool,
     pub(super) since: Millis,
     pub(super) last: Option<Sample>,
-    /// Kind and message.
+    /// Kind and message of the last error.
     pub(super) error: Option<Arc<(String, String)>>,
     pub(super) said: Option<Arc<LastStatus>>,
     /// Share of the last day's polls that were answered, from 0 to 1.
@@ -456,7 +457,8 @@ impl Board {
     }
 }
 
-/// Compares two values for a column. Unknown values come last in both directions; equal values keep their order.
+/// Compares two values for a column. Unknown values come last in both directions; equal values keep
+/// their order.
 fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
     let turned = |order: Ordering| {
         if sort.is_descending {

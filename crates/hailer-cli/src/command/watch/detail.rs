@@ -31,17 +31,17 @@ pub(super) struct Past {
     pub(super) said: Option<Arc<LastStatus>>,
 }
 
-/// Lines of a MOTD, of one value and of events at most; names of players at most.
+/// Maximum numbers of MOTD lines, events and player names.
 const MOTD_LINES: usize = 4;
 const EVENTS: usize = 50;
 const PLAYERS: usize = 1_024;
-/// Rules and extras shown at most.
+/// Maximum number of rules and extras.
 const VALUES: usize = 500;
-/// Columns of a rule's name.
+/// Maximum width of a rule's name, in columns.
 const KEY: usize = 28;
 /// Smallest and largest useful height of a chart with its title, in lines.
 const CHART: (u16, u16) = (5, 12);
-/// Columns from which on two charts are side by side.
+/// Minimum width for two charts side by side, in columns.
 const SIDE_BY_SIDE: u16 = 90;
 
 pub(super) fn draw(
@@ -110,7 +110,7 @@ pub(super) fn draw(
     }
 }
 
-/// Returns the number of lines that can be scrolled away.
+/// Returns how many lines can be scrolled.
 pub(super) fn most_scroll(
     area: Rect,
     view: &View<'_>,
@@ -123,7 +123,8 @@ pub(super) fn most_scroll(
         .saturating_sub(usize::from(text.height))
 }
 
-/// Divides the area into facts, charts and scrollable text. Facts come first, then a few lines of text; charts get the rest.
+/// Divides the area into facts, charts and scrollable text. Facts come first, then a few lines of
+/// text; charts get the rest.
 fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     let facts = facts(entry, past, 0, usize::from(area.width)).len() as u16;
     let rows = if area.width >= SIDE_BY_SIDE { 1 } else { 2 };
@@ -255,7 +256,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     lines
 }
 
-/// Returns spans up to a width.
+/// Cuts spans to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
     spans
@@ -265,7 +266,7 @@ fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     fitting.line()
 }
 
-/// The MOTD with its colours, which the list of a monitor does not contain.
+/// Returns the MOTD with its colours, which the list of a monitor lacks.
 fn motd(said: &LastStatus) -> Option<Text> {
     let raw = || {
         let answer: Value = serde_json::from_slice(&said.answer).ok()?;
@@ -502,7 +503,7 @@ fn text_of(
     lines
 }
 
-/// Prints names in columns.
+/// Arranges names in columns.
 fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
     let names: Vec<String> = players
         .iter()

@@ -1,7 +1,7 @@
 //! Feed that polls the servers itself, with the monitor's poller and no history.
 //!
-//! A target without a protocol is queried in all protocols first, and then polled in one that it answered. At most 100,000
-//! servers are polled, and at most 2,000 per second.
+//! A target without a protocol is queried in all protocols first, and then polled in one that it
+//! answered. At most 100,000 servers are polled, and at most 2,000 per second.
 
 use super::News;
 use super::board::Seen;
@@ -26,19 +26,22 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
-/// Servers at most; more need a monitor.
+/// Maximum number of servers. More need a monitor.
 const SERVERS: usize = 100_000;
-/// Polls per second at most. With more servers than this allows, the interval grows.
+/// Maximum number of polls per second. With more servers, the interval grows.
 const A_SECOND: usize = 2_000;
-/// Targets queried in all protocols at the same time, and the delay before those without an answer are queried again.
+/// Targets queried in all protocols at the same time, and the delay before those without an answer
+/// are queried again.
 const FINDING: usize = 64;
 const FIND_AGAIN: Duration = Duration::from_secs(15);
 /// Retries of one poll.
 const RETRIES: u32 = 2;
-/// Datagrams per second to one network. Higher than in a sweep, since one watches servers that one knows.
+/// Datagrams per second to one network. Higher than in a sweep, since users watch servers that they
+/// know.
 const PER_NETWORK: f64 = 2_000.0;
 
-/// Returns the servers of the configuration, then those of arguments and lists. Targets may have no protocol yet.
+/// Returns the servers of the configuration, then those of arguments and lists. Targets may have no
+/// protocol yet.
 pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut typed = args.given.clone();
     for path in &args.targets {
@@ -116,7 +119,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     Ok(servers)
 }
 
-/// Returns the targets of a file: the first word of each line that is no comment.
+/// Returns the targets of a file: the first word of each line, without comments.
 fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -253,7 +256,8 @@ impl Direct {
 /// Changed servers, `None` if they are too many to list, and events.
 type Changed = (Option<HashSet<ServerId>>, Vec<Event>);
 
-/// Waits for an update and collects those that follow immediately. `None` means that the feed has ended.
+/// Waits for an update and collects those that follow immediately. `None` means that the feed has
+/// ended.
 fn gather(
     first: Result<Arc<Update>, RecvError>,
     updates: &mut Receiver<Arc<Update>>,

@@ -1,14 +1,16 @@
-//! Draws the screen of `hailer watch`: a pure function of the board, the state of the screen and the terminal size.
+//! Screen of `hailer watch`, a pure function of the board, the screen's state and the terminal
+//! size.
 //!
 //! ```text
-//!   ┌ totals, whether it is live ────────────────────┐
-//!   ├ header: digits that sort ───────────┬──────────┤   details stand beside the table from 120 columns on,
-//!   │ state name group players trend …    │ detail.rs│   and in its place in a narrower terminal
-//!   ├ keys, or what happened, or a filter ┴──────────┤
+//!   ┌ totals, state of the connection ───────────────┐
+//!   ├ header: digits that sort ───────────┬──────────┤   from 120 columns, details are next to
+//!   │ state name group players trend …    │ detail.rs│   the table; below, they replace it
+//!   ├ keys, or an event, or a filter ─────┴──────────┤
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Only visible rows are drawn. Text of servers passes through `line` or [`coloured`], which remove control characters.
+//! Only visible rows are drawn. Text of servers passes through `line` or [`coloured`], which remove
+//! control characters.
 
 use super::board::{Board, By, Entry};
 use super::detail::{self, Past};
@@ -26,11 +28,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
 use unicode_width::UnicodeWidthStr;
 
-/// Smallest terminal that is drawn to.
+/// Smallest supported size of the terminal, in columns and lines.
 const LEAST: (u16, u16) = (30, 5);
 /// Smallest width, in columns, at which details are next to the table.
 const WIDE: u16 = 120;
-/// Latencies in microseconds from which on they are coloured.
+/// Latencies in microseconds above which they are coloured.
 const SLOW: u32 = 100_000;
 const VERY_SLOW: u32 = 250_000;
 
@@ -71,13 +73,13 @@ pub(super) enum Link {
     Lost(u64, String),
 }
 
-/// Everything to draw.
+/// Everything that is drawn.
 pub(super) struct View<'a> {
     pub(super) board: &'a Board,
     pub(super) now: Millis,
     /// Whether a monitor polls the servers.
     pub(super) is_remote: bool,
-    /// Row of the cursor, and first row shown.
+    /// Row of the cursor, and the first visible row.
     pub(super) cursor: usize,
     pub(super) top: usize,
     /// Server whose details are shown, and how many of their lines are scrolled away.
@@ -201,7 +203,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     let filter = view.board.filter();
     let yellow = Style::new().fg(Color::Yellow);
     if view.is_typing {
-        // Show the end, where text is typed.
+        // Show the end of the text, where the user types.
         let room = width.saturating_sub(2);
         let mut typed = printable(filter.typed());
         while typed.width() > room {
@@ -287,7 +289,8 @@ const ORDER: [Column; 10] = [
     Column::By(By::Motd),
 ];
 
-/// Returns the columns that fit, with their widths, from left to right. One space separates two columns.
+/// Returns the columns that fit, with their widths, from left to right. One space separates two
+/// columns.
 fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
     let mut chosen: Vec<(Column, u16, u16)> = Vec::new();
     let mut left = width;
@@ -604,7 +607,8 @@ impl Fitting {
         }
     }
 
-    /// Appends a span, and cuts it with `…` where the width ends. Returns whether there is room for more.
+    /// Appends a span, and cuts it with `…` where the width ends. Returns whether there is room for
+    /// more.
     pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
         // Limits characters without a width, and the number of spans.
         if self.is_full || self.spans.len() > self.width {
@@ -654,7 +658,8 @@ fn style_of(style: hailer::proto::model::Style) -> Style {
     }
 }
 
-/// Maps the game's colours to the 16 of the terminal, whose user chose them to be readable. Black becomes grey.
+/// Maps the game's colours to the 16 of the terminal, whose user chose them to be readable. Black
+/// becomes grey.
 fn colour_of(colour: Colour) -> Color {
     match colour {
         Colour::Rgb(r, g, b) => Color::Rgb(r, g, b),
@@ -832,7 +837,7 @@ pub(super) mod tests {
             buffer[(0, 2)].modifier.contains(Modifier::REVERSED)
                 && !buffer[(0, 3)].modifier.contains(Modifier::REVERSED)
         );
-        // Colours are redundant: each state has its word.
+        // Colours are redundant: each state also has a word.
         assert_eq!(
             (buffer[(0, 2)].fg, buffer[(0, 6)].fg),
             (Color::Green, Color::Red)

@@ -1,4 +1,5 @@
-//! `hailer watch`: a live table of servers in the terminal, polled by this process or by a running monitor.
+//! `hailer watch`: a live table of servers in the terminal, polled by this process or by a running
+//! monitor.
 //!
 //! ```text
 //!   direct.rs: Poller, StateTable ──┐
@@ -43,7 +44,7 @@ use tokio::time::{Instant, sleep_until};
 const NOTICE: Duration = Duration::from_secs(15);
 /// Longest delay before an update is drawn. Keys are handled immediately.
 const FRAME: Duration = Duration::from_millis(100);
-/// Longest filter, in characters.
+/// Maximum length of a filter in characters.
 const LONGEST_FILTER: usize = 200;
 
 pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {

@@ -1,4 +1,5 @@
-//! Feed from a running `hailer monitor`: polls its JSON API on a thread, with ETags for unchanged responses.
+//! Feed from a running `hailer monitor`: polls its JSON API on a thread, with ETags for unchanged
+//! responses.
 
 use super::board::{Look, Seen};
 use super::detail::Past;
@@ -21,23 +22,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Servers per page, and pages at most: together the servers that one monitor process can have.
+/// Number of servers per page, and maximum number of pages. Together they cover the servers that
+/// one monitor process can have.
 const PAGE: usize = 500;
 const PAGES: usize = 400;
-/// Bytes of one response at most.
+/// Maximum size of a response in bytes.
 const LONGEST: u64 = 16 << 20;
 /// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval of requests to an unreachable monitor, and of requests for details.
+/// Time between attempts to reach a monitor, and between requests for details.
 const AGAIN: Duration = Duration::from_secs(1);
 const DETAILS_AGAIN: Duration = Duration::from_secs(15);
-/// Length of the history to fetch in milliseconds, and the delay between the requests for each row: a fifth of the rate that
-/// a monitor allows.
+/// Length of the fetched history in milliseconds.
 const BEFORE: Millis = 3_600_000;
-/// Samples at most: one hour with one per second.
+/// Maximum number of samples, one hour with one per second, and the minimum time between requests
+/// for rows: a fifth of the rate that a monitor allows.
 const POINTS: u32 = 4_000;
 const BETWEEN: Duration = Duration::from_millis(50);
-/// Events of one server at most.
+/// Maximum number of events of one server.
 const EVENTS: usize = 50;
 
 /// HTTP client of a monitor.
@@ -82,7 +84,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// A response; `None` if it is unchanged.
+/// A response. `body` is `None` if it is unchanged.
 struct Heard<T> {
     body: Option<T>,
     etag: String,
@@ -137,7 +139,8 @@ impl Monitor {
                     }
                     next_details = Instant::now() + DETAILS_AGAIN.max(every);
                 }
-                // One row at a time, so that neither the list nor a key waits. A failed row is not requested again.
+                // Fetch one row at a time, so that neither the list nor a key has to wait. Do not
+                // repeat a failed request.
                 let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
                 if let Some((server, name)) = row
                     && let Ok(looks) = self.before(name)

@@ -1,8 +1,8 @@
-//! `hailer monitor --demo`: invented servers on this machine, and a year that is behind them.
+//! `hailer monitor --demo`: simulated servers on this machine, with one year of history.
 //!
 //! ```text
-//!   town (what is when) ─┬─► sockets on loopback ◄─── the monitor, as it is
-//!                        └─► past ─► History: import, write
+//!   town (state at any time) ─┬─► sockets on loopback ◄─── monitor
+//!                             └─► past ─► History: import, write
 //! ```
 
 mod past;
@@ -25,18 +25,18 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Default interval of the demo: changes show soon.
+/// Default interval of the demo, short so that changes show soon.
 pub(super) const INTERVAL: Duration = Duration::from_secs(2);
-/// Players come and go at this pace.
+/// Time between status updates of the simulated servers.
 const PUBLISH: Duration = Duration::from_secs(2);
-/// Replies of one server that are under way.
+/// Maximum number of delayed replies of one server.
 const UNDER_WAY: usize = 256;
-/// The longest request that is read.
+/// Maximum size of a request in bytes.
 const LONGEST: usize = 2_048;
-/// How long a stream client may take for its request.
+/// Timeout for the request of a stream client.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Invented servers at work. They end with the value.
+/// Simulated servers with their sockets. Dropping the fleet stops them.
 pub(super) struct Fleet {
     towns: Vec<Town>,
     pub(super) servers: Vec<NewServer>,
@@ -45,7 +45,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts them, each on a free port of loopback.
+    /// Starts the servers, each on a free port of loopback.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let now = unix_millis();
         let (mut servers, mut tasks) = (Vec::new(), JoinSet::new());
@@ -74,12 +74,12 @@ impl Fleet {
         })
     }
 
-    /// Where the history goes, and with it at the end.
+    /// Returns the path of the history, which is deleted with the fleet.
     pub(super) fn history(&self) -> PathBuf {
         self.folder.0.join("demo.db")
     }
 
-    /// Writes what is behind them.
+    /// Writes the simulated history.
     pub(super) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
         let servers = history.add_all(&self.servers).await?;
         past::write(history, &self.towns, &servers, unix_millis()).await?;
@@ -87,7 +87,7 @@ impl Fleet {
     }
 }
 
-/// The port that was asked for, else the usual one, else any.
+/// Listens at `wanted`, or else at the usual address. If that is in use, the system chooses a port.
 pub(super) async fn listen(
     wanted: Option<SocketAddr>,
     usual: SocketAddr,
@@ -108,7 +108,7 @@ pub(super) async fn listen(
     }
 }
 
-/// Answers datagrams as from far away.
+/// Replies to datagrams with simulated latency and loss.
 async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
     let mut publish = tokio::time::interval(PUBLISH);
@@ -198,7 +198,7 @@ async fn answer_stream(
     Ok(stream.shutdown().await?)
 }
 
-/// A folder that goes with the value.
+/// Temporary folder that is deleted when dropped.
 struct Folder(PathBuf);
 
 impl Folder {

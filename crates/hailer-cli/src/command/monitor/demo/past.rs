@@ -1,5 +1,5 @@
-//! A year that never was, written as any history is: roll-ups by an import, samples, events and sessions as the monitor itself writes
-//! them.
+//! Simulated history of one year: imported roll-ups, and samples, events and sessions written as by
+//! a monitor.
 
 use super::town::{DAY, HOUR, MINUTE, MINUTES, Town};
 use hailer_monitor::history::{
@@ -8,23 +8,23 @@ use hailer_monitor::history::{
 use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 
-/// Days with one roll-up each.
+/// Number of days with daily roll-ups.
 const DAYS: i64 = 366;
-/// Days with hourly roll-ups.
+/// Number of days with hourly roll-ups.
 const HOURLY: i64 = 31;
-/// Time with single samples.
+/// Time span with single samples.
 const RAW: Millis = 25 * HOUR;
-/// Days with sessions of players.
+/// Number of days with player sessions.
 const SESSIONS: i64 = 4;
-/// In daily roll-ups, only every eighth player and minute is computed.
+/// For daily roll-ups, only every eighth player and minute is computed.
 const THINLY: u32 = 8;
-/// Samples in one batch.
+/// Number of samples per batch.
 const AT_ONCE: usize = 20_000;
 /// Time without replies after which a server counts as down.
 const SILENT: Millis = MINUTE;
 
-/// Writes the past of these servers, until `now`. Roll-ups of all levels are written as if they had been worked out at their time:
-/// to work them out now would take some seconds.
+/// Writes the history of these servers until `now`. Imports roll-ups of all levels, since computing
+/// them from samples would take several seconds.
 pub(super) async fn write(
     history: &History,
     towns: &[Town],
@@ -53,8 +53,8 @@ pub(super) async fn write(
     history.write(&batch).await.map(drop)
 }
 
-/// Returns roll-ups: daily for a year, hourly for a month, five-minute ones where there are
-/// samples; the oldest first.
+/// Returns roll-ups, oldest first: daily for a year, hourly for a month, and five-minute ones where
+/// there are samples.
 fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
     let levels = [
@@ -77,7 +77,7 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
                 if at < from || at >= now {
                     continue;
                 }
-                // The newest is not over.
+                // The current bucket is incomplete.
                 let last = (first + length).min(((now - day * DAY) / MINUTE) as usize + 1);
                 let towns = towns.iter().zip(&minutes);
                 records
@@ -90,7 +90,7 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
     })
 }
 
-/// Returns one bucket from the players in each of its minutes. Every `each`th minute is used.
+/// Returns one bucket from the player counts of its minutes. Only every `each`th minute is used.
 fn rollup(
     town: &Town,
     level: Level,
@@ -147,7 +147,7 @@ fn rollup(
     (sum.asked > 0).then_some(Record::Rollup(sum))
 }
 
-/// A sample for each minute.
+/// Adds one sample per minute.
 fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &mut Vec<Sample>) {
     let phase = (town.random(0, 61) % 60_000) as Millis;
     for day in from.div_euclid(DAY)..=now.div_euclid(DAY) {

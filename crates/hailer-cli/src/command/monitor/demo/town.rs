@@ -13,28 +13,28 @@ use std::net::SocketAddr;
 pub(super) const MINUTE: Millis = 60_000;
 pub(super) const HOUR: Millis = 60 * MINUTE;
 pub(super) const DAY: Millis = 24 * HOUR;
-/// Minutes of a day.
+/// Number of minutes in a day.
 pub(super) const MINUTES: usize = 1_440;
-/// Longest session. No session starts later in a day than this before the end of the next.
+/// Maximum length of a session. Every session of a day ends by the end of the next day.
 const LONGEST: Millis = 6 * HOUR;
 /// Members per player online on a busy evening.
 const MEMBERS: u32 = 7;
-/// Random outages lie at least this long before the start of the demo.
+/// Random outages end at least this long before the start of the demo.
 const CALM: Millis = 2 * HOUR;
-/// How long the server that is down has been down.
+/// Time since the server that is down went down.
 const DOWN: Millis = 3 * HOUR + 20 * MINUTE;
-/// How long the flapping server has been flapping, and how long it is up or down.
+/// Time since the flapping server began to flap, and time between two of its changes.
 const FLAPS: Millis = 2 * HOUR;
 const FLAP: Millis = 7_000;
-/// How often the development server changes its version.
+/// Time between two versions of the development server.
 const BUILD: Millis = 40_000;
-/// Releases, and the time between two of them.
+/// Versions, and the time between two of them.
 const RELEASES: [&str; 8] = [
     "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
 ];
 const RELEASE: Millis = 52 * DAY;
 
-/// An invented server.
+/// A simulated server.
 pub(super) struct Town {
     pub(super) seed: u64,
     pub(super) name: &'static str,
@@ -42,16 +42,16 @@ pub(super) struct Town {
     pub(super) protocol: &'static dyn Protocol,
     versions: Versions,
     motd: &'static str,
-    /// Players of a good evening.
+    /// Number of players on a busy evening.
     peak: u32,
     pub(super) max: u32,
     region: Region,
     way: Way,
-    /// When the demo started.
+    /// Start of the demo.
     started: Millis,
 }
 
-/// Where its players live.
+/// Where the players of a server live, and thus their evening.
 #[derive(Clone, Copy, PartialEq)]
 enum Region {
     Europe,
@@ -63,25 +63,25 @@ enum Region {
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Usual,
-    /// Every night it is down for some minutes.
+    /// Restarts every night, down for some minutes.
     Restarts,
     Down,
     Flaps,
     Builds,
-    /// One datagram in eight is lost.
+    /// Loses one datagram in eight.
     Lossy,
     /// Its status tries to inject code.
     Hostile,
-    /// It was opened some weeks ago.
+    /// Opened some weeks ago.
     New,
 }
 
-/// How its versions are numbered.
+/// Version scheme.
 #[derive(Clone, Copy, PartialEq)]
 enum Versions {
     /// Like those of Minecraft.
     Releases,
-    /// By year and month.
+    /// Year and month.
     Calendar,
     Unversioned,
 }
@@ -101,7 +101,8 @@ type Row = (
     Way,
 );
 
-/// Name, group, protocol, MOTD or name, players of a good evening, the most that fit, and the rest.
+/// Name, group, protocol, versions, MOTD or name, players on a busy evening, maximum players,
+/// region and behaviour.
 #[rustfmt::skip]
 const TOWNS: &[Row] = &[
     ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Way::Usual),
@@ -144,7 +145,7 @@ const TOWNS: &[Row] = &[
     ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
 ];
 
-/// All of them.
+/// Returns all simulated servers.
 pub(super) fn all(started: Millis) -> Vec<Town> {
     let town = |(seed, row): (u64, &Row)| {
         let (name, group, protocol, versions, motd, peak, max, region, way) = *row;
@@ -167,7 +168,7 @@ pub(super) fn all(started: Millis) -> Vec<Town> {
 }
 
 impl Town {
-    /// How it is watched.
+    /// Returns the server's configuration for the monitor.
     pub(super) fn server(&self, address: SocketAddr) -> NewServer {
         let region = match self.region {
             Europe => "Europe",
@@ -185,19 +186,19 @@ impl Town {
         }
     }
 
-    /// When it was opened: the oldest a year and a bit ago.
+    /// Returns the opening time of the server, at most 400 days ago.
     pub(super) fn opened(&self) -> Millis {
         let days = if self.way == Way::New { 24 } else { 400 };
         self.started - days * DAY
     }
 
-    /// Whether it answers.
+    /// Returns whether the server replies.
     pub(super) fn is_up(&self, at: Millis) -> bool {
         match self.way {
             _ if at < self.opened() => false,
             Way::Down if at >= self.started - DOWN => false,
             Way::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
-            // Before that it was not asked as often.
+            // Earlier samples are too sparse to show the flapping.
             Way::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
             _ => !self
                 .outage(at.div_euclid(DAY))
@@ -205,7 +206,7 @@ impl Town {
         }
     }
 
-    /// When it was down on a day, if it was.
+    /// Returns the outage of a day, if there is one.
     pub(super) fn outage(&self, day: i64) -> Option<(Millis, Millis)> {
         let random = |purpose| self.random(day as u64, purpose);
         let outage = match self.way {
@@ -220,17 +221,17 @@ impl Town {
         (outage.1 < self.started - CALM && outage.0 > self.opened()).then_some(outage)
     }
 
-    /// Since when it has been as it is now, if that is not since its last outage.
+    /// Returns when the server went down, if it is still down.
     pub(super) fn down_since(&self) -> Option<Millis> {
         (self.way == Way::Down).then_some(self.started - DOWN)
     }
 
-    /// Whether a datagram is lost.
+    /// Returns whether a datagram is lost. `chance` is a random number.
     pub(super) fn loses(&self, chance: u64) -> bool {
         chance.is_multiple_of(if self.way == Way::Lossy { 8 } else { 400 })
     }
 
-    /// How long a reply is under way, in microseconds.
+    /// Returns the latency of a reply in microseconds.
     pub(super) fn latency(&self, at: Millis) -> u32 {
         let base = match self.region {
             Europe => 14_000,
@@ -238,7 +239,7 @@ impl Town {
             Asia => 171_000,
         };
         let base = base + self.random(0, 30) % (base / 2);
-        // In the evening the lines are full; now and then something is.
+        // Latency rises in the evening, with occasional peaks.
         let evening = (at.rem_euclid(DAY) as f64 / DAY as f64 * std::f64::consts::TAU - 1.0).sin()
             * 0.06
             + 1.0;
@@ -251,14 +252,14 @@ impl Town {
         (base as f64 * evening) as u32 + (minute % 3_000 + spike) as u32
     }
 
-    /// Returns its version at a time.
+    /// Returns the version at a time.
     pub(super) fn version(&self, at: Millis) -> Option<String> {
         let since = (at - self.opened()).max(0);
         Some(match (self.versions, self.way) {
             (_, Way::Hostile) => "\"><script>alert('owned')</script>".into(),
             (Releases, Way::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
             (Releases, _) => {
-                // Each takes its time.
+                // Each server updates with its own delay.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
                 RELEASES
                     [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
@@ -270,7 +271,7 @@ impl Town {
         })
     }
 
-    /// Returns its status at a time.
+    /// Returns the status at a time.
     pub(super) fn status(&self, at: Millis) -> Status {
         let population = Population { seed: self.seed };
         let mut status = self.protocol.sample(self.seed);
@@ -333,8 +334,8 @@ impl Town {
         })
     }
 
-    /// Returns the session of a member on a day, if any: some before noon, most in the local
-    /// evening, more at weekends, and more from month to month.
+    /// Returns the session of a member on a day, if there is one. Some are before noon, most in the
+    /// local evening; weekends have more, and numbers grow from month to month.
     pub(super) fn session(&self, member: u32, day: i64) -> Option<(Millis, Millis)> {
         let random = self.random((day as u64) << 24 | u64::from(member), 50);
         let part = |bits: u32| ((random >> bits) & 0xFFF) as f64 / 4_096.0;
@@ -361,11 +362,12 @@ impl Town {
         }
     }
 
-    /// How many are on in each minute of a day of UTC. Of `every` members one is looked at, and counts for all of them.
+    /// Returns the number of players in each minute of a day, in UTC. Only one of `every` members
+    /// is computed, and counts for `every` members.
     pub(super) fn minutes(&self, day: i64, every: u32) -> [u32; MINUTES] {
         let mut changes = [0_i32; MINUTES + 1];
         let start = day * DAY;
-        // The first minute that begins at or after a time.
+        // Index of the first minute that begins at or after a time.
         let minute = |at: Millis| ((at - start).clamp(0, DAY) as usize).div_ceil(MINUTE as usize);
         for member in (0..self.members()).step_by(every as usize) {
             for (from, to) in (day - 1..=day + 1).filter_map(|day| self.session(member, day)) {
