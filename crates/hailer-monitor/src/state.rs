@@ -22,34 +22,34 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
-/// Places of the sparkline: half an hour each, a day in all.
+/// Number of buckets of the sparkline: one day in half hours.
 pub const DAY_BUCKETS: usize = 48;
-/// Length of a place, in milliseconds.
+/// Length of a bucket, in milliseconds.
 pub const DAY_BUCKET_MS: Millis = 30 * 60_000;
-/// Rows that are looked at under one lock.
+/// Rows visited under one lock.
 const ROWS_PER_LOCK: usize = 1_024;
 /// Updates that a slow subscriber may have pending. Beyond that it loses updates, and is notified
 /// of the loss.
 const MAX_PENDING_UPDATES: usize = 256;
 
-/// How things stand with one server.
+/// Current state of one server.
 #[derive(Clone, Debug)]
 pub struct ServerRow {
     /// The server.
     pub server: Arc<Server>,
-    /// Whether it is up.
+    /// Whether the server is up.
     pub state: State,
     /// Whether the server is flapping: its ups and downs are not reported.
     pub is_flapping: bool,
-    /// Since when it is in this state.
+    /// When the server entered this state, in Unix milliseconds.
     pub since: Millis,
     /// The last sample.
     pub last_sample: Option<Sample>,
-    /// Why the last sample has no answer: the word and the sentence of [`hailer::Error`].
+    /// Error of the last sample: keyword and sentence of [`hailer::Error`].
     pub error: Option<Arc<(String, String)>>,
     /// The last status; kept while the server is down.
     pub last_status: Option<Arc<LastStatus>>,
-    /// Players and answers of the last day.
+    /// Players and uptime of the last day.
     pub day: Day,
 }
 
@@ -59,13 +59,13 @@ pub struct ServerRow {
 pub struct LastStatus {
     /// When the poll was due, in Unix milliseconds.
     pub at: Millis,
-    /// Where it answered.
+    /// Address that replied.
     pub address: Option<SocketAddr>,
-    /// The name of the server, else the first line of its MOTD; unfiltered.
+    /// Name of the server, or else the first line of its MOTD; unfiltered.
     pub title: Option<CompactString>,
-    /// Its MOTD with its colours.
+    /// MOTD with formatting.
     pub motd: Option<Text>,
-    /// Game, as the server calls it.
+    /// Game, as the server reports it.
     pub game: Option<CompactString>,
     /// Version of game or server.
     pub version: Option<CompactString>,
@@ -73,11 +73,11 @@ pub struct LastStatus {
     pub map: Option<CompactString>,
     /// Player limit.
     pub max: Option<u32>,
-    /// Names of those on, formatting left out.
+    /// Names of the players online, without formatting.
     pub players: Box<[CompactString]>,
     /// Whether `players` lists all players who are online.
     pub is_whole: bool,
-    /// The whole answer, as `schema/answer-v2.json` has it, in JSON; empty if there was no room to keep it.
+    /// The answer as JSON, see `schema/answer-v2.json`; empty if it exceeded a limit.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply; empty if they exceeded a limit.
     pub replies: Vec<Box<[u8]>>,
@@ -215,15 +215,16 @@ pub struct Update {
     pub servers: Vec<ServerId>,
     /// The new events.
     pub events: Vec<Event>,
-    /// Servers came or went: lists are to be made anew.
+    /// Whether servers were added, removed or described differently.
     pub list_changed: bool,
 }
 
-/// How things stand.
+/// State of all servers.
 #[derive(Debug)]
 pub struct StateTable {
     rows: RwLock<Rows>,
-    /// Which list of servers it is: another one whenever one comes, goes, or is described anew.
+    /// Version of the list of servers: changes when a server is added, removed or described
+    /// differently.
     list: AtomicU64,
     index: Index,
     totals: Cached<Totals>,
@@ -359,22 +360,22 @@ impl StateTable {
         }
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn len(&self) -> usize {
         self.read().by_id.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no servers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A copy of one row.
+    /// Returns a copy of a row.
     pub fn row(&self, id: ServerId) -> Option<ServerRow> {
         self.read().get(id).cloned()
     }
 
-    /// A copy of the row of this name.
+    /// Returns a copy of the row with this name.
     pub fn named(&self, name: &str) -> Option<ServerRow> {
         let rows = self.read();
         rows.by_name.get(name).and_then(|id| rows.get(*id)).cloned()
@@ -414,7 +415,7 @@ impl StateTable {
         all
     }
 
-    /// The number of the list of servers as it is now.
+    /// Returns the version of the list of servers.
     pub(crate) fn list(&self) -> u64 {
         self.list.load(Ordering::Relaxed)
     }
@@ -438,7 +439,7 @@ impl StateTable {
 }
 
 impl ServerRow {
-    /// Takes over what the health of the server shows in its row.
+    /// Copies the health of the server into its row.
     pub(crate) fn set_health(&mut self, health: &Health) {
         self.state = health.state;
         self.since = health.since;

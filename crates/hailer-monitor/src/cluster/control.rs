@@ -23,9 +23,9 @@ use tokio::time::{sleep, timeout};
 /// Results from this long before the last heartbeat of the previous owner may not have been
 /// written, in milliseconds.
 const UNSURE: Millis = 5_000;
-/// Chunks read in one pipeline.
+/// Limit of chunks read in one pipeline.
 const AT_ONCE: usize = 16;
-/// PostgreSQL is asked how servers stand, if Redis does not know; it may be away.
+/// Timeout for reading states from PostgreSQL if Redis does not have them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
@@ -39,15 +39,15 @@ struct Control {
     shared: Arc<Shared>,
     /// Servers of the chunks that were read.
     servers: ByChunk<Vec<ServerId>>,
-    /// To be read.
+    /// Chunks to be read.
     to_read: VecDeque<(Chunk, CatchUp)>,
     filled: String,
-    /// An answer may have been missed.
+    /// The reply of a heartbeat may have been lost.
     is_fresh: bool,
     leads_until: Millis,
 }
 
-/// Beats until told to stop, and then gives everything back.
+/// Sends heartbeats until `stop`, then gives all chunks back.
 pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut control = Control {
         servers: ByChunk::default(),
@@ -84,7 +84,8 @@ async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// Stops what has ended by our own clock, however long Redis does not answer.
+/// Stops polling chunks whose leases have ended by the clock of this node, even if Redis does not
+/// reply.
 pub(super) async fn watch_over(shared: Arc<Shared>) {
     loop {
         sleep(shared.settings.lease / 50).await;
@@ -123,7 +124,7 @@ impl Control {
         }
     }
 
-    /// Sends one heartbeat. Returns whether more chunks can be had at once.
+    /// Sends one heartbeat. Returns whether more chunks may be free now.
     async fn beat(&mut self, link: &mut RedisConnection, is_leaving: bool) -> RedisResult<bool> {
         let shared = self.shared.clone();
         let (asked, beat) = (shared.now(), shared.leases().beat());
@@ -243,7 +244,7 @@ impl Control {
             .extend(read.into_iter().map(|chunk| (chunk, None)));
     }
 
-    /// Gives back what is drained.
+    /// Gives back the chunks whose last results have arrived.
     async fn give(&mut self) {
         let shared = &self.shared;
         let now = shared.now();
@@ -273,7 +274,7 @@ impl Control {
         done.into_iter().for_each(|chunk| leases.gave(chunk));
     }
 
-    /// Reads some of the chunks that are new, or other than they were.
+    /// Reads some of the chunks that are new or have changed.
     async fn read_some(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let mut chunks: BTreeMap<usize, Vec<(Chunk, CatchUp)>> = BTreeMap::new();
         for _ in 0..AT_ONCE {
@@ -312,7 +313,7 @@ impl Control {
         let shared = self.shared.clone();
         let mut servers = Vec::new();
         for (field, json) in targets {
-            // The version and the digest are no numbers.
+            // Skip the fields of the version and the digest.
             let Ok(id) = field.parse::<i64>() else {
                 continue;
             };
@@ -355,7 +356,7 @@ impl Control {
             }
         }
         if ids.iter().any(|id| !memories.contains_key(id)) {
-            // Redis never knew, or has forgotten.
+            // Redis does not have these states: read them from PostgreSQL.
             let states = timeout(
                 PATIENCE,
                 shared.history.states_of(chunk.first(), chunk.end()),
@@ -386,7 +387,8 @@ impl Control {
         });
         let resumed: Vec<Handover> = resumed.collect();
         {
-            // Not if it was lost in the meantime; and it is not lost meanwhile.
+            // Skip the chunk if its lease was lost meanwhile. The lock prevents a loss until
+            // polling starts.
             let leases = shared.leases();
             if leases.holds(chunk, shared.now()) {
                 shared.poll.resume(resumed);
@@ -408,7 +410,7 @@ impl Control {
         });
     }
 
-    /// Gives everything back.
+    /// Gives all chunks back.
     async fn leave(&mut self, link: &mut RedisConnection) {
         let held: Vec<Chunk> = self.shared.leases().held().collect();
         let servers = self.servers_of(&held);
@@ -424,7 +426,7 @@ impl Control {
             .send(PushCommand::Flush(held.clone(), told))
             .await;
         let _ = timeout(super::LAST, written).await;
-        // The sessions go last.
+        // Close the sessions last.
         self.shared.stop(held.clone(), &servers).await;
         let (told, written) = oneshot::channel();
         let _ = self

@@ -19,11 +19,11 @@ use std::time::Duration;
 /// One entry of `results`.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct ResultsEntry {
-    /// The worker.
+    /// Id of the worker.
     pub(super) by: String,
     /// Samples with the state after each.
     pub(super) rows: Vec<SampleRecord>,
-    /// Why there was no answer: the words and sentences that rows refer to.
+    /// Errors, as keyword and sentence, that rows refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -137,7 +137,7 @@ impl SampleRecord {
         }
     }
 
-    /// Returns the index of its error in the entry.
+    /// Returns the index of the error in the entry.
     pub(super) fn error(&self) -> Option<usize> {
         self.error.map(usize::from)
     }
@@ -155,20 +155,21 @@ impl ResultsEntry {
     }
 }
 
-/// One server of an entry of `said`. Its long parts are in the entry's field `bytes`, one after the other.
+/// One server in an entry of `said`. Its long parts are concatenated in the field `bytes` of the
+/// entry.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct StatusEntry {
     pub(super) server: ServerId,
     words: StatusRecord,
     players: Vec<String>,
     is_whole: bool,
-    /// Bytes of the answer, and of each reply.
+    /// Lengths in bytes of the answer and of each reply.
     answer: usize,
     replies: Vec<usize>,
 }
 
 impl StatusEntry {
-    /// Puts the long parts behind those that are there.
+    /// Creates an entry, and appends the long parts to `bytes`.
     pub(super) fn new(server: ServerId, said: &LastStatus, bytes: &mut Vec<u8>) -> Self {
         bytes.extend_from_slice(&said.answer);
         said.replies
@@ -191,7 +192,7 @@ impl StatusEntry {
         }
     }
 
-    /// Takes its long parts from the front; `None`: they are not there.
+    /// Takes the long parts from the front of `bytes`. Returns `None` if bytes are missing.
     pub(super) fn said(self, bytes: &mut &[u8]) -> Option<(ServerId, LastStatus)> {
         let mut take = |len: usize| {
             let (part, rest) = bytes.split_at_checked(len)?;
@@ -212,7 +213,7 @@ impl StatusEntry {
     }
 }
 
-/// Whether two answers say the same, times aside.
+/// Returns whether two statuses are equal apart from times.
 pub(super) fn says_the_same(one: &LastStatus, other: &LastStatus) -> bool {
     one.title == other.title
         && one.motd == other.motd
@@ -226,7 +227,7 @@ pub(super) fn says_the_same(one: &LastStatus, other: &LastStatus) -> bool {
 /// State of a server for the node that takes it over.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(super) struct StateRecord {
-    /// The time of its last sample, when this was written.
+    /// Time of the last sample when the record was written, in Unix milliseconds.
     pub(super) at: Millis,
     pub(super) health: Health,
     #[serde(default)]
@@ -251,7 +252,7 @@ impl StateRecord {
     pub(super) fn digest(&self) -> u64 {
         let mut still = self.clone();
         still.at = 0;
-        // While it is nothing, it grows old and means the same.
+        // Without recent changes, the time of the last one has no meaning.
         still.changes = if still.changes.0 == 0.0 {
             (0.0, 0)
         } else {
@@ -283,7 +284,7 @@ struct Target {
     group: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
-    /// In milliseconds.
+    /// Interval in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     interval: Option<u64>,
     origin: Origin,
@@ -332,7 +333,7 @@ pub(super) fn read_server(id: i64, json: &[u8]) -> Option<Server> {
     })
 }
 
-/// The same for the same bytes, in each process and version.
+/// Returns a digest that is the same in each process and version.
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let digest = Sha256::digest(bytes);
     u64::from_be_bytes(digest[..8].try_into().unwrap_or_default())

@@ -20,17 +20,17 @@ use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Chunks that are looked at together: 16,384 numbers.
+/// Chunks that are compared together: 16,384 server numbers.
 const AT_ONCE: i64 = 64;
 /// Interval at which the leader checks all chunks, in case a change was lost.
 const AGAIN: Duration = Duration::from_secs(300);
-/// Others may write the same chunk at the same time.
+/// Tries to write a chunk that others write at the same time.
 const TRIES: usize = 5;
 
 static FILL: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::FILL));
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::ANNOUNCE));
 
-/// Why it was not done; it is done again.
+/// Why filling failed. It is tried again.
 enum Failure {
     Redis(RedisError),
     History(HistoryError),
@@ -56,7 +56,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             if timeout(AGAIN, shared.fill.notified()).await.is_err() && *shared.leads.borrow() {
                 shared.must_fill.store(true, Ordering::Relaxed);
             }
-            // Many servers that come one after the other are written together.
+            // Wait, so that many servers added one after the other are written together.
             sleep(shared.beat().min(Duration::from_millis(50))).await;
             let failure = match fill(&shared, &mut link).await {
                 Ok(()) => {
@@ -108,7 +108,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
     loop {
         let some: BTreeSet<Chunk> = {
             let dirty = shared.dirty.lock().unwrap_or_else(PoisonError::into_inner);
-            // Neighbours together.
+            // Take neighbouring chunks together.
             let Some(&first) = dirty.first() else {
                 return Ok(());
             };
@@ -130,7 +130,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
 }
 
 fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
-    // Before the database is read: what changes from now on makes them dirty again.
+    // Clear the marks before the database is read: later changes set them again.
     shared
         .dirty
         .lock()

@@ -1,6 +1,6 @@
 //! Names of keys. The hash tag in braces keeps all keys of a script on one node of a Redis Cluster.
 //!
-//! | key | what |
+//! | key | contents |
 //! | --- | --- |
 //! | `{NAME}:leases` | sorted set: end of the lease of each chunk, 0 for none |
 //! | `{NAME}:owners` | hash: owner of each chunk |
@@ -16,7 +16,8 @@
 
 use super::lease::Chunk;
 
-/// Parts that spread the work over the nodes of a Redis Cluster. All processes must agree on it.
+/// Number of parts that spread the load over the nodes of a Redis Cluster. Must be the same in all
+/// processes.
 pub(super) const PARTS: usize = 8;
 
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ impl Keys {
     }
 }
 
-/// The part of a chunk.
+/// Returns the part of a chunk.
 pub(super) fn part(chunk: Chunk) -> usize {
     chunk.0.rem_euclid(PARTS as i64) as usize
 }

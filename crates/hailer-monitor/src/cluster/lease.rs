@@ -10,11 +10,11 @@ use crate::sample::Millis;
 use crate::server::ServerId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Servers of a chunk have numbers that differ in their last eight bits.
+/// Servers of one chunk have numbers that differ only in these low bits.
 const BITS: u32 = 8;
 /// Heartbeats within one lease.
 const BEATS: Millis = 3;
-/// This part of a lease is left unused at its end, because clocks differ in speed.
+/// The last part of a lease, divided by this, is not used, because clocks differ in speed.
 const MARGIN: Millis = 10;
 /// Longest wait for the last results of a chunk that is given back, in milliseconds; at most one
 /// heartbeat.
@@ -22,22 +22,22 @@ const DRAIN: Millis = 1_000;
 /// After a longer gap, missed samples are not made up for, in milliseconds.
 const OLD: Millis = 120_000;
 
-/// Some servers that are leased together: 256 numbers.
+/// A chunk of 256 server numbers that are leased together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chunk(pub i64);
 
 impl Chunk {
-    /// That of a server.
+    /// Returns the chunk of a server.
     pub fn of(server: ServerId) -> Self {
         Self(server.0 >> BITS)
     }
 
-    /// The first number of it.
+    /// Returns the first number of the chunk.
     pub fn first(self) -> ServerId {
         ServerId(self.0 << BITS)
     }
 
-    /// The first number after it.
+    /// Returns the first number after the chunk.
     pub fn end(self) -> ServerId {
         ServerId((self.0 + 1) << BITS)
     }
@@ -46,28 +46,28 @@ impl Chunk {
 /// Chunks in the request of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Chunks that are free from now on.
+    /// Chunks that this worker gives back.
     pub given: Vec<Chunk>,
-    /// Chunks that it has.
+    /// Chunks that this worker holds.
     pub held: Vec<Chunk>,
 }
 
 /// Result of a heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatResult {
-    /// The time, by Redis's clock.
+    /// Time by the clock of Redis, in Unix milliseconds.
     pub now: Millis,
-    /// Chunks that this worker is to have.
+    /// Number of chunks that this worker should have.
     pub share: usize,
-    /// Held chunks that belong to another worker now, or to none.
+    /// Chunks of the request whose lease this worker has lost.
     pub lost: Vec<Chunk>,
-    /// The versions of those held.
+    /// Versions of the held chunks.
     pub versions: Vec<(Chunk, u64)>,
-    /// Chunks that are this worker's from now on.
+    /// Chunks that this worker has leased with this heartbeat.
     pub taken: Vec<AcquiredChunk>,
 }
 
-/// A chunk that became ours.
+/// A chunk that this worker has leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquiredChunk {
     /// The chunk.
@@ -83,18 +83,20 @@ pub struct AcquiredChunk {
 pub struct LeaseChanges {
     /// Chunks to stop polling immediately.
     pub stop: Vec<Chunk>,
-    /// To ask no more, and to [tell](Leases::gave) when the last answers are in.
+    /// Chunks to start no more polls in. Call [`gave`](Leases::gave) when the last results have
+    /// arrived.
     pub drain: Vec<Chunk>,
-    /// To read anew: servers came or went.
+    /// Chunks to read again, because their servers have changed.
     pub read: Vec<Chunk>,
-    /// To read and to begin with, at times after this; `None`: at the next.
+    /// Chunks to read and to start polling. Samples due after this time are made up for; `None`:
+    /// start with the next one.
     pub begin: Vec<(Chunk, Option<Millis>)>,
 }
 
 /// The chunks of one worker.
 #[derive(Debug)]
 pub struct Leases {
-    /// How long one lasts.
+    /// Length of a lease, in milliseconds.
     life: Millis,
     held: BTreeMap<Chunk, Held>,
     given: BTreeSet<Chunk>,
@@ -103,14 +105,14 @@ pub struct Leases {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     version: u64,
-    /// By our own clock.
+    /// End of the lease by the clock of this node, in milliseconds.
     until: Millis,
-    /// Since when it is drained.
+    /// When draining started.
     draining: Option<Millis>,
 }
 
 impl Leases {
-    /// Nothing yet. `life`: how long a lease lasts without a beat, in milliseconds.
+    /// Creates an empty set. `life` is the length of a lease without a heartbeat, in milliseconds.
     pub fn new(life: Millis) -> Self {
         Self {
             life,
@@ -119,7 +121,7 @@ impl Leases {
         }
     }
 
-    /// How often to beat, in milliseconds.
+    /// Returns the interval of heartbeats, in milliseconds.
     pub fn every(&self) -> Millis {
         (self.life / BEATS).max(1)
     }
@@ -203,12 +205,13 @@ impl Leases {
         }
     }
 
-    /// Whether something waits to be given back.
+    /// Returns whether a chunk is ready to be given back.
     pub fn is_giving(&self) -> bool {
         !self.given.is_empty()
     }
 
-    /// Forgets chunks that Redis has taken back. Call it before [`answer`](Self::answer).
+    /// Removes chunks that were given back with this heartbeat. Call it before
+    /// [`answer`](Self::answer).
     pub fn given(&mut self, beat: &Heartbeat) {
         for chunk in &beat.given {
             self.given.remove(chunk);
@@ -235,22 +238,22 @@ impl Leases {
         self.held.get(&chunk).is_some_and(|held| held.until > now)
     }
 
-    /// Those we have.
+    /// Returns the held chunks.
     pub fn held(&self) -> impl Iterator<Item = Chunk> {
         self.held.keys().copied()
     }
 
-    /// How many we have.
+    /// Returns the number of held chunks.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether we have none.
+    /// Returns whether no chunk is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// When the first ends by our own clock.
+    /// Returns when the first lease ends, by the clock of this node.
     pub fn until(&self) -> Option<Millis> {
         self.held.values().map(|held| held.until).min()
     }
@@ -325,7 +328,7 @@ mod tests {
         leases: Leases,
         next: Millis,
         is_cut_off: bool,
-        /// An answer on its way: when it arrives, when it was asked for.
+        /// A reply on its way: when it arrives, and when the heartbeat was sent.
         coming: Option<(Millis, Millis, Heartbeat, HeartbeatResult)>,
     }
 
@@ -339,7 +342,7 @@ mod tests {
             }
         }
 
-        /// Chunks whose servers it asks.
+        /// Chunks that this worker polls.
         fn asks(&self, now: Millis) -> Vec<Chunk> {
             let asks = |chunk: &Chunk| {
                 self.leases.holds(*chunk, now) && self.leases.held[chunk].draining.is_none()
@@ -348,7 +351,7 @@ mod tests {
         }
     }
 
-    /// All workers for some time, in steps of 100 ms; each answer takes `delay`.
+    /// Runs all workers for some time, in steps of 100 ms. Each reply takes `delay`.
     fn go(
         redis: &mut Redis,
         workers: &mut BTreeMap<usize, Worker>,

@@ -23,18 +23,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How often there is a look, if there was nothing.
+/// Delay before the streams are read again after they were empty.
 const EVERY: Duration = Duration::from_millis(250);
 /// Entries read in one request.
 const ENTRIES: usize = 64;
-/// Long parts of answers.
+/// Limit for the long parts of answers, in bytes.
 const ANSWERS: usize = 128 << 20;
 
 pub(super) struct Mirror {
     /// Version and servers of each chunk when it was last read.
     known: ByChunk<(u64, Vec<ServerId>)>,
     changed: u64,
-    /// How far each stream was read: results, then said. Empty: to begin where it ends.
+    /// Position in each stream: results, then statuses. Empty: start at the end.
     cursors: Vec<String>,
     /// Bytes of the long parts of answers, by server.
     kept: HashMap<ServerId, usize>,
@@ -44,7 +44,7 @@ pub(super) struct Mirror {
 type Read = Option<Vec<(String, Vec<(String, Vec<Vec<u8>>)>)>>;
 
 impl Mirror {
-    /// Everything as the history has it.
+    /// Loads all servers and states from the history.
     pub(super) async fn load(shared: &Shared) -> Result<Self, HistoryError> {
         let mut known = ByChunk::<(u64, Vec<ServerId>)>::default();
         for server in shared.history.servers().await? {
@@ -106,7 +106,7 @@ impl Mirror {
         }
     }
 
-    /// Servers that came, went, or are others.
+    /// Applies changes of the watchlist.
     async fn look(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         let changed: Option<u64> = cmd("GET")
             .arg(shared.keys.control("changed"))
@@ -133,7 +133,7 @@ impl Mirror {
                 .arg(shared.keys.targets(chunk))
                 .query_async(link)
                 .await?;
-            // Redis was emptied just now: it will be filled.
+            // Redis was just emptied and will be filled.
             if targets.is_empty() {
                 continue;
             }
@@ -184,7 +184,7 @@ impl Mirror {
             };
             let mut link = link.clone();
             async move {
-                // `$` alone never has anything: the last entry is asked for instead.
+                // Reading from `$` never returns entries, so look up the id of the last entry.
                 if from == "$" {
                     let last = cmd("XREVRANGE")
                         .arg(&key)

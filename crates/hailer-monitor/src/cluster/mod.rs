@@ -66,38 +66,39 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Time that a connection may take.
+/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(4);
-/// Between tries to connect.
+/// Delay between connection attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long [`Member::stop`] waits for the last results.
 const LAST: Duration = Duration::from_secs(3);
 
-/// How a process takes part.
+/// Configuration of a node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClusterConfig {
-    /// Where Redis is.
+    /// Connection to Redis.
     pub redis: RedisConfig,
-    /// First word of all keys: which cluster.
+    /// Name of the cluster: prefix of all keys.
     pub name: String,
     /// How long a worker keeps a chunk without a heartbeat. Should be longer than a pause of the
     /// network and shorter than the intervals. A worker sends three heartbeats in this time.
     pub lease: Duration,
     /// Roles of this node.
     pub roles: Roles,
-    /// Samples that wait in Redis while PostgreSQL is away; past that the oldest go. Some 100 bytes each.
+    /// Limit of samples that wait in Redis while PostgreSQL is unavailable, about 100 bytes each.
+    /// Beyond that, the oldest are dropped.
     pub backlog: u64,
 }
 
 /// Roles of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
-    /// It asks servers.
+    /// Whether this node polls servers.
     pub poll: bool,
-    /// It writes results into PostgreSQL.
+    /// Whether this node writes results to PostgreSQL.
     pub write: bool,
-    /// It knows how all servers stand: for its page, and to lead.
+    /// Whether this node mirrors the state of all servers, for its pages and to be the leader.
     pub page: bool,
 }
 
@@ -125,10 +126,14 @@ impl ClusterConfig {
     }
 }
 
-/// A lease is no shorter.
+/// Minimum length of a lease.
 pub const SHORTEST_LEASE: Duration = Duration::from_millis(1_500);
 
-/// Checks the name of a cluster. The error says what is allowed.
+/// Checks the name of a cluster.
+///
+/// # Errors
+///
+/// If the name is invalid: which names are allowed.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match name.len() {
@@ -141,44 +146,44 @@ pub fn check_name(name: &str) -> Result<(), String> {
 struct Shared {
     settings: ClusterConfig,
     keys: Keys,
-    /// Another one for each start.
+    /// Id of this node, different after each start.
     me: String,
     history: History,
     live: Arc<StateTable>,
     poll: Arc<Poller>,
-    /// Interval of servers that have none of their own.
+    /// Interval of servers without an interval.
     interval: Duration,
     started: Instant,
     leases: Mutex<Leases>,
-    /// Chunks whose servers are to be written into Redis anew.
+    /// Chunks to be written to Redis again.
     dirty: Mutex<BTreeSet<Chunk>>,
-    /// All of them are.
+    /// All chunks must be written again.
     must_fill: AtomicBool,
     fill: Notify,
-    /// The number of changes, as of the last beat.
+    /// Value of `changed` at the last heartbeat.
     changed: AtomicU64,
     news: Notify,
     leads: watch::Sender<bool>,
     to_push: mpsc::Sender<push::PushCommand>,
-    /// Clock of Redis minus ours, in milliseconds.
+    /// Clock of Redis minus the clock of this node, in milliseconds.
     ahead: AtomicI64,
-    /// By task: what does not work.
+    /// Current error of each failing task.
     troubles: Mutex<BTreeMap<&'static str, String>>,
-    /// Samples that were lost, since memory is bounded.
+    /// Samples dropped because a limit was reached.
     dropped: AtomicU64,
-    /// Samples that wait here until Redis takes them.
+    /// Samples that wait in memory for Redis.
     kept: AtomicU64,
     /// When another node last took a sample, in Unix milliseconds.
     last: AtomicI64,
 }
 
 impl Shared {
-    /// Milliseconds since the start, by a monotonic clock.
+    /// Returns the time since the start in milliseconds, by a monotonic clock.
     fn now(&self) -> Millis {
         self.started.elapsed().as_millis() as Millis
     }
 
-    /// Milliseconds since 1970 by Redis's clock.
+    /// Returns the Unix time in milliseconds, by the clock of Redis.
     fn redis_now(&self) -> Millis {
         unix_millis() + self.ahead.load(Ordering::Relaxed)
     }
@@ -199,7 +204,7 @@ impl Shared {
         }
     }
 
-    /// An error as it may be shown.
+    /// Returns the text of an error without secrets.
     fn said(&self, error: &RedisError) -> String {
         let redis = &self.settings.redis;
         format!(
@@ -208,7 +213,7 @@ impl Shared {
         )
     }
 
-    /// A connection, however long it takes.
+    /// Connects to Redis. Retries until it succeeds.
     async fn connect(&self, task: &'static str) -> RedisConnection {
         loop {
             let what =
@@ -227,7 +232,7 @@ impl Shared {
         }
     }
 
-    /// Stops polling these chunks, and forgets the state of their servers.
+    /// Stops polling these chunks and drops the state of their servers.
     async fn stop(&self, chunks: Vec<Chunk>, servers: &[ServerId]) {
         if chunks.is_empty() {
             return;
@@ -245,7 +250,7 @@ impl Shared {
     }
 }
 
-/// Keeps up a conversation: connects again when it breaks.
+/// Runs `work` with a connection, and connects again after an error.
 async fn converse<W>(shared: Arc<Shared>, task: &'static str, mut work: W)
 where
     W: AsyncFnMut(&Shared, &mut RedisConnection) -> RedisResult<()>,
@@ -259,7 +264,8 @@ where
     }
 }
 
-/// A process that takes part. Dropping it is a sudden death; [`stop`](Self::stop) gives back what it has.
+/// A node of the cluster. Dropping it acts like a crash; [`stop`](Self::stop) gives its chunks
+/// back.
 pub(crate) struct Member {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
@@ -269,7 +275,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Joins the cluster. Redis need not be there yet.
+    /// Joins the cluster. Redis may be unavailable at the start.
     pub(crate) async fn start(
         settings: ClusterConfig,
         start: NodeStart,

@@ -25,13 +25,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// Interval of sending; shorter if leases are short.
 const EVERY: Duration = Duration::from_secs(1);
-/// Samples of one entry.
+/// Limit of samples in one entry.
 const ROWS: usize = 1_000;
 /// Entries per request: more than one interval produces, so that a backlog shrinks.
 const AT_ONCE: usize = 256;
-/// Samples that are kept while Redis is away.
+/// Limit of samples kept while Redis is unavailable.
 const KEPT: usize = 500_000;
-/// Entries of statuses that stay in Redis for each part, and the bytes of one entry.
+/// Limits of the stream of statuses: entries of each part, and bytes of an entry.
 const SAID: usize = 256;
 const SAID_BYTES: usize = 512 << 10;
 /// An unchanged status is sent again after this time for pages that have started since, in
@@ -51,7 +51,7 @@ pub(super) const AGAIN: &str = "again";
 pub(super) enum PushCommand {
     /// This node has a new chunk; these are the state records of its servers.
     Begin(Chunk, HashMap<ServerId, StateRecord>),
-    /// Open sessions of the history.
+    /// Open sessions from the history.
     Sessions(Vec<PlayerSession>),
     /// Send everything of these chunks, then signal.
     Flush(Vec<Chunk>, oneshot::Sender<()>),
@@ -61,10 +61,10 @@ pub(super) enum PushCommand {
     Rewrite,
 }
 
-/// What Redis has of a server.
+/// The data of a server that Redis has.
 #[derive(Default)]
 struct LastPushed {
-    /// The time of its last sample.
+    /// Time of the last sample, in Unix milliseconds.
     at: Millis,
     /// Digest of the state record that Redis has; 0 if it has none.
     digest: u64,
@@ -74,19 +74,19 @@ struct LastPushed {
     status: Option<(Arc<LastStatus>, Millis)>,
 }
 
-/// An entry on its way.
+/// An entry to be sent.
 struct StreamEntry {
     part: usize,
     json: Vec<u8>,
-    /// Its samples.
+    /// Number of samples.
     rows: usize,
-    /// Redis has taken it once, and forgotten it perhaps.
+    /// The entry was sent before; Redis may have lost it.
     is_resend: bool,
 }
 
-/// The state record of a server, to be written.
+/// State record of a server, to be written.
 type Record = (Chunk, ServerId, StateRecord);
-/// Statuses of one part, and their long parts one after the other.
+/// Statuses of one part, and their long parts, concatenated.
 type Statuses = (Vec<StatusEntry>, Vec<u8>);
 
 struct Pusher {
@@ -95,9 +95,9 @@ struct Pusher {
     noted: ByChunk<HashMap<ServerId, LastPushed>>,
     gathered: Vec<PollResult>,
     gathered_sessions: Vec<PlayerSession>,
-    /// Entries that Redis has not taken.
+    /// Entries that were not sent yet.
     kept: VecDeque<StreamEntry>,
-    /// Those that it has just taken, and when.
+    /// Entries that were just sent, and when.
     fresh: VecDeque<(Instant, StreamEntry)>,
     kept_rows: usize,
     link: Option<RedisConnection>,
@@ -169,7 +169,7 @@ impl Pusher {
         self.noted.insert(chunk, noted.collect());
     }
 
-    /// All that Redis may have forgotten is to be sent once more. The history leaves alone what it has already.
+    /// Queues everything that Redis may have lost. The history ignores rows that it has already.
     fn rewrite(&mut self) {
         self.noted
             .values_mut()
@@ -245,7 +245,7 @@ impl Pusher {
             is_resend,
         } in self.kept.range(..entries)
         {
-            // As many entries of this size as hold the samples that may wait.
+            // Limit of the stream: the number of entries of this size that hold `backlog` samples.
             let most =
                 (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
             let pipe = pipes.entry(*part).or_insert_with(pipe);
@@ -411,7 +411,7 @@ impl Pusher {
         (records, statuses)
     }
 
-    /// Adds an entry with these results to those that wait for Redis.
+    /// Adds an entry with these results to the queue.
     fn add_entry(&mut self, part: usize, results: &[PollResult], sessions: Vec<PlayerSession>) {
         let mut rows = Vec::with_capacity(results.len());
         let mut errors: Vec<(String, String)> = Vec::new();

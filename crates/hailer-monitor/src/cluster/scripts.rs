@@ -1,13 +1,17 @@
 //! Scripts in Redis. Each runs atomically, by the clock of Redis, and touches the keys of one hash
 //! tag.
 
-/// A worker's beat.
+/// Heartbeat of a worker.
 ///
-/// KEYS: leases, owners, workers, versions, leader, filled, changed. ARGV: who, life of a lease in ms, whether it works, whether it
-/// wants to lead, whether it may have missed an answer, how many chunks it gives back, these, and those that it holds.
+/// KEYS: leases, owners, workers, versions, leader, filled, changed.
 ///
-/// Returns: the time in ms, workers alive, chunks, its share, whether it leads, `filled`, `changed`, then lists: lost; held and their
-/// versions; taken with their versions and the time since which nobody asked (0: nobody ever did).
+/// ARGV: id of the worker, length of a lease in ms, whether it polls, whether it can lead, whether
+/// it may have missed a reply, the number of chunks that it gives back, these chunks, and the
+/// chunks that it holds.
+///
+/// Returns: time in ms, number of live workers, number of chunks, share of this worker, whether it
+/// leads, `filled`, `changed`, then three lists: lost chunks; held chunks with their versions;
+/// acquired chunks with their versions and the time since which they had no owner (0: always).
 pub(super) const BEAT: &str = r#"
 local leases, owners, workers, versions, leader = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local me, life, works, wants, fresh, gives = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
@@ -89,9 +93,11 @@ end
 return { now, alive, chunks, share, leads, redis.call('GET', KEYS[6]) or '', redis.call('GET', KEYS[7]) or '0', lost, held, taken }
 "#;
 
-/// Writes the servers of a chunk, if they are still those of the version that was looked at before the database was.
+/// Writes the servers of a chunk, if its version is still the one read before the database was
+/// read.
 ///
-/// KEYS: targets. ARGV: that version (empty: none), digest, then numbers and servers. Returns the new version, or nothing.
+/// KEYS: targets. ARGV: that version (empty for none), digest, then numbers and servers. Returns
+/// the new version, or nothing.
 pub(super) const FILL: &str = r#"
 if (redis.call('HGET', KEYS[1], 'v') or '') ~= ARGV[1] then return '' end
 local time = redis.call('TIME')
@@ -104,9 +110,11 @@ for at = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
 return version
 "#;
 
-/// Tells of chunks that were written. New ones are handed out after a time, in which those who hold them may say so.
+/// Announces written chunks. New chunks are leased after a delay, in which nodes that hold them can
+/// renew their leases.
 ///
-/// KEYS: leases, owners, versions, changed. ARGV: that time in ms, then for each its number, its version, how many servers it has.
+/// KEYS: leases, owners, versions, changed. ARGV: the delay in ms, then number, version and number
+/// of servers of each chunk.
 pub(super) const ANNOUNCE: &str = r#"
 local leases, owners, versions = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')

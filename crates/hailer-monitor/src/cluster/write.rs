@@ -19,15 +19,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 const GROUP: &str = "history";
-/// Entries of one part that are read in one request.
+/// Entries of one part read in one request.
 const ENTRIES: usize = 100;
-/// Samples of one transaction, more or less.
+/// Approximate limit of samples in one transaction.
 const SAMPLES: usize = 20_000;
-/// How often there is a look, if there was nothing.
+/// Delay before the streams are read again after they were empty.
 const EVERY: Duration = Duration::from_millis(250);
-/// A transaction that takes longer has failed.
+/// Timeout of a transaction.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between tries to write; the time doubles up to the last.
+/// First and longest delay between write attempts; the delay doubles each time.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// An entry that was read but not acknowledged for this long is claimed by another process: longer
 /// than a write and a delay.
@@ -36,10 +36,10 @@ const IDLE: Duration = Duration::from_secs(100);
 const TIDY: Duration = Duration::from_secs(5);
 /// How long written entries stay for mirrors, in milliseconds.
 const STAY: Millis = 30_000;
-/// A longer wait is reported as a failure, in milliseconds.
+/// A longer wait of results is reported as a failure, in milliseconds.
 const LATE: Millis = 60_000;
 
-/// Number and content, as Redis has it.
+/// Id and fields of an entry, as Redis returns them.
 type Raw = (String, Option<Vec<Vec<u8>>>);
 type Read = Option<Vec<(String, Vec<Raw>)>>;
 
@@ -121,7 +121,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
     }
 }
 
-/// Entries that were read.
+/// Entries that were read, as one batch.
 #[derive(Default)]
 struct TakenEntries {
     ids: HashMap<usize, Vec<String>>,
@@ -143,7 +143,7 @@ impl TakenEntries {
     }
 }
 
-/// The value of a field of an entry.
+/// Returns the value of a field of an entry.
 pub(super) fn field<'a>(fields: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
     fields
         .chunks_exact(2)
@@ -151,9 +151,10 @@ pub(super) fn field<'a>(fields: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> 
         .map(|pair| &*pair[1])
 }
 
-/// Writes until it is written. Nothing more is read meanwhile: it waits in Redis, where there is a bound for it.
+/// Writes a batch, with retries until it succeeds. Meanwhile further entries wait in Redis, whose
+/// streams are limited.
 async fn write(shared: &Shared, mut batch: Batch) {
-    // Two who write the same rows wait for each other in the same order.
+    // Sort the rows, so that two concurrent writers lock them in the same order.
     batch
         .samples
         .sort_unstable_by_key(|sample| (sample.at, sample.server));
@@ -254,7 +255,7 @@ async fn tidy(
                 .query_async::<Value>(link)
                 .await?;
         }
-        // Each start is another consumer.
+        // Each start of a process creates a new consumer.
         for consumer in &consumers {
             let is_dead = number(consumer, "idle").is_some_and(|idle| idle > 600_000);
             if let (Some(name), true, Some(0)) =
@@ -270,7 +271,7 @@ async fn tidy(
             }
         }
     }
-    // A group that has never been read begins at 0.
+    // A group that was never read starts at 0.
     let is_late = oldest > 1 && oldest < now - LATE;
     if is_late {
         let seconds = (now - oldest) / 1_000;
@@ -292,7 +293,7 @@ fn number(map: &HashMap<String, Value>, key: &str) -> Option<i64> {
     redis::from_redis_value_ref(map.get(key)?).ok()
 }
 
-/// When an entry was made, by its number.
+/// Returns the time in the id of an entry, in Unix milliseconds.
 fn time(id: &str) -> Millis {
     id.split('-')
         .next()

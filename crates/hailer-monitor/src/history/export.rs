@@ -22,9 +22,9 @@ use sqlx::{AssertSqlSafe, Row};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
-/// Rows that are read or written at a time.
+/// Rows read or written at a time.
 const PAGE: usize = 5_000;
-/// Times that are taken in: until the year 10000.
+/// Valid times of imported records, in Unix milliseconds: up to the year 9999.
 const TIMES: Range<Millis> = 0..253_402_300_800_000;
 /// Longest name of a server in bytes, with the suffix of a removed one.
 const LONGEST_NAME: usize = 96;
@@ -32,13 +32,13 @@ const LONGEST_NAME: usize = 96;
 /// Records to export; by default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportSelection {
-    /// In the order in which an import needs them.
+    /// Tables to export, in the order that an import needs.
     pub tables: Vec<Table>,
-    /// `None`: all, those too that are watched no more.
+    /// Servers to export; `None` for all, including removed ones.
     pub servers: Option<Vec<ServerId>>,
-    /// From this time. Sessions are of the time when they began.
+    /// Start of the period, in Unix milliseconds. Sessions count by their beginning.
     pub from: Millis,
-    /// Until before this time.
+    /// End of the period, exclusive, in Unix milliseconds.
     pub to: Millis,
 }
 
@@ -108,31 +108,31 @@ impl History {
 pub struct ImportCounts {
     /// Records that were read.
     pub records: u64,
-    /// Servers that were not known.
+    /// Servers added.
     pub servers: u64,
-    /// Samples that were not there.
+    /// Samples added.
     pub samples: u64,
-    /// Roll-ups that were not there, or counted less.
+    /// Roll-ups added or replaced.
     pub rollups: u64,
-    /// Events that were not there.
+    /// Events added.
     pub events: u64,
-    /// Sessions that were not there, or were shorter.
+    /// Sessions added or extended.
     pub sessions: u64,
 }
 
-/// An export under way.
+/// A running export.
 struct Export {
     history: History,
     selection: ExportSelection,
     steps: VecDeque<(Table, Level)>,
     /// Names of the selected servers.
     names: Option<HashMap<i64, String>>,
-    /// Where the last page of this step ended: the key of its last row.
+    /// Key of the last row of the previous page of this table.
     after: Option<(i64, i64, String)>,
 }
 
 impl Export {
-    /// The next page; it may be empty. `None`: that was all.
+    /// Returns the next page, which may be empty; `None` at the end.
     async fn page(&mut self) -> Result<Option<Vec<Record>>, HistoryError> {
         let Some(&(table, level)) = self.steps.front() else {
             return Ok(None);
@@ -296,7 +296,7 @@ fn record(
     })
 }
 
-/// An import under way.
+/// A running import.
 struct Import<'a> {
     history: &'a History,
     numbers: HashMap<String, ServerId>,
@@ -463,7 +463,8 @@ impl<'a> Import<'a> {
                 .bind(last)
                 .execute(&mut *change)
                 .await?;
-            // What is here of the level below knows more of all servers together; what is above has more to sum up.
+            // Compute this level again if the level below has buckets of this period: those know more
+            // about all servers together. The level above always changes.
             let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
             let below = sqlx::query(below)
                 .bind(level.number() - 1)
@@ -496,7 +497,8 @@ impl<'a> Import<'a> {
     }
 }
 
-/// The buckets of these roll-ups, those side by side as one: level, first, last.
+/// Merges the buckets of these roll-ups into runs of adjacent buckets: level, first and last
+/// bucket.
 fn runs(rollups: &[(ServerId, ExportedRollup)]) -> Vec<(Level, Millis, Millis)> {
     let buckets: BTreeSet<(Level, Millis)> = rollups
         .iter()
@@ -515,7 +517,7 @@ fn runs(rollups: &[(ServerId, ExportedRollup)]) -> Vec<(Level, Millis, Millis)> 
 }
 
 fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Statement> {
-    // A statement of PostgreSQL must not change a row twice.
+    // A statement of PostgreSQL cannot change a row twice.
     let mut by_key: BTreeMap<(i64, Millis, i64), &ExportedRollup> = BTreeMap::new();
     for (server, rollup) in rollups {
         let known = by_key

@@ -1,4 +1,4 @@
-//! Inserts batches, each in one transaction. Existing rows stay as they are.
+//! Inserts batches, each in one transaction. Existing rows are not changed.
 
 use super::open::Dialect;
 use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};
@@ -10,14 +10,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rows of one statement: enough that its own cost does not count; SQLite takes 32,766 values, PostgreSQL 65,535.
+/// Rows of one statement: enough to make its overhead small. SQLite accepts 32,766 values,
+/// PostgreSQL 65,535.
 const ROWS: usize = 500;
-/// Longest name of a player in a key, in bytes: PostgreSQL takes none above 2,700 bytes, and games no longer than this.
+/// Limit for the name of a player in a key, in bytes. PostgreSQL accepts keys of up to about 2,700
+/// bytes, and names in games are shorter than this limit.
 const LONGEST_PLAYER: usize = 128;
 
 impl History {
-    /// Writes a batch, all or nothing. Existing rows stay as they are, except sessions that last
-    /// longer now.
+    /// Writes a batch completely or not at all. Existing rows are not changed, except for sessions
+    /// that now end later.
     ///
     /// # Errors
     /// If the database fails.
@@ -29,14 +31,14 @@ impl History {
     }
 }
 
-/// The same as part of something larger.
+/// Writes a batch as part of a larger transaction.
 pub(super) async fn write(
     change: &mut AnyConnection,
     dialect: Dialect,
     batch: &Batch,
 ) -> Result<WriteCounts, HistoryError> {
     if !batch.samples.is_empty() {
-        // This lock keeps roll-ups out: no sample comes into a bucket unseen.
+        // The lock excludes roll-ups, so that each late sample is noticed.
         let done = match dialect {
             Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
             Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
@@ -95,7 +97,7 @@ fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-/// Remembers final buckets into which something comes.
+/// Marks closed buckets that get late samples.
 pub(super) fn late(
     dialect: Dialect,
     level: Level,
@@ -132,7 +134,7 @@ fn events(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-/// The last word on each server that these events have.
+/// Returns statements that store the last state of each server in these events.
 fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     let mut last: BTreeMap<ServerId, (Millis, &'static str)> = BTreeMap::new();
     for event in events {
@@ -160,7 +162,7 @@ fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
 }
 
 fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
-    // A statement of PostgreSQL must not change a row twice.
+    // A statement of PostgreSQL cannot change a row twice.
     let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
     for session in sessions {
         let known = last
@@ -185,7 +187,7 @@ fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-/// A name as part of a key: not too long, and without NUL, which PostgreSQL does not take.
+/// Returns a name as part of a key: cut to the limit, and without NUL, which PostgreSQL rejects.
 pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
     let cut = |name: &str| name.floor_char_boundary(LONGEST_PLAYER);
     let name = &name[..cut(name)];
@@ -205,8 +207,8 @@ pub(crate) struct Insert<'a> {
 }
 
 impl Insert<'_> {
-    /// Statements that insert rows, many each. (No iterator lives while one is carried out: the compiler could not tell any
-    /// more that the task may change threads.)
+    /// Returns statements that insert many rows each. (An iterator held across an `await` would
+    /// make the future not `Send`.)
     pub(crate) fn rows(
         &self,
         dialect: Dialect,
@@ -217,7 +219,7 @@ impl Insert<'_> {
         while rows.peek().is_some() {
             let mut values = Values::default();
             let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();
-            // Only the statement of many rows is worth remembering for the connection.
+            // Only full statements are repeated often enough to be cached by the connection.
             let is_whole = count == ROWS;
             let text = if is_whole {
                 whole
@@ -235,7 +237,7 @@ impl Insert<'_> {
         statements
     }
 
-    /// The text has only our own words: values are bound. SQLite finds values without numbers
+    /// Returns the SQL text. It has no data: values are bound. SQLite finds values without numbers
     /// faster; PostgreSQL needs the numbers.
     fn text(&self, dialect: Dialect, rows: usize) -> String {
         let mut text = String::from(self.head);
@@ -256,14 +258,14 @@ impl Insert<'_> {
     }
 }
 
-/// A statement, ready to be carried out.
+/// A statement with its values.
 pub(crate) struct Statement {
     text: Arc<str>,
     values: AnyArguments,
     is_whole: bool,
 }
 
-/// Carries out statements. Returns how many rows came or changed.
+/// Executes statements. Returns the number of added or changed rows.
 pub(crate) async fn run(
     change: &mut AnyConnection,
     statements: Vec<Statement>,
@@ -295,7 +297,7 @@ impl Values {
     }
 }
 
-/// A whole number of a row, as small as it was when it was written.
+/// Reads a whole number of a row as a smaller type.
 pub(super) fn small<T: TryFrom<i64>>(row: &AnyRow, column: usize) -> Result<T, HistoryError> {
     let value: i64 = row.try_get(column)?;
     T::try_from(value).map_err(|_| HistoryError::Stored(format!("{value} is out of range")))

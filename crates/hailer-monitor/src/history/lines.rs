@@ -1,19 +1,19 @@
 //! Records as text: lines of JSON, or CSV with one table in a file.
 //!
-//! Spreadsheets take some texts for formulas, and players choose their names: in CSV a text that begins like one has an
-//! apostrophe in front, and so has one that begins with an apostrophe. Reading takes it off again. An empty cell is what is
-//! absent.
+//! Spreadsheets interpret some texts as formulas, and players choose their names. So in CSV, a text
+//! that begins like a formula or with an apostrophe gets an apostrophe in front, which reading
+//! removes. Absent values are empty cells.
 
 use super::HistoryError;
 use super::record::{Column, Kind, Record, Table};
 use serde_json::{Map, Value};
 use std::io::{self, BufRead, Read, Write};
 
-/// A line of JSON is not longer: some ten times the longest MOTD, twice.
+/// Limit for a line of JSON, in bytes. The longest lines are events with two MOTDs.
 const LONGEST_LINE: u64 = 1 << 20;
 const FORMULA: [char; 7] = ['=', '+', '-', '@', '\'', '\t', '\r'];
 
-/// How records are written.
+/// Format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One line of JSON per record, of all tables. The member `record` names the table.
@@ -22,7 +22,7 @@ pub enum Format {
     Csv(Table),
 }
 
-/// Records being written.
+/// Writes records.
 pub struct RecordWriter<W: Write> {
     to: To<W>,
 }
@@ -33,7 +33,11 @@ enum To<W: Write> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Begins: of CSV this writes the header.
+    /// Starts writing. CSV begins with a header.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails.
     pub fn new(format: Format, to: W) -> io::Result<Self> {
         let to = match format {
             Format::Ndjson => To::Ndjson(to),
@@ -46,7 +50,11 @@ impl<W: Write> RecordWriter<W> {
         Ok(Self { to })
     }
 
-    /// Writes a record. In CSV one of another table is an error.
+    /// Writes a record.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails, or for CSV, if the record belongs to another table.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         match &mut self.to {
             To::Ndjson(to) => {
@@ -74,7 +82,11 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Hands out what was written to, flushed.
+    /// Flushes and returns the writer.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails.
     pub fn finish(self) -> io::Result<W> {
         match self.to {
             To::Ndjson(mut to) => to.flush().map(|()| to),
@@ -92,7 +104,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Records of a file with the numbers of their lines.
+/// Records of a file with their line numbers.
 pub type Records<'a> = Box<dyn Iterator<Item = Result<(u64, Record), HistoryError>> + Send + 'a>;
 
 /// Reads the records of a file, each with its line number, for
@@ -298,7 +310,7 @@ mod tests {
                 .collect();
             let (text, back) = there_and_back(Format::Csv(table), &of_table);
             assert_eq!(back, of_table, "{text}");
-            // The columns are all members that there are.
+            // The columns cover all members of the records.
             for record in of_table {
                 let Value::Object(members) = serde_json::to_value(&record).unwrap() else {
                     panic!()

@@ -6,9 +6,8 @@
 //!            database fails   session                                level has its own retention
 //! ```
 //!
-//! Samples are a log. Rows are committed when [`History::write`] returns, and may be written again:
-//! existing rows stay as they are. So a caller that is not sure writes again, and an import is an
-//! ordinary write.
+//! Samples are a log. Rows are committed when [`History::write`] returns. Writing them again
+//! changes nothing, so a caller that is not sure retries, and an import is an ordinary write.
 //!
 //! A roll-up is computed from the level below, and replaces one with fewer samples. So it can be
 //! computed again at any time, late samples count, and rows deleted below change nothing above.
@@ -48,25 +47,25 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// A history. Cheap to clone.
+/// Handle of a history. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct History {
     pub(crate) pool: AnyPool,
     pub(crate) dialect: Dialect,
-    /// Held by the one writer that SQLite allows.
+    /// Lock for writers: SQLite allows one at a time.
     writing: Arc<Mutex<()>>,
-    /// The last server whose sessions were looked through for old ones.
+    /// The last server whose old sessions were deleted.
     turn: Arc<AtomicI64>,
 }
 
 /// Rows that are written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Looks at servers.
+    /// Samples.
     pub samples: Vec<Sample>,
     /// Events.
     pub events: Vec<Event>,
-    /// Players who came, stay or left.
+    /// Sessions of players, open or ended.
     pub sessions: Vec<PlayerSession>,
 }
 
@@ -81,35 +80,35 @@ impl Batch {
     }
 }
 
-/// A session of a player on a server. An open session is stored again and again with a later end.
+/// A session of a player on a server. An open session is stored repeatedly with a later end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayerSession {
     /// The server.
     pub server: ServerId,
     /// The name of the player, or its digest.
     pub player: String,
-    /// First seen.
+    /// When the player was first seen, in Unix milliseconds.
     pub first: Millis,
-    /// Last seen.
+    /// When the player was last seen, in Unix milliseconds.
     pub last: Millis,
 }
 
 /// Counts of the rows that a batch has added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
-    /// Samples that were not there yet.
+    /// Samples added.
     pub samples: u64,
-    /// Events that were not there yet.
+    /// Events added.
     pub events: u64,
-    /// Sessions that are new, or last longer than was known.
+    /// Sessions added or extended.
     pub sessions: u64,
 }
 
-/// How finely time is cut.
+/// Resolution of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Each sample by itself.
+    /// Single samples.
     Raw,
     /// Five minutes.
     FiveMinutes,
@@ -120,7 +119,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Length of its buckets in milliseconds; 1 for samples.
+    /// Returns the length of a bucket in milliseconds; 1 for samples.
     pub fn length(self) -> Millis {
         match self {
             Self::Raw => 1,
@@ -130,18 +129,18 @@ impl Level {
         }
     }
 
-    /// The start of the bucket of a time.
+    /// Returns the start of the bucket of a time.
     pub fn floor(self, at: Millis) -> Millis {
         at.div_euclid(self.length()).saturating_mul(self.length())
     }
 
-    /// Its number in the tables.
+    /// Returns the number of this level in the tables.
     fn number(self) -> i64 {
         self as i64
     }
 }
 
-/// How long the history keeps its rows.
+/// How long rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Samples.
@@ -166,48 +165,48 @@ impl Default for Retention {
     }
 }
 
-/// A bucket of one server, or of all.
+/// A bucket of one server, or of all servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Where it starts; of a sample, when it was.
+    /// Start of the bucket, or time of the sample, in Unix milliseconds.
     pub at: Millis,
-    /// Samples.
+    /// Number of samples.
     pub asked: u32,
     /// Samples with a reply.
     pub answered: u32,
-    /// Players on average, of the answers that told it; of all servers: the sum of their averages.
+    /// Mean number of players over replies that report it; for all servers, the sum of their means.
     pub players: Option<f64>,
     /// Maximum of players; for all servers, the maximum of the five-minute means.
     pub players_max: Option<u32>,
-    /// The most that fit.
+    /// Maximum number of players that the server allows.
     pub max: Option<u32>,
-    /// Latency on average, in microseconds.
+    /// Mean latency, in microseconds.
     pub latency: Option<u32>,
-    /// The longest latency, in microseconds.
+    /// Longest latency, in microseconds.
     pub latency_max: Option<u32>,
     /// Datagrams sent.
     pub sent: u32,
-    /// Datagrams sent again because no reply came.
+    /// Datagrams sent again after a timeout.
     pub resent: u32,
 }
 
 impl History {
-    /// Whether others may write to it at the same time: it is in PostgreSQL.
+    /// Returns whether other processes may write to the history: it is in PostgreSQL.
     pub fn is_shared(&self) -> bool {
         self.dialect == Dialect::Postgres
     }
 }
 
-/// Why the history cannot do what it should.
+/// An error of the history.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// No database is meant by this.
+    /// The URL is invalid.
     #[error(
         "no database is called {0:?}: write sqlite:PATH, sqlite::memory: or postgres://USER@HOST/NAME"
     )]
     Url(String),
-    /// The folder of a database cannot be made.
+    /// The folder of the database cannot be created.
     #[error("cannot make the folder {} of the history: {source}", folder.display())]
     Folder {
         /// The folder.
@@ -215,7 +214,7 @@ pub enum HistoryError {
         /// The cause.
         source: std::io::Error,
     },
-    /// It cannot be opened.
+    /// The database cannot be opened.
     #[error("cannot open the history {place}: {source}")]
     Open {
         /// The path, or the host and the name of the database.
@@ -226,21 +225,21 @@ pub enum HistoryError {
     /// The file is not a database, or it is damaged.
     #[error("{0} is not a valid SQLite database: restore it from a backup, or name another file")]
     Corrupt(String),
-    /// Its tables cannot be made or brought up to date.
+    /// The tables cannot be created or updated.
     #[error("cannot bring the tables of the history {place} up to date: {source}")]
     Migrate {
-        /// See above.
+        /// The path, or the host and the name of the database.
         place: String,
         /// The cause.
         source: sqlx::migrate::MigrateError,
     },
-    /// A newer program has changed its tables.
+    /// A newer version has changed the tables.
     #[error("the history {0} was written by a newer hailer: run that one, or another history")]
     Newer(String),
-    /// There is a server of this name.
+    /// Another server has this name.
     #[error("there is a server called {0:?} already: choose another name")]
     Taken(String),
-    /// There is no server of this number.
+    /// No server has this number.
     #[error("there is no server with the number {}", .0.0)]
     Absent(ServerId),
     /// Invalid data, written by another program or a newer version.
@@ -249,15 +248,15 @@ pub enum HistoryError {
     /// A record of an import is invalid.
     #[error("line {line}: {message}")]
     Import {
-        /// Which, from 1.
+        /// Line number, from 1.
         line: u64,
         /// The cause.
         message: String,
     },
-    /// There is no key for the names of players.
+    /// The key for names of players cannot be created.
     #[error("the system gives no random bytes for a key: {0}")]
     Random(String),
-    /// The database refuses, or is not there.
+    /// The database refuses a statement or cannot be reached.
     #[error("the history fails: {0}")]
     Sql(#[from] sqlx::Error),
 }

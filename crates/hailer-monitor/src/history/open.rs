@@ -1,4 +1,4 @@
-//! A database and its tables.
+//! Opens a database and updates its tables.
 
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
-/// All migrations, by number: what was once released is never changed.
+/// All migrations, by number. Released migrations never change: the database stores their
+/// checksums.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (
         1,
@@ -33,17 +34,17 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     ),
 ];
 
-/// Readers do not wait for the writer; more of them than this wait for each other.
+/// Limit of connections. Readers do not wait for the writer.
 const CONNECTIONS: u32 = 6;
-/// For a connection, before it is an error.
+/// Timeout for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which database it is: it decides what few words of SQL differ.
+/// Kind of database, which decides a few differences in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// In this process, one writer at a time.
+    /// SQLite, with one writer at a time.
     Sqlite,
-    /// Elsewhere, with others.
+    /// PostgreSQL, which other processes may share.
     Postgres,
 }
 
@@ -61,7 +62,7 @@ impl History {
         if dialect == Dialect::Sqlite {
             check_file(&url, &place).await?;
         }
-        // A database in memory is that of its connection, and gone with it.
+        // A database in memory exists as long as its connection.
         let is_memory = url == MEMORY;
         let pool = AnyPoolOptions::new()
             .max_connections(if is_memory { 1 } else { CONNECTIONS })
@@ -72,8 +73,8 @@ impl History {
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if dialect == Dialect::Sqlite {
-                        // WAL: readers do not stop the writer, and a killed process loses nothing that was committed. With
-                        // NORMAL a machine that loses its power may lose the last seconds, and no more than that.
+                        // With WAL, readers do not block the writer, and a killed process loses no
+                        // committed data. With NORMAL, a power failure may lose the last seconds.
                         let settings =
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
                                         PRAGMA cache_size = -2000; PRAGMA journal_size_limit = 67108864;";
@@ -113,8 +114,8 @@ impl History {
         })
     }
 
-    /// Begins to change something. In SQLite only one may: others of this process wait in a row, those of other processes
-    /// for some seconds.
+    /// Begins a transaction. SQLite allows one writer: others in this process queue, those of other
+    /// processes wait a few seconds.
     pub(crate) async fn begin(&self) -> Result<Transaction, HistoryError> {
         let turn = match self.dialect {
             Dialect::Sqlite => Some(self.writing.clone().lock_owned().await),
@@ -133,7 +134,7 @@ impl History {
         Ok(change)
     }
 
-    /// Closes all connections, when what is under way is done.
+    /// Closes all connections after their current work.
     pub async fn close(&self) {
         self.pool.close().await;
     }
@@ -212,7 +213,8 @@ async fn check_file(url: &str, place: &str) -> Result<(), HistoryError> {
 
 const MEMORY: &str = "sqlite::memory:";
 
-/// Dialect, the URL for the driver, and what to call the place in errors: without a password.
+/// Returns the dialect, the URL for the driver, and the name of the database for errors, without a
+/// password.
 fn read_url(url: &str) -> Result<(Dialect, String, String), HistoryError> {
     if url == MEMORY {
         return Ok((Dialect::Sqlite, url.into(), "in memory".into()));
@@ -265,7 +267,7 @@ fn keep_to_ourselves(path: &Path) {
     let _ = options.open(path);
 }
 
-/// A path as part of a URL, each byte that could mean something else as `%xx`.
+/// Returns a path as part of a URL. Bytes with a special meaning become `%xx`.
 fn quote(path: &str) -> String {
     let mut quoted = String::with_capacity(path.len());
     for byte in path.bytes() {

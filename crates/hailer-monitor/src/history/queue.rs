@@ -15,34 +15,34 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-/// Batches that wait to be taken, which is always soon.
+/// Capacity of the channel to the task, in batches.
 const CHANNEL: usize = 256;
-/// Between the first failures; the time doubles up to the last.
+/// First delay after a failure; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// When to write, and how much to keep while that fails.
+/// When to write, and how much to keep after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterLimits {
     /// Interval of writes.
     pub every: Duration,
-    /// Number of samples that start a write before its time.
+    /// Number of queued samples that start a write early.
     pub soon: usize,
-    /// Samples that are kept: 48 bytes each.
+    /// Limit of queued samples, 48 bytes each.
     pub samples: usize,
-    /// Events that are kept: some hundred bytes each.
+    /// Limit of queued events, some hundred bytes each.
     pub events: usize,
-    /// Sessions that are kept: some hundred bytes each.
+    /// Limit of queued sessions, some hundred bytes each.
     pub sessions: usize,
-    /// Rows of each kind in one write.
+    /// Limit of rows of each kind in one write.
     pub at_once: usize,
-    /// A write that takes longer has failed.
+    /// Timeout of a write.
     pub patience: Duration,
 }
 
 impl Default for WriterLimits {
-    /// A second, or 5,000 samples. A million samples are kept: ten minutes of a hundred thousand servers, or a week of a
-    /// hundred.
+    /// Returns the defaults: writes every second, or after 5,000 samples. The queue holds 1,000,000
+    /// samples, which are 10 minutes of 100,000 servers, or a week of 100.
     fn default() -> Self {
         Self {
             every: Duration::from_secs(1),
@@ -56,20 +56,21 @@ impl Default for WriterLimits {
     }
 }
 
-/// How writing goes.
+/// Health of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriterHealth {
     /// Whether the last write failed. Results are kept in memory meanwhile.
     pub is_failing: bool,
-    /// Since when all of them failed.
+    /// When the first of the failed writes in a row failed, in Unix milliseconds; `None` if the
+    /// last write succeeded.
     pub since: Option<Millis>,
-    /// Why the last write failed that did.
+    /// Error of the last failed write.
     pub message: Option<String>,
     /// Samples, events and sessions in memory.
     pub kept: u64,
     /// Rows dropped since the start because a limit was reached.
     pub dropped: u64,
-    /// Samples, events and sessions that were written since the start.
+    /// Samples, events and sessions written since the start.
     pub written: u64,
 }
 
@@ -87,7 +88,7 @@ enum Message {
 }
 
 impl HistoryWriter {
-    /// Starts a task on the runtime that this is called on.
+    /// Starts the task on the current tokio runtime.
     pub fn start(history: History, bounds: WriterLimits) -> Self {
         let (messages, inbox) = mpsc::channel(CHANNEL);
         let (told, health) = watch::channel(WriterHealth::default());
@@ -111,7 +112,7 @@ impl HistoryWriter {
         self.messages.try_send(Message::Batch(batch)).is_ok()
     }
 
-    /// How writing goes.
+    /// Returns the current health.
     pub fn health(&self) -> WriterHealth {
         self.health.borrow().clone()
     }
@@ -127,7 +128,7 @@ impl HistoryWriter {
     }
 }
 
-/// The task.
+/// State of the task.
 struct WriterTask {
     history: History,
     bounds: WriterLimits,
@@ -135,7 +136,7 @@ struct WriterTask {
     told: watch::Sender<WriterHealth>,
     health: WriterHealth,
     kept: Backlog,
-    /// Taken out to be written just now.
+    /// Rows that are being written.
     under_way: usize,
     /// Rows of each kind in one write; fewer while the database refuses some of them.
     at_once: usize,
@@ -156,7 +157,7 @@ impl WriterTask {
             tokio::select! {
                 message = self.inbox.recv(), if finish.is_none() => match message {
                     Some(Message::Batch(batch)) => self.keep(batch),
-                    // A last try, without waiting for a database that is away.
+                    // Try once more, without waiting for an unavailable database.
                     Some(Message::Finish(done)) => (finish, not_before) = (Some(Some(done)), None),
                     None => (finish, not_before) = (Some(None), None),
                 },
@@ -232,7 +233,8 @@ impl WriterTask {
                 self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));
                 None
             }
-            // Something in it can never be written, and all else must not wait for it: it is looked for by halves.
+            // The database rejects a row. Halve the writes until that row is found and dropped, so
+            // that the others are stored.
             Err(failure) if failure.is_of_data => {
                 self.health.message = Some(failure.message);
                 match self.at_once {
@@ -294,7 +296,7 @@ pub(crate) fn is_of_data(error: &HistoryError) -> bool {
     }
 }
 
-/// The oldest first.
+/// Queued rows, oldest first.
 #[derive(Default)]
 struct Backlog {
     samples: VecDeque<Sample>,
@@ -333,7 +335,7 @@ fn count(batch: &Batch) -> usize {
 fn take<T>(kept: &mut VecDeque<T>, at_once: usize) -> Vec<T> {
     let taken = kept.drain(..at_once.min(kept.len())).collect();
     if kept.is_empty() && kept.capacity() > 4 * at_once {
-        // A long failure is over.
+        // Release memory after a long failure.
         kept.shrink_to_fit();
     }
     taken

@@ -16,9 +16,16 @@ pub(super) const ALL: ServerId = ServerId(0);
 const POINTS: i64 = 50_000;
 
 impl History {
-    /// One server from the bucket of `from` until before `to`, the oldest first; buckets without samples are left out. The newest bucket is
-    /// as of the last [`tidy`](Self::tidy). [`Level::Raw`] reads the samples of all servers of that time: for a day if few are
-    /// watched, for an hour if a hundred thousand are.
+    /// Returns the points of one server from the bucket of `from` until before `to`, the oldest
+    /// first. Buckets without samples are left out. The newest bucket is as of the last
+    /// [`tidy`](Self::tidy).
+    ///
+    /// [`Level::Raw`] reads the samples of all servers in that period: use at most a day with few
+    /// servers, and an hour with 100,000.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
     pub async fn series(
         &self,
         server: ServerId,
@@ -42,7 +49,11 @@ impl History {
         Ok(points)
     }
 
-    /// All servers together. At [`Level::Raw`] a point is a minute.
+    /// Returns the points of all servers together. At [`Level::Raw`] a point is a minute.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
     pub async fn totals(
         &self,
         from: Millis,
@@ -74,7 +85,7 @@ impl History {
         to: Millis,
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
-        // Each bucket is found by its key: so the walk goes from the first bucket that there is to the last.
+        // Each bucket is read by its key, from the first existing bucket to the last.
         let ends = sqlx::query("SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1")
             .bind(level.number());
         let ends = ends.fetch_one(&self.pool).await?;
@@ -214,7 +225,11 @@ impl History {
         .await
     }
 
-    /// How each server stood when the history was last written, and since when.
+    /// Returns the last stored state of each server, and since when it has it.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
     pub async fn last_states(&self) -> Result<Vec<(ServerId, State, Millis)>, HistoryError> {
         self.all(
             sqlx::query("SELECT server, state, since FROM state ORDER BY server"),
@@ -308,7 +323,7 @@ fn half_hour(row: &AnyRow) -> Result<HalfHour, HistoryError> {
     })
 }
 
-/// Columns as in `rollup`, the bucket first.
+/// Reads a point from the columns of `rollup`, the bucket first.
 fn point(row: &AnyRow) -> Result<Point, HistoryError> {
     let number = |column| Ok::<_, HistoryError>(row.try_get::<Option<i64>, _>(column)?);
     let count = |column| {

@@ -1,4 +1,4 @@
-//! Records: what an export consists of.
+//! Records of an export.
 
 use super::Level;
 use crate::sample::{EventKind, Millis};
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub enum Table {
     /// Servers, removed ones included.
     Servers,
-    /// Looks at them.
+    /// Samples.
     Samples,
-    /// Sums of them.
+    /// Roll-ups.
     Rollups,
     /// Events.
     Events,
@@ -33,23 +33,23 @@ impl std::str::FromStr for Table {
     }
 }
 
-/// Something that was kept. Times are in milliseconds since 1970, latencies in microseconds.
+/// A record of an export. Times are in Unix milliseconds, latencies in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
     /// A server.
     Server(ExportedServer),
-    /// A look at one.
+    /// A sample.
     Sample(ExportedSample),
-    /// The sum of a bucket.
+    /// A roll-up.
     Rollup(ExportedRollup),
-    /// A change.
+    /// An event.
     Event(ExportedEvent),
-    /// A player on a server.
+    /// A session of a player.
     Session(ExportedSession),
 }
 
-/// A server, with all that [`Server`](crate::server::Server) has.
+/// A server, with all fields of [`Server`](crate::server::Server).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ExportedServer {
@@ -59,10 +59,10 @@ pub struct ExportedServer {
     pub group: String,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// In milliseconds.
+    /// Interval in milliseconds.
     pub interval: Option<i64>,
     pub origin: Origin,
-    /// When it was removed; `None`: it is watched.
+    /// When the server was removed; `None` while it is on the watchlist.
     pub removed: Option<Millis>,
 }
 
@@ -80,25 +80,25 @@ pub struct ExportedSample {
     pub resent: u16,
 }
 
-/// The sum of a bucket of one server.
+/// A bucket of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ExportedRollup {
     pub server: String,
     pub level: Level,
-    /// The start of the bucket.
+    /// Start of the bucket.
     pub at: Millis,
     pub asked: u32,
     pub answered: u32,
-    /// Replies with a number of players; `players` is their sum.
+    /// Replies with a number of players.
     pub told: u32,
-    /// Sum of the values of these replies.
+    /// Sum of the players in these replies.
     pub players: Option<i64>,
     pub players_max: Option<u32>,
     pub max: Option<u32>,
-    /// Answers with a latency, and the sum of these.
+    /// Replies with a latency.
     pub timed: u32,
-    /// Sum of the values of these replies.
+    /// Sum of these latencies.
     pub latency: Option<i64>,
     pub latency_max: Option<u32>,
     pub sent: i64,
@@ -125,29 +125,29 @@ pub struct ExportedSession {
     pub last: Millis,
 }
 
-/// A member of the records of a table.
+/// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// As in JSON.
+    /// Name of the column and of the JSON member.
     pub name: &'static str,
-    /// Type of its values.
+    /// Type of the values.
     pub kind: Kind,
-    /// It may be absent: `null` in JSON, an empty cell in CSV.
+    /// Whether values may be absent: `null` in JSON, an empty cell in CSV.
     pub is_optional: bool,
 }
 
 /// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Texts; some come from servers.
+    /// Text; some comes from servers.
     Text,
-    /// Whole numbers of 64 bits.
+    /// 64-bit integers.
     Int,
-    /// Times in milliseconds since 1970.
+    /// Times in Unix milliseconds.
     Time,
     /// True or false.
     Flag,
-    /// JSON; in CSV as text.
+    /// JSON, written as text in CSV.
     Json,
 }
 
@@ -168,7 +168,7 @@ const fn optional(name: &'static str, kind: Kind) -> Column {
 }
 
 impl Table {
-    /// All of them, in the order in which an import needs them.
+    /// All tables, in the order that an import needs.
     pub const ALL: [Self; 5] = [
         Self::Servers,
         Self::Samples,
@@ -177,7 +177,7 @@ impl Table {
         Self::Sessions,
     ];
 
-    /// Its word, for names of files and arguments.
+    /// Returns the name of the table, for file names and arguments.
     pub fn word(self) -> &'static str {
         match self {
             Self::Servers => "servers",
@@ -188,12 +188,12 @@ impl Table {
         }
     }
 
-    /// The word of one record, as `record` has it in JSON.
+    /// Returns the value of `record` for one record in JSON.
     pub fn record(self) -> &'static str {
         &self.word()[..self.word().len() - 1]
     }
 
-    /// Returns the columns of its records: the one list for CSV and Parquet.
+    /// Returns the columns of its records, for CSV and Parquet.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Servers => SERVERS,
@@ -206,7 +206,7 @@ impl Table {
 }
 
 impl Record {
-    /// Which table it is of.
+    /// Returns the table of the record.
     pub fn table(&self) -> Table {
         match self {
             Self::Server(_) => Table::Servers,

@@ -34,7 +34,11 @@ impl History {
             .await
     }
 
-    /// The number that was given last.
+    /// Returns the last number that was assigned.
+    ///
+    /// # Errors
+    ///
+    /// If the database fails.
     pub async fn last_server(&self) -> Result<ServerId, HistoryError> {
         let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server")
             .fetch_one(&self.pool)
@@ -42,7 +46,12 @@ impl History {
         Ok(ServerId(last.try_get::<i64, _>(0)?.max(0)))
     }
 
-    /// Watches another server. One that was watched before, by the same name and target, is that one again, with its history.
+    /// Adds a server. A removed server with the same name and target returns with its number and
+    /// history.
+    ///
+    /// # Errors
+    ///
+    /// If the name is taken, or the database fails.
     pub async fn add(&self, new: &NewServer) -> Result<Server, HistoryError> {
         let mut change = self.begin_adding().await?;
         let server = add(&mut change, new).await?;
@@ -62,7 +71,12 @@ impl History {
         Ok(change)
     }
 
-    /// Watches many more servers, all of them or none: the same as [`add`](Self::add) for each, a hundred times as fast.
+    /// Adds many servers, all or none. The same as [`add`](Self::add) for each, but about a hundred
+    /// times faster.
+    ///
+    /// # Errors
+    ///
+    /// If a name is taken, or the database fails.
     pub async fn add_all(&self, new: &[NewServer]) -> Result<Vec<Server>, HistoryError> {
         let mut change = self.begin_adding().await?;
         let mut known = HashSet::new();
@@ -92,7 +106,11 @@ impl History {
         Ok(all)
     }
 
-    /// Describes a server anew. It keeps its number and its history.
+    /// Replaces the description of a server, which keeps its number and history.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such server, its new name is taken, or the database fails.
     pub async fn change(&self, server: &Server) -> Result<(), HistoryError> {
         let mut change = self.begin().await?;
         vacate(&mut change, &server.name, "", server.id).await?;
@@ -168,7 +186,7 @@ impl History {
     }
 }
 
-/// Adds a server, or one that was removed again.
+/// Adds a server, or restores a removed one.
 async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, HistoryError> {
     let (id, put) = match vacate(change, &new.name, &new.target, ServerId(0)).await? {
         Some(again) => {
@@ -196,7 +214,7 @@ async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, Hist
     Ok(server)
 }
 
-/// The number that was given last.
+/// Returns the last number that was assigned.
 async fn last_number(change: &mut AnyConnection) -> Result<i64, HistoryError> {
     let last = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM server")
         .fetch_one(change)

@@ -20,11 +20,12 @@ use std::time::Duration;
 const GRACE: Millis = 30_000;
 /// Buckets that are closed, or read from the list, at a time.
 const PAGE: usize = 500;
-/// Rows that one statement deletes.
+/// Limit of rows deleted by one statement.
 const STEP: i64 = 20_000;
-/// Statements that one call spends on deleting from one table: more than comes in a minute.
+/// Limit of statements that one call uses to delete rows of one table: more rows than a minute
+/// adds.
 const STEPS: u32 = 50;
-/// Servers whose sessions one call looks through.
+/// Servers whose sessions one call checks.
 const SERVERS: i64 = 2_000;
 
 impl History {
@@ -106,7 +107,7 @@ impl History {
             .fetch_one(&mut *change)
             .await?;
         let done: Millis = progress.try_get(0)?;
-        // Until when the level below is closed, and with it ours.
+        // The buckets of a level can close when those of the level below are closed.
         let to = level.floor(
             progress
                 .try_get::<Option<Millis>, _>(1)?
@@ -205,12 +206,12 @@ impl History {
         let before = |kept: Duration| {
             now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX))
         };
-        // Nothing is deleted before it is rolled up, and of a bucket all or nothing.
+        // A bucket is deleted as a whole, and only after it was rolled up.
         let done = "SELECT CASE WHEN listed.bucket < done THEN listed.bucket ELSE done END FROM progress
                     LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
                     ON listed.level = progress.level ORDER BY progress.level";
         let done = sqlx::query(done).fetch_all(&self.pool).await?;
-        // Until when the level above has everything.
+        // The time until which the level above is complete.
         let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
         let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
         self.forget_front("sample", "at", "1 = 1", raw).await?;
@@ -237,7 +238,7 @@ impl History {
             .await
     }
 
-    /// Deletes the oldest rows of a table, some at a time. The text has only our own words.
+    /// Deletes the oldest rows of a table, some at a time. The SQL text has no outside data.
     async fn forget_front(
         &self,
         table: &str,
@@ -271,8 +272,9 @@ impl History {
         Ok(())
     }
 
-    /// Deletes sessions that ended before a time, of some servers after the other; when all have had their turn, servers that
-    /// were removed before another time: nothing else of them is left by then.
+    /// Deletes sessions that ended before a time, for some servers with each call. After the last
+    /// server, deletes servers that were removed before another time: their other rows are gone by
+    /// then.
     async fn forget_of_servers(&self, ended: Millis, removed: Millis) -> Result<(), HistoryError> {
         let mut from = self.turn.load(Ordering::Relaxed);
         let next = sqlx::query(
@@ -293,13 +295,13 @@ impl History {
             .bind(SERVERS)
             .execute(&mut *change)
             .await?;
-        // One less, since the next is still to come.
+        // One less, because `from` is exclusive.
         from = next.map_or(0, |next| next - 1);
         if next.is_none() {
             for forget in [
                 "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed < $1)",
-                // The last number stays, so that it is not given again.
+                // Keep the row with the highest number, so that the number is not used again.
                 "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {
                 sqlx::query(forget)
@@ -314,7 +316,7 @@ impl History {
     }
 }
 
-/// The first bucket into which something came from a time on, until another.
+/// Returns the first bucket within a period, both ends included, for which the level below has rows.
 async fn next_bucket(
     connection: &mut AnyConnection,
     level: Level,
