@@ -1,4 +1,4 @@
-//! The client against a scripted server, in every wire version, with the bytes cut at random.
+//! The client against a scripted server, in every wire version, with the bytes split at random.
 
 use hailer_minecraft::chunk::{Block, Column, ColumnMeta, SectionMasks, deflate, encode_bulk};
 use hailer_minecraft::client::{
@@ -24,15 +24,15 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
 /// Login procedure of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Door {
-    /// As the real ones do.
+    /// Like the original servers.
     Usual,
-    /// Answers the handshake with the login, though the build encrypts.
+    /// Replies to the handshake with the login, though the build has encryption.
     Open,
-    /// Says that it checks accounts.
+    /// Announces account checks.
     Checking,
 }
 
-/// A client and a server, and no network between them.
+/// A client and a server connected in memory.
 struct Lab {
     build: Build,
     client: Client,
@@ -67,7 +67,7 @@ impl Lab {
         }
     }
 
-    /// In the game, where the server has put us.
+    /// Returns a lab whose client has joined and has a position.
     fn playing(build: Build) -> Self {
         Self::playing_with(build, GameClientConfig::default())
     }
@@ -132,7 +132,7 @@ impl Lab {
         pieces
     }
 
-    /// The server's side of the login.
+    /// Runs the server's side of the login.
     fn let_in(&mut self, packet: &Packet) {
         let plain_era = self.build <= Build::W16a;
         let id = if self.door == Door::Checking {
@@ -187,7 +187,7 @@ impl Lab {
         self.server.send(&login.into()).unwrap();
     }
 
-    /// The server says something.
+    /// Sends a packet from the server.
     fn say(&mut self, packet: impl Into<Packet>) {
         self.server.send(&packet.into()).unwrap();
         self.run();
@@ -222,7 +222,7 @@ impl Lab {
             .collect()
     }
 
-    /// A column for this build, in the packets that carry it.
+    /// Sends a column to the client, in the packets that this build uses.
     fn column(&mut self, x: i32, z: i32, column: &Column) {
         if self.build >= Build::W27a && self.dice.below(2) == 0 {
             let (metas, data) = encode_bulk(&[(x, z, column)]);
@@ -300,7 +300,7 @@ fn every_build_gets_in_through_every_door() {
             assert_eq!(lab.client.is_encrypted(), encrypted, "{build} {door:?}");
             assert_eq!(lab.client.secret().map(<[u8]>::to_vec), lab.secret);
             assert_eq!(lab.secret.is_some(), encrypted);
-            // What stands in the first packets.
+            // Contents of the first packets.
             let Packet::Handshake(handshake) = &lab.heard[0] else {
                 panic!("{:?}", lab.heard[0])
             };
@@ -341,7 +341,7 @@ fn account_checks_are_refused_or_handed_over() {
             None => "-7ab3".into(),
         };
         assert_eq!(lab.events, [ClientEvent::SessionCheck { hash }], "{build}");
-        // Keep alives are returned meanwhile.
+        // Keep-alives are answered while the check is pending.
         lab.say(KeepAlive { token: 5 });
         assert_eq!(lab.heard("KeepAlive").len(), 1);
         lab.client.session_checked();
@@ -484,7 +484,8 @@ fn positions_are_confirmed_and_sent_like_the_game() {
             );
         }
 
-        // Standing still, since no column is loaded: the position once per second, else only the ground flag.
+        // Standing still without loaded columns: the position once per second, otherwise only the
+        // ground flag.
         lab.heard.clear();
         lab.ticks(60);
         assert_eq!(
@@ -492,7 +493,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
             (3, 57),
             "{build}"
         );
-        // Looking elsewhere, walking, both.
+        // Turning, walking, and both at once.
         lab.heard.clear();
         lab.client.look(10.0, 100.0);
         lab.ticks(1);
@@ -522,7 +523,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
                 z: -2.5
             })
         );
-        // A server that puts the player back ends the walk.
+        // A correction of the position by the server ends the walk.
         lab.client.walk_to(14.5, -2.5);
         lab.ticks(1);
         lab.put(4.5, 71.0, -2.5);
@@ -550,7 +551,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
     }
 }
 
-/// A column of stone with its top at a height.
+/// Returns a column of stone up to a height.
 fn floor(top: u8) -> Column {
     let mut column = Column::default();
     for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
@@ -599,7 +600,7 @@ fn gravity_works_in_loaded_columns() {
                 .any(|event| matches!(event, ClientEvent::Landed { .. })),
             "{build}: a fall of 0.63 blocks is not reported"
         );
-        // Digging the floor away lets the player fall again.
+        // Removing the floor lets the player fall again.
         lab.put(8.5, 70.0, 8.5);
         lab.ticks(30);
         let Some(ClientEvent::Landed { y, fall, .. }) = lab.events.last() else {
@@ -870,7 +871,7 @@ fn death_is_survived_in_every_build() {
         lab.put(0.5, 65.0, 0.5);
         lab.ticks(1);
         assert_eq!(lab.heard.len(), 2);
-        // To the Nether, where everything is another.
+        // In the Nether, everything is replaced.
         lab.say(back(-1));
         assert!(lab.client.game().world().is_empty());
 
@@ -912,7 +913,7 @@ fn block_packets_change_the_world() {
             "{build}"
         );
         assert_eq!(lab.client.game().columns_received(), 56);
-        // One block, several, a section, an explosion.
+        // Changes one block, several blocks, a section, and blocks in an explosion.
         lab.say(BlockChange {
             x: -1,
             y: 200,
@@ -956,7 +957,7 @@ fn block_packets_change_the_world() {
             BlockOffset { x: 0, y: 0, z: 0 },
             BlockOffset { x: -1, y: -1, z: 1 },
         ]);
-        // The centre is cut towards zero.
+        // The centre is truncated towards zero.
         lab.say(Explosion {
             x: -20.9,
             y: 60.5,
@@ -979,7 +980,7 @@ fn block_packets_change_the_world() {
             (block(0, 0), block(0, 0))
         );
         assert_eq!(world.block(-20, 59, 20), block(1, 0));
-        // Forgotten, with and without a body; where there is nothing, nothing happens.
+        // Unloads columns, with and without data. Unloading an absent column has no effect.
         let unload = |x, data| ChunkData {
             x,
             z: 0,
@@ -1411,7 +1412,7 @@ fn leaving_ends_everything() {
         );
         assert!(!lab.client.is_playing());
     }
-    // Also before the game.
+    // Leaving works before the login too.
     let mut client = Client::new(GameClientConfig::default(), random(1));
     client.leave();
     assert_eq!(client.next(), Ok(None));
@@ -1438,7 +1439,7 @@ fn ticks_keep_their_rate() {
     lab.run();
     assert_eq!(lab.heard.len(), 40);
     lab.heard.clear();
-    // At most one second of a pause is caught up.
+    // After a pause, the client catches up on at most 1 s of ticks.
     for ms in 0..100 {
         lab.client.tick(Duration::from_millis(20_000 + ms));
     }
@@ -1483,7 +1484,7 @@ fn packets_are_counted_and_kept() {
     }
 }
 
-/// Any packets at all, in any order: no panic, and the client stays in its bounds.
+/// Any packets in any order cause no panic and no unlimited memory use.
 #[test]
 fn a_server_out_of_its_mind() {
     for &build in Build::DIALECTS {

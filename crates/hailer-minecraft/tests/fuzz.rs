@@ -1,6 +1,6 @@
-//! Can a stranger hurt us? Each target replays its corpus under `__fuzz__/<target>/corpus` and then a number of random
-//! inputs; a failure prints a `BOLERO_RANDOM_SEED` to repeat it with. `BLESS=1 cargo test --test fuzz` makes the corpus: a
-//! packet of every row in every build.
+//! Fuzz tests with hostile input. Each target replays its corpus in `__fuzz__/<target>/corpus`,
+//! then a number of random inputs. A failure prints the `BOLERO_RANDOM_SEED` that repeats it.
+//! `BLESS=1 cargo test --test fuzz` writes the corpus: one packet of every row in every build.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,7 +11,8 @@ use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::{Build, PacketDirection, TABLE, fuzzing};
 use std::path::Path;
 
-/// Random inputs for each target: unless told otherwise, a second or two in all without optimisation.
+/// Returns the number of random inputs for each target. The default takes 1 to 2 s in all without
+/// optimization.
 fn iterations() -> usize {
     let told = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
     told.and_then(|number| number.parse().ok()).unwrap_or(4_000)
@@ -47,7 +48,7 @@ fn connection() {
 
 #[test]
 fn server() {
-    // A whole server each time.
+    // Each iteration creates a whole server.
     bolero::check!()
         .with_iterations(iterations() / 40)
         .for_each(|bytes: &[u8]| fuzzing::server(bytes));
@@ -71,7 +72,7 @@ fn damaged_packets() {
                     fuzzing::connection(&bytes);
                 }
             }
-            // All of them to one server after the other, until one ends it.
+            // One server receives all of them until one ends it.
             for seed in 0..4 {
                 let (mut dice, mut bytes) = (SampleRng::new(seed), vec![number as u8, 1]);
                 let rows: Vec<_> = TABLE

@@ -1,4 +1,4 @@
-//! Two ends of a connection against each other, in every build, with the bytes split at random.
+//! Logins between two ends of a connection, in every build, with the bytes split at random.
 
 use hailer_minecraft::crypto::{KeyPair, encrypt, same_token};
 use hailer_minecraft::sample::SampleRng;
@@ -8,7 +8,7 @@ use hailer_minecraft::{
     Build, Connection, ConnectionState, Packet, PacketDirection, PeerError, Role, TABLE,
 };
 
-/// Carries bytes from one end to the other in pieces, and returns the packets that come out.
+/// Transfers bytes from one end to the other in pieces. Returns the received packets.
 fn carry(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) -> Vec<Packet> {
     let mut packets = Vec::new();
     while !from.outgoing().is_empty() {
@@ -51,7 +51,8 @@ fn enter(build: Build) -> Packet {
     }
 }
 
-/// All that comes before the game, as the build does it; `encrypted` false: the client leaves the key unanswered.
+/// Runs the login of the build. With `encrypted` unset, the client does not reply to the encryption
+/// request.
 fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, Connection) {
     let (mut client, mut server) = (
         Connection::new(Role::Client, build),
@@ -97,7 +98,8 @@ fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, C
                     .into(),
                 )
                 .unwrap();
-            // What follows at once is encrypted already, and the server cannot read it before it knows the secret.
+            // Bytes sent directly after the reply are encrypted already. The server cannot read
+            // them before it has the secret.
             let heard = carry(&mut client, &mut server, dice);
             let [Packet::EncryptionResponse(response)] = &heard[..] else {
                 panic!("{heard:?}")
@@ -142,7 +144,7 @@ fn fill(dice: &mut SampleRng) -> impl FnMut(&mut [u8]) + '_ {
     |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
-/// Sends some packets of the game, of any kind that the build has.
+/// Sends some random game packets of the build.
 fn play(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) {
     let (way, build) = (from.role().sends(), from.build());
     let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
@@ -209,7 +211,7 @@ fn nothing_of_the_game_is_read_before_the_login_is_done() {
     }
 }
 
-/// The game's client never minded what comes before its 0x01; the server does.
+/// The original client accepts any packet before its 0x01; the server does not.
 #[test]
 fn a_client_reads_all_packets_after_its_login_request() {
     let build = Build::V1_2_5;
@@ -263,7 +265,8 @@ fn bytes_behind_the_secret_wait_for_it() {
     client.secure(&[1; 16]).unwrap();
     client.send(&EncryptionResponse::default().into()).unwrap();
     let plain = client.outgoing().len();
-    // Encrypted, in the same write: a real client waits for the server's yes, a hostile one may not.
+    // Encrypted bytes in the same write: a real client waits for the server's reply, but a hostile
+    // one may not.
     let mut keep_alive = Vec::new();
     Packet::from(KeepAlive { token: 5 }).write(&mut keep_alive, build);
     client.send(&KeepAlive { token: 5 }.into()).unwrap();

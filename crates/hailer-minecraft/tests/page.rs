@@ -15,7 +15,7 @@ fn file(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// Compares a file with what it should hold, or writes it.
+/// Compares a file with its generated content, or writes it.
 fn check(path: &str, expected: &str) {
     let stored = std::fs::read_to_string(file(path)).unwrap_or_default();
     if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
@@ -39,7 +39,7 @@ fn directions(directions: PacketDirections) -> &'static str {
     }
 }
 
-/// `W16a` as the game says it.
+/// Returns the note on the builds of a field, with the names that the game uses, such as `12w16a`.
 fn margin(builds: &str) -> String {
     let named = builds
         .trim_end_matches([' ', ','])
@@ -101,7 +101,7 @@ fn counts() -> String {
     out
 }
 
-/// Rows and fields that are in a build and not in the one before, and the other way round.
+/// Lists rows and fields that a build adds to the previous one, and those that it removes.
 fn changes() -> String {
     let mut out = String::from("| build | change |\n| --- | --- |\n");
     for pair in Build::DIALECTS.windows(2) {
@@ -240,7 +240,7 @@ fn the_spec_page_matches_the_table() {
     check(PAGE, &page);
 }
 
-/// For readers in other languages.
+/// The table for programs in other languages.
 #[test]
 fn the_table_in_json() {
     let mut out = String::from("[\n");

@@ -10,7 +10,7 @@ use hailer_minecraft::{Build, Packet, PacketDirection, TABLE};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// Fills slices; the same seed, the same keys.
+/// Returns a generator that fills slices. The same seed gives the same keys.
 fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
     let mut dice = SampleRng::new(seed);
     move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Every block, light and biome that a client knows is the server's.
+    /// Asserts that every block, light level and biome that a client has equals the server's.
     fn same_world(&mut self, seat: usize) -> usize {
         let columns: Vec<_> = self.seats[seat]
             .client
@@ -153,7 +153,7 @@ fn two_players_in_every_build() {
                 "{build}"
             );
 
-            // Alice builds and digs; Bob sees it.
+            // Alice places and digs blocks, and Bob sees the changes.
             let [x, y, z] = table.seats[alice]
                 .client
                 .game()
@@ -298,7 +298,7 @@ fn hovering_players_are_kicked_after_80_packets() {
         });
         table.run(10);
         let mut feet = table.seats[0].client.game().player.position.unwrap().feet;
-        // Up in steps that the server allows, then still.
+        // Rises in steps that the server permits, then hovers.
         let mut kicked_after = None;
         for packet in 1..200 {
             feet[1] += if packet <= 10 { 0.3 } else { 0.0 };
@@ -344,7 +344,7 @@ fn hovering_players_are_kicked_after_80_packets() {
     }
 }
 
-/// The server speaks 1.2.5 beside its own build, and both see one world.
+/// The server accepts 1.2.5 clients in addition to its own build, and both see the same world.
 #[test]
 fn old_and_new_players_together() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Offered, WorldKind::Hilly);
@@ -376,7 +376,7 @@ fn old_and_new_players_together() {
     );
 }
 
-/// Servers that require encryption refuse 1.2.5, which lacks it.
+/// Servers that require encryption refuse 1.2.5 clients, since 1.2.5 has none.
 #[test]
 fn unencrypted_clients_are_refused_if_encryption_is_required() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Required, WorldKind::Flat);

@@ -1,4 +1,4 @@
-//! The server, driven by a small client in every wire version, in memory.
+//! The server against a small client in every wire version, in memory.
 
 use hailer_minecraft::chunk::{self, Column, Inflater, MAX_COLUMN};
 use hailer_minecraft::crypto::{CipherKind, encrypt};
@@ -124,7 +124,7 @@ impl Table {
         seat
     }
 
-    /// Carries bytes both ways, cut at random, until nothing moves.
+    /// Transfers bytes in both directions, split at random, until none are left.
     fn flush(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
@@ -160,7 +160,7 @@ impl Table {
         }
     }
 
-    /// Long enough for all columns of a view of 3, and for old entities to be shown.
+    /// Enough for all columns at a view distance of 3, and for existing entities to be shown.
     fn settle(&mut self) {
         self.ticks(12);
     }
@@ -381,7 +381,7 @@ impl Seat {
     }
 }
 
-/// Whether a client knows the world as the server does, for all columns that it has.
+/// Asserts that all columns of a client equal the server's.
 fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
     let build = table.seats[seat].connection.build();
     for (&(x, z), column) in &table.seats[seat].columns {
@@ -428,7 +428,7 @@ fn a_session_in_every_wire_version() {
         }
         assert_same_world(&mut table, one, false);
 
-        // The second sees the first move, and hears what is said.
+        // The second player sees the first one move and receives chat.
         let two = table.enter(build, "Two");
         table.settle();
         assert!(table.seats[one].heard("§eTwo joined the game."));
@@ -496,7 +496,7 @@ fn a_session_in_every_wire_version() {
                 && table.seats[two].heard("<Two> hello, Ümläut")
         );
 
-        // Blocks.
+        // Digging and placing blocks.
         let (bx, by, bz) = (x.floor() as i32 + 1, y as u8 - 1, z.floor() as i32 + 9);
         table.dig(one, 0, (bx, by, bz));
         table.dig(one, 0, (bx + 1, by, bz));
@@ -521,7 +521,7 @@ fn a_session_in_every_wire_version() {
         assert_same_world(&mut table, one, true);
         assert_same_world(&mut table, two, true);
 
-        // A newcomer sees the world as it has become; who leaves is gone.
+        // A new player receives the changed world, and players who left are removed.
         let three = table.enter(build, "Three");
         table.settle();
         assert_same_world(&mut table, three, false);
@@ -615,7 +615,8 @@ fn one_build_and_1_2_5_share_the_port() {
         for &theirs in Build::DIALECTS {
             let mut table = Table::new(settings(served));
             let one = table.sit(theirs, "Who");
-            // Where two builds have one number, the server cannot know, and answers as its own.
+            // If two builds have the same protocol number, the server cannot tell them apart and
+            // replies with its own build.
             if served != theirs && served.protocol() == theirs.protocol() {
                 continue;
             }
@@ -657,7 +658,7 @@ fn one_build_and_1_2_5_share_the_port() {
     );
     table.say(old, "from 1.2.5");
     assert!(table.seats[new].heard("<Old> from 1.2.5"));
-    // What 1.2.5 does not know nobody brings in.
+    // Items that 1.2.5 does not know are not accepted while such a client is connected.
     table.send(
         new,
         CreativeInventoryAction {
@@ -700,7 +701,7 @@ fn the_list_of_servers_gets_its_line() {
 #[test]
 fn refused_logins() {
     let build = Build::V1_3_2;
-    // Names.
+    // Invalid names.
     for name in [
         "",
         "a b",
@@ -711,7 +712,7 @@ fn refused_logins() {
     ] {
         let mut table = Table::new(settings(build));
         let one = table.sit(build, name);
-        // What does not fit is cut on the way; only sixteen units arrive.
+        // Longer names are truncated to 16 UTF-16 units by the client.
         if name.len() > 16 {
             continue;
         }
@@ -722,7 +723,7 @@ fn refused_logins() {
             "{name:?}"
         );
     }
-    // A wrong token, and a secret that is none.
+    // A wrong token, and an invalid secret.
     let mut table = Table::new(settings(build));
     for wrong in ["token", "secret", "both"] {
         let one = table.sit(build, "Wrong");
@@ -777,7 +778,7 @@ fn refused_logins() {
         assert_eq!(kick.reason.to_string(), "Invalid client reply", "{wrong}");
         table.seats.clear();
     }
-    // Too many, and the same twice.
+    // More players than permitted, and the same name twice.
     let mut table = Table::new(GameServerConfig {
         max_players: 2,
         ..settings(build)
@@ -810,7 +811,7 @@ fn silent_clients_time_out() {
     table
         .server
         .receive(table.seats[slow].id, table.now, &bytes);
-    // Two have gone by while the player entered.
+    // Two ticks passed during the login.
     table.ticks(197);
     assert!(!table.server.is_over(table.seats[mute].id));
     table.ticks(1);
@@ -818,9 +819,10 @@ fn silent_clients_time_out() {
     table.ticks(399);
     assert_eq!(table.seats[slow].kicked, None);
     table.ticks(1);
-    // The client never said anything in its own eyes, and could not read the kick: the bytes tell.
+    // The test client did not send these bytes itself and cannot parse the kick, so only the end of
+    // the connection is checked.
     assert!(table.server.is_over(table.seats[slow].id));
-    // A player who answers stays; one who does not is gone after a minute.
+    // A player who replies stays. A player who does not is dropped after 60 s.
     table.ticks(1200);
     assert!(!table.server.is_over(table.seats[player].id));
     assert!(table.seats[player].count("KeepAlive") > 80);
@@ -914,7 +916,7 @@ fn steps_are_checked() {
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
     let [x, y, z] = table.seats[one].place;
-    // Too far, and too fast: back.
+    // Moves that are too far or too fast are undone.
     table.walk(one, [x + 11.0, y, z]);
     assert_eq!(table.seats[one].place, [x, y, z]);
     for i in 1..30 {
@@ -1022,7 +1024,7 @@ fn survival_takes_time_and_items() {
         table.settle();
         let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
         let (there, far) = ((x + 2, y as u8 - 1, z), (x + 9, y as u8 - 1, z));
-        // Not without a beginning, not from far away, nothing out of nothing.
+        // Digging needs a start packet and a block in range; placing needs an item.
         table.dig(one, 2, there);
         table.dig(one, 0, far);
         table.dig(one, 2, far);
@@ -1037,7 +1039,7 @@ fn survival_takes_time_and_items() {
         table.ticks(1);
         assert_same_world(&mut table, two, true);
         assert_eq!(table.seats[two].block(there), 2);
-        // Dug, dropped, picked up, put.
+        // Digs a block, picks up the item and places it again.
         table.dig(one, 0, there);
         table.ticks(10);
         table.dig(one, 2, there);
@@ -1054,7 +1056,7 @@ fn survival_takes_time_and_items() {
         table.put(one, (there.0, there.1 - 1, there.2), 1);
         table.ticks(1);
         assert_eq!(table.seats[two].block(there), 3, "{build}: a clod of earth");
-        // Not into a body, not from an empty hand.
+        // Blocks cannot be placed inside a player or with an empty hand.
         table.put(one, there, 1);
         table.put(one, (there.0 - 1, there.1, there.2), 1);
         table.ticks(1);
@@ -1115,7 +1117,7 @@ fn clicks_in_the_inventory() {
         _ => None,
     };
     assert_eq!(table.seats[one].got.iter().rev().find_map(cursor), Some(4));
-    // Thrown, seen, and picked up again.
+    // An item is thrown, shown to others, and picked up again.
     assert_eq!(
         answer(&mut table, click(-999, 0, false, Slot::EMPTY)),
         Some(true)
@@ -1212,7 +1214,7 @@ fn a_thousand_idle_connections_and_the_limits() {
     let idle: Vec<_> = (0..1000)
         .map(|i| table.server.connect(table.now, ip(i)).unwrap())
         .collect();
-    // Most of them had to make room: those that wait are bounded, and players come in all the same.
+    // The number of pending logins is limited: the oldest were dropped, and players can still join.
     let waiting = idle.iter().filter(|id| !table.server.is_over(**id)).count();
     assert_eq!(waiting, table.server.config().limits.logins);
     idle.iter()
@@ -1224,7 +1226,8 @@ fn a_thousand_idle_connections_and_the_limits() {
             table.server.hang_up(id);
         });
     table.enter(build, "Player");
-    // One address has its share, of which the newest are left; this machine's own may have all there is.
+    // Each address has a limit on pending logins, and the newest are kept. Loopback has no limit of
+    // its own.
     let limits = table.server.config().limits.clone();
     for (address, share) in [
         (ip(5000), limits.logins_per_ip),
@@ -1255,7 +1258,7 @@ fn floods_affect_only_their_sender() {
     let mut table = Table::new(settings(build));
     let player = table.enter(build, "Player");
     table.settle();
-    // Packets.
+    // Too many packets.
     let flood = table.enter(build, "Flood");
     for _ in 0..3000 {
         if table.seats[flood].kicked.is_none() {
@@ -1266,7 +1269,7 @@ fn floods_affect_only_their_sender() {
         table.seats[flood].kicked.as_deref(),
         Some("Too many packets")
     );
-    // Bytes.
+    // Too many bytes.
     let flood = table.enter(build, "Flood");
     let id = table.seats[flood].id;
     let packet = PluginMessage {
@@ -1279,7 +1282,7 @@ fn floods_affect_only_their_sender() {
         }
     }
     assert!(table.server.is_over(id));
-    // A reader who does not read: memory stays bounded.
+    // A client that does not read: memory use stays limited.
     let slow = table.enter(build, "Slow");
     let id = table.seats[slow].id;
     let mut most = 0;
@@ -1330,7 +1333,7 @@ fn garbage_never_panics() {
         let mut table = Table::new(settings);
         let player = table.enter(build, "Player");
         for round in 0..60 {
-            // How far the login comes before the garbage: not at all, named, in the game.
+            // Stage of the login when the garbage starts: before it, after the name, in the game.
             let one = table.sit(build, "Garbage");
             table.seats[one].encrypts = round % 2 == 0;
             let id = table.seats[one].id;
@@ -1344,7 +1347,7 @@ fn garbage_never_panics() {
             let mut bytes = table.dice.bytes(300);
             if round % 5 == 0 {
                 bytes.clear();
-                // Valid packets with random fields do more harm than noise.
+                // Valid packets with random fields reach more code than noise.
                 for _ in 0..30 {
                     let rows: Vec<_> = hailer_minecraft::TABLE
                         .iter()
@@ -1375,7 +1378,8 @@ fn garbage_never_panics() {
     }
 }
 
-/// A tag is whatever bytes a client made up, and the game fails at what is no gzip (spec/minecraft-12w.md#4.2).
+/// Clients can put any bytes in a tag, and the game crashes on a tag that is not gzip
+/// (spec/minecraft-12w.md#4.2).
 #[test]
 fn tags_do_not_go_from_one_player_to_another() {
     let build = Build::V1_3_2;
@@ -1408,7 +1412,7 @@ fn tags_do_not_go_from_one_player_to_another() {
     }
 }
 
-/// The game does not count for itself here: without an answer it would show the item for ever.
+/// The game does not update the count itself: without a packet it would keep showing the item.
 #[test]
 fn dropping_an_item_updates_the_slot() {
     for &build in Build::DIALECTS {
@@ -1431,7 +1435,7 @@ fn dropping_an_item_updates_the_slot() {
     }
 }
 
-/// Such a block takes no time, so the game says only that it began.
+/// Such a block takes no time to dig, so the game sends the start packet only.
 #[test]
 fn instant_digging_needs_no_end_packet() {
     let build = Build::V1_3_2;
@@ -1458,7 +1462,7 @@ fn instant_digging_needs_no_end_packet() {
     }
 }
 
-/// Its characters may take two units each, and what follows must not be cut off.
+/// A character may take two units, and the counts after the text must not be cut off.
 #[test]
 fn a_long_line_leaves_room_for_the_counts() {
     let mut table = Table::new(GameServerConfig {
@@ -1480,7 +1484,7 @@ fn a_long_line_leaves_room_for_the_counts() {
     );
 }
 
-/// Vanilla tells it everybody in the first tick, also who cannot be hurt.
+/// Vanilla sends health to all players in the first tick, including invulnerable ones.
 #[test]
 fn every_player_receives_health() {
     for mode in [GameMode::Creative, GameMode::Survival] {
@@ -1493,7 +1497,7 @@ fn every_player_receives_health() {
     }
 }
 
-/// In the same dimension the game forgets nothing by itself.
+/// If the dimension stays the same, the game keeps its columns.
 #[test]
 fn respawning_players_unload_everything() {
     for &build in Build::DIALECTS {
@@ -1554,7 +1558,7 @@ fn respawning_players_unload_everything() {
     }
 }
 
-/// An inventory full of tags is 90 KB, and a click is a dozen bytes.
+/// An inventory full of tags has 90 KB, while a click has about 12 bytes.
 #[test]
 fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     let build = Build::V1_3_2;
@@ -1587,7 +1591,8 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     );
 }
 
-/// What can be made in a tick is shared by turns: those who never stay must not take it all.
+/// Players share the budget of generated columns in turns, so that moving ones cannot use all of
+/// it.
 #[test]
 fn jumping_players_do_not_starve_others_of_columns() {
     let build = Build::V1_3_2;

@@ -1,4 +1,4 @@
-//! The table against itself, and against the counts of the spec page.
+//! The table is consistent and matches the counts of the spec page.
 
 use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::stream::{MAX_PACKET, ReadOutcome, read};
@@ -12,7 +12,7 @@ fn read_one(bytes: &[u8], way: PacketDirection, build: Build) -> ReadOutcome {
     read(bytes, way, build, MAX_PACKET, &mut Notes::discarding())
 }
 
-/// Every row in every wire version and direction in which it exists.
+/// Calls `each` for every row, in every wire version and direction that has it.
 fn every_row(
     mut each: impl FnMut(&'static hailer_minecraft::packet::PacketInfo, PacketDirection, Build),
 ) {
@@ -99,7 +99,8 @@ fn ids_without_a_row_end_the_stream() {
     }
 }
 
-/// Cut anywhere, a packet needs more bytes, never too many; whole, it is the same packet, and so are its bytes.
+/// A packet cut at any byte needs more data, and never more than it has. The whole packet
+/// round-trips, byte for byte.
 #[test]
 fn every_row_round_trips_in_every_build_cut_at_every_byte() {
     let mut packets = 0;
@@ -124,7 +125,7 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
             assert_eq!(length, bytes.len(), "{packet:?} of {build}");
             let mut bytes_again = Vec::new();
             again.write(&mut bytes_again, build);
-            // Not the packets, since NaN differs from itself.
+            // Compares bytes and not packets, since NaN differs from itself.
             assert_eq!(bytes_again, bytes, "{packet:?} of {build}");
             packets += 1;
         }
@@ -132,7 +133,8 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
     assert!(packets > 20_000, "{packets}");
 }
 
-/// What is written for a build has exactly the fields that the build has: nothing of an absent field leaks.
+/// A packet written for a build has exactly the fields of that build; absent fields are not
+/// written.
 #[test]
 fn streams_read_at_any_split() {
     for &build in Build::DIALECTS {
@@ -251,13 +253,15 @@ fn wrong_counts_are_named() {
     );
 }
 
-/// Else a server that sends such a list byte by byte has it read from its beginning for each of them.
+/// Otherwise, a server that sends such a list byte by byte would cause it to be parsed from the
+/// start for each byte.
 #[test]
 fn a_list_waits_for_the_values_behind_the_one_that_is_cut() {
     let mut bytes = Vec::new();
     let items = List16::new(vec![Slot::of(1, 1, 0); 100]);
     Packet::from(SetWindowItems { window: 0, items }).write(&mut bytes, Build::LATEST);
-    // The head, 28 slots of seven bytes, four bytes of the next; 71 more have at least two bytes each.
+    // The header, 28 slots of 7 bytes, and 4 bytes of the next slot. The remaining 71 slots have at
+    // least 2 bytes each.
     let cut = read_one(&bytes[..204], PacketDirection::ToClient, Build::LATEST);
     let ReadOutcome::Need(need) = cut else {
         panic!("{cut:?}")

@@ -1,11 +1,11 @@
-//! The passive reader, on whole sessions in every wire version.
+//! The passive reader on whole sessions in every wire version.
 
 use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::tap::{Tap, TapError, TapPacket};
 use hailer_minecraft::{Build, PacketDirection};
 use hailer_testkit::session::Session;
 
-/// Everything that it sees now.
+/// Returns all packets that are available.
 fn all(tap: &mut Tap) -> Vec<TapPacket> {
     std::iter::from_fn(|| tap.next().unwrap()).collect()
 }
@@ -17,7 +17,7 @@ fn bytes_of(seen: &[TapPacket], way: PacketDirection) -> Vec<&[u8]> {
         .collect()
 }
 
-/// The session in random pieces, then the end.
+/// Feeds the session in random pieces, then ends it.
 fn watch(session: &Session, tap: &mut Tap, dice: &mut SampleRng, widest: usize) -> Vec<TapPacket> {
     let mut seen = Vec::new();
     for (way, wire) in &session.wire {
@@ -51,7 +51,7 @@ fn sessions_are_decoded_and_the_build_is_detected() {
             let mut tap = Tap::new(None, session.secret.clone());
             let seen = watch(&session, &mut tap, &mut dice, widest);
             let about = (session.build, session.secret.is_some());
-            // Where nothing was said that the two builds of a number say differently, both stay.
+            // If no packet differs between two builds with the same number, both stay possible.
             let may_stay = match session.build.protocol() {
                 32 => session.secret.is_none(),
                 38 => true,
@@ -130,7 +130,7 @@ fn one_direction_is_enough() {
     for session in sessions() {
         for way in PacketDirection::BOTH {
             let stream = session.stream(way);
-            // The way to the client does not name the build.
+            // The direction to the client does not name the build.
             let build = (way == PacketDirection::ToClient).then_some(session.build);
             let mut tap = Tap::new(build, session.secret.clone());
             let mut seen = Vec::new();
@@ -150,7 +150,8 @@ fn one_direction_is_enough() {
     }
 }
 
-/// What lies the same in several builds is read in the newest of them: so only bytes are compared.
+/// Packets that are the same in several builds are parsed as the newest of them, so only bytes are
+/// compared.
 #[test]
 fn wrong_builds_are_dropped_at_invalid_packets() {
     for session in sessions().filter(|session| session.secret.is_none()) {

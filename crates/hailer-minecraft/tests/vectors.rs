@@ -1,4 +1,4 @@
-//! The vectors of spec/minecraft-12w.md#9, both ways.
+//! The test vectors of spec/minecraft-12w.md#9, parsed and written.
 
 use hailer_minecraft::stream::{MAX_PACKET, ReadOutcome, read};
 use hailer_minecraft::table::*;
@@ -149,7 +149,7 @@ fn packets_of_the_page() {
     );
 }
 
-/// As one known server sends it.
+/// Encoded like one known server does.
 #[test]
 fn the_pickaxe_and_its_enchantment() {
     let gzip = "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";

@@ -22,7 +22,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Patient enough for a busy machine; a test that waits for silence chooses less.
+/// A generous timeout for busy machines. Tests that wait for silence set a shorter one.
 fn settings() -> ClientConfig {
     patience(ms(5_000), 0)
 }
@@ -39,7 +39,7 @@ fn impatient() -> Client {
     Client::new(patience(ms(60), 1))
 }
 
-/// A client that asks this name server.
+/// Returns a client that uses this name server.
 fn named(dns: &Dns) -> Client {
     let mut settings = settings();
     settings.name_server = Some(dns.address());
@@ -50,7 +50,7 @@ fn url(id: &str, server: &Server) -> String {
     format!("{id}://{}", server.address)
 }
 
-/// The answers of a server in all protocols.
+/// Returns the answers of a server in all protocols.
 async fn all_answers(address: SocketAddr) -> Answers {
     Client::new(settings())
         .query_all(address.to_string().as_str())
@@ -144,7 +144,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
     }
 }
 
-// --- finding the protocol out ---
+// --- detecting the protocol ---
 
 #[tokio::test]
 async fn detection_finds_the_one_protocol_of_a_server() {
@@ -175,7 +175,7 @@ async fn detection_returns_all_answers_the_most_complete_first() {
         assert_eq!(answers.best().transcript.protocol.id, "minecraft-query");
         assert_eq!(answers.others().len(), 1);
     }
-    // The same server with a list of players in one protocol only.
+    // The same server, with a player list in one protocol only.
     let options = Options(vec![(
         "public".into(),
         hailer::proto::Value::List(vec!["basic".into()]),
@@ -333,7 +333,8 @@ async fn query_many_returns_each_result_with_its_target() {
     let servers: Vec<Server> = (0..10)
         .map(|i| Server::of(registry::PROTOCOLS, &status(&format!("S{i}"), ALICE)))
         .collect();
-    // Hundreds at one address, all protocols mixed, and among them some who never answer, or with a flood.
+    // Hundreds of targets at one address with mixed protocols, among them servers that never reply
+    // or send a flood.
     let (silent, shut) = (Server::silent(), closed());
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
     let mut settings = patience(ms(5_000), 0);
@@ -449,7 +450,7 @@ fn one_client_works_in_several_runtimes() {
     }
 }
 
-// --- why there is no answer ---
+// --- failures ---
 
 #[tokio::test]
 async fn closed_ports_are_reported_immediately() {
@@ -509,7 +510,7 @@ async fn lost_requests_are_repeated() {
         let mut heard = 0;
         let server = Server::run(loopback(), move |socket, bytes, from| {
             heard += 1;
-            // Every second request is lost, so each stage is.
+            // Every second request is lost, so each stage loses one.
             if heard % 2 == 0
                 && let Some(reply) = service.answer(from, bytes)
             {
@@ -531,7 +532,7 @@ async fn lost_requests_are_repeated() {
 
 #[tokio::test]
 async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
-    // The basic stat ends inside of its first text.
+    // The basic stat ends inside its first text.
     let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let mut settings = patience(ms(100), 1);
     settings.ask.depth = Depth::Basic;
@@ -591,7 +592,7 @@ async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
                 (&short[..], "onequery")
             );
         }
-        // An answer to a query, where a challenge was due, may also count as a stray.
+        // An answer in place of a challenge may also count as an unrelated datagram.
         Err(Error::Silence { transcript, .. }) => assert!(transcript.received > 0),
         other => panic!("{other:?}"),
     }
@@ -636,11 +637,11 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
         reports[1].starts_with("UGP, OneQuery V2 at "),
         "{reports:?}"
     );
-    // Short enough for the end of a `main`.
+    // Short enough to be the result of `main`.
     assert!(format!("{error:?}").len() < 700, "{error:?}");
 }
 
-/// An open TCP port that belongs to another service says more than closed UDP ports.
+/// An open TCP port of another service is more informative than closed UDP ports.
 #[tokio::test]
 async fn unrelated_tcp_service_is_reported_first() {
     let stream = Stream::silent(closed());
@@ -793,7 +794,7 @@ async fn floods_end_the_query() {
 
 #[tokio::test]
 async fn queries_end_at_their_deadline() {
-    // The challenge is answered each time, the query never.
+    // The challenge is answered each time, the query never is.
     let server = Server::script(|request| match request.get(8) {
         Some(0) => vec![[b"ONEREPLY\0".as_slice(), &[7; 32], &[0; 7]].concat()],
         _ => Vec::new(),
@@ -1135,7 +1136,7 @@ async fn silent_streams_time_out() {
         other => panic!("{other:?}"),
     }
 
-    // A byte now and then does not make it more patient.
+    // Single bytes do not extend the timeout.
     let server = Stream::run(ANY, |mut stream| {
         let drip = |byte| {
             std::thread::sleep(ms(20));
@@ -1569,11 +1570,11 @@ async fn second_address_is_tried_if_the_first_is_silent() {
     }
 }
 
-// --- answering ---
+// --- responding ---
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn status_can_be_replaced_under_load() {
-    /// Everything in it tells the same number.
+    /// Returns a status in which every field has the same number.
     fn numbered(number: usize) -> Status {
         let players: Vec<String> = (0..number % 5).map(|player| format!("p{player}")).collect();
         let players: Vec<&str> = players.iter().map(String::as_str).collect();
@@ -1684,7 +1685,7 @@ async fn garbage_does_not_stop_a_service() {
                 b"\x09",
             ];
             let mut bytes = starts[round % starts.len()].to_vec();
-            // Up to beyond what a service reads, and beyond a packet.
+            // Up to sizes above the service's buffer and above one packet.
             for _ in 0..[0, 3, 7, 40, 300, 3_000, 60_000][round % 7] {
                 state ^= state << 13;
                 state ^= state >> 7;
@@ -1740,7 +1741,7 @@ async fn dropped_queries_stop() {
 
 #[tokio::test]
 async fn partial_answers_survive_a_closed_port() {
-    // Tells its server info and closes its socket: the question about players meets a closed port.
+    // The server sends its info and closes its socket, so the player request meets a closed port.
     let socket = loopback();
     let address = socket.local_addr().unwrap();
     let server = std::thread::spawn(move || {

@@ -42,7 +42,7 @@ fn config(workers: usize) -> PoolConfig {
     settings
 }
 
-/// A client on an address of its own that receives from the server only.
+/// Returns a client at its own address that receives from the server only.
 fn client(from: &str, to: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.connect(to).unwrap();
@@ -60,7 +60,7 @@ fn exchange(client: &UdpSocket, request: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A full query; the MOTD of the answer.
+/// Runs a full query. Returns the MOTD of the answer.
 fn ask(client: &UdpSocket) -> Option<String> {
     let challenge = exchange(client, HANDSHAKE)?;
     let token: i32 = std::str::from_utf8(&challenge[5..challenge.len() - 1])
@@ -107,7 +107,7 @@ fn replies_come_from_the_address_that_was_queried() {
             Some("here")
         );
     }
-    // All networks are in one list, or in two.
+    // The networks are in one list or spread over two.
     until(|| pool.top_talkers().len() >= 8);
     assert!(
         pool.top_talkers()
@@ -170,7 +170,8 @@ fn a_reload_under_load_loses_no_query() {
         }
         for i in 1..=40 {
             std::thread::sleep(Duration::from_millis(25));
-            // Another board, and a second address that comes and goes. The first is configured as port 0.
+            // A different status board, and a second address that comes and goes. The first is
+            // configured as port 0.
             let mut posts = vec![post("127.0.0.1:0", &fresh(&i.to_string()))];
             posts.extend((i % 2 == 0).then(|| post("127.0.0.2:0", &board("second"))));
             pool.reload(posts).unwrap();
@@ -216,7 +217,7 @@ fn an_address_in_use_changes_nothing() {
     );
 }
 
-/// A pool with a relay to a game server.
+/// Starts a pool with a relay to a game server.
 fn relayed(sessions: usize, idle: Duration) -> (UdpSocket, ListenerConfig, PoolConfig) {
     let game = UdpSocket::bind("127.0.0.1:0").unwrap();
     game.set_read_timeout(Some(WAIT)).unwrap();
@@ -228,7 +229,7 @@ fn relayed(sessions: usize, idle: Duration) -> (UdpSocket, ListenerConfig, PoolC
     (game, listener, config)
 }
 
-/// The game server receives this. Returns from where.
+/// Asserts that the game server receives these bytes. Returns the sender's address.
 fn receive(game: &UdpSocket, expected: &[u8]) -> SocketAddr {
     let mut buffer = [0; 2_048];
     let (length, from) = game.recv_from(&mut buffer).unwrap();
@@ -273,7 +274,7 @@ fn relays_unclaimed_datagrams_and_the_replies() {
         Some("front"),
         "queries are still answered here"
     );
-    // A new list with the same game keeps the sessions.
+    // A reload with the same game server keeps the sessions.
     pool.reload(vec![listener]).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     one.send(b"still me").unwrap();
@@ -363,7 +364,7 @@ fn inherited_sockets_of_one_address_share_its_networks() {
     };
     let first = bind("127.0.0.1:0".parse().unwrap());
     let address = first.local_addr().unwrap();
-    // Three for two workers: the third must not get datagrams.
+    // Three sockets for two workers: the third must not receive datagrams.
     let handed = [first, bind(address), bind(address)];
     let mut taken = post(&address.to_string(), &board("handed"));
     taken.inherited = Some(handed.into());
@@ -374,7 +375,8 @@ fn inherited_sockets_of_one_address_share_its_networks() {
     ) = (true, 1);
     let pool = ResponderPool::start(vec![taken], &settings).unwrap();
     for network in 0..16 {
-        // The system would choose a socket by the port. With one worker for a network there is one burst of 4.
+        // The system would choose a socket by the port. With one worker per network, there is one
+        // burst of 4.
         let ports = [(); 12].map(|()| client(&format!("127.0.{network}.1"), address));
         ports
             .iter()

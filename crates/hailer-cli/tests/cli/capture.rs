@@ -1,17 +1,17 @@
 //! Capture files, written by hand.
 
-/// What packets travel in.
+/// Link layer of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Ethernet,
     /// With an 802.1Q tag.
     Vlan,
-    /// Linux "any" device, first and second version.
+    /// Linux "any" device, versions 1 and 2.
     Cooked,
     Cooked2,
     /// BSD loopback.
     Null,
-    /// IP at once.
+    /// Bare IP packets.
     Raw,
 }
 
@@ -56,7 +56,7 @@ impl Link {
     }
 }
 
-/// Packets, one second after the other, to port 25565 of another machine.
+/// A capture of packets to port 25565 of another machine, 1 s apart.
 pub(crate) struct Capture {
     link: Link,
     packets: Vec<Vec<u8>>,
@@ -70,12 +70,12 @@ impl Capture {
         }
     }
 
-    /// A datagram in one IPv4 packet.
+    /// Adds a datagram in one IPv4 packet.
     pub(crate) fn udp(self, payload: &[u8]) -> Self {
         self.fragments(payload, 1 << 16)
     }
 
-    /// A datagram in IPv4 packets of at most so many bytes of content.
+    /// Adds a datagram in IPv4 fragments with at most `size` bytes of payload each.
     pub(crate) fn fragments(mut self, payload: &[u8], size: usize) -> Self {
         let udp = udp(payload);
         let id = self.packets.len() as u16 + 1;
@@ -88,7 +88,7 @@ impl Capture {
         self
     }
 
-    /// A datagram in an IPv6 packet.
+    /// Adds a datagram in an IPv6 packet.
     pub(crate) fn udp6(mut self, payload: &[u8]) -> Self {
         let udp = udp(payload);
         let mut ip = vec![0x60, 0, 0, 0];
@@ -105,7 +105,7 @@ impl Capture {
         self
     }
 
-    /// A packet that is no UDP.
+    /// Adds a TCP packet.
     pub(crate) fn tcp(mut self) -> Self {
         let mut segment = vec![0; 20];
         segment[12] = 0x50;
@@ -113,13 +113,13 @@ impl Capture {
         self
     }
 
-    /// The packets in another order.
+    /// Reverses the order of the packets.
     pub(crate) fn reversed(mut self) -> Self {
         self.packets.reverse();
         self
     }
 
-    /// A classic capture file.
+    /// Returns a classic capture file.
     pub(crate) fn pcap(&self, little: bool, nanoseconds: bool) -> Vec<u8> {
         let u32 = |number: u32| {
             if little {
@@ -161,7 +161,7 @@ impl Capture {
         file
     }
 
-    /// A next-generation capture file, little-endian, with blocks and options that a reader must step over.
+    /// Returns a pcapng file, little-endian, with blocks and options that readers must skip.
     pub(crate) fn pcapng(&self) -> Vec<u8> {
         fn block(kind: u32, body: &[u8]) -> Vec<u8> {
             let padding = vec![0; body.len().next_multiple_of(4) - body.len()];

@@ -1,4 +1,5 @@
-//! `hailer monitor --cluster`: what cannot be is one line that says what to write. (What it does is tested in `hailer-monitor`.)
+//! Invalid configurations of `hailer monitor --cluster` fail with one line that names the
+//! correction. `hailer-monitor` tests the cluster itself.
 
 use crate::tool::{Temporary, run};
 

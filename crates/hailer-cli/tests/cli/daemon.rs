@@ -7,17 +7,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Machines that run tests may be busy.
+/// Longest wait for a result. Machines that run tests may be busy.
 const WAIT: Duration = Duration::from_secs(15);
 
-/// A flood of one test may lose datagrams of another on their way through the system.
+/// Runs these tests one at a time: the flood of one may cause the system to drop datagrams of
+/// another.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A client that hears only whom it asks.
+/// Returns a client that receives from the server only.
 fn client(from: &str, to: &str) -> UdpSocket {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.connect(to).unwrap();
@@ -42,7 +43,7 @@ fn stat(client: &UdpSocket, token: [u8; 4]) -> Option<String> {
     hear(client, 0).map(|reply| String::from_utf8_lossy(&reply).into_owned())
 }
 
-/// The next reply of this kind. One of the other kind is late: somebody waited for it before, and not long enough.
+/// Returns the next reply of the given kind. Skips late replies to earlier requests that timed out.
 fn hear(client: &UdpSocket, kind: u8) -> Option<Vec<u8>> {
     let mut reply = [0; 2_048];
     loop {
@@ -53,7 +54,7 @@ fn hear(client: &UdpSocket, kind: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// A full Minecraft Query; what comes back.
+/// Runs a full Minecraft Query. Returns the last reply.
 fn ask(client: &UdpSocket) -> Option<String> {
     stat(client, token(client)?)
 }
@@ -164,7 +165,7 @@ fn what_is_no_query_goes_to_the_game_behind_and_back() {
         assert!(page.contains(&line), "{line}{page}");
     }
     assert!(page.contains("\nhailer_serve_relay_sessions 1\n"), "{page}");
-    // Bounds change with a hangup, and whoever plays goes on; the number of threads does not.
+    // A reload changes the limits and keeps the sessions. The number of threads stays the same.
     std::fs::write(config.text(), text(7, 2)).unwrap();
     serve.signal("HUP");
     until("other bounds", || status()["relay"]["places"] == 4);
@@ -221,7 +222,8 @@ fn a_budget_changes_with_a_hangup() {
     );
 }
 
-/// Full queries from several networks until told to stop: how many there were, and how many were not answered.
+/// Runs full queries from several networks until `during` returns. Returns the number of queries,
+/// and of those without a reply.
 fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
     let (stop, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -232,7 +234,8 @@ fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
                 while !stop.load(Ordering::Relaxed) {
                     asked.fetch_add(1, Ordering::Relaxed);
                     lost.fetch_add(u64::from(ask(&client).is_none()), Ordering::Relaxed);
-                    // Enough to be under way whenever something happens, and time for the others of this machine.
+                    // Fast enough for a query to be in flight at all times, slow enough for other
+                    // tests.
                     std::thread::sleep(Duration::from_micros(200));
                 }
             });
@@ -293,7 +296,8 @@ fn hangups_under_load_lose_no_request() {
             .unwrap();
         until(motd, || ask(&quick).is_some_and(|said| said.contains(motd)));
     }
-    // What was pushed, polled and read stays true through it all: whoever pushed once does not push again.
+    // Statuses that were pushed, polled or read stay valid across reloads: a sender that pushed
+    // once does not push again.
     drop(behind);
     let (asked, lost) = under_load(&addresses, || {
         for i in 1..=15 {
@@ -331,7 +335,7 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
         for i in 0..2 {
             let (stop, to) = (&stop, &to);
             scope.spawn(move || {
-                // Faster than anybody can answer, and nobody listens.
+                // Faster than the server can reply, and the replies are never read.
                 let socket = UdpSocket::bind((format!("127.0.{i}.1"), 0)).unwrap();
                 let until = Instant::now() + Duration::from_secs(5);
                 while !stop.load(Ordering::Relaxed) && Instant::now() < until {
@@ -347,7 +351,7 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
     });
     assert_eq!(code, Some(0), "{said}");
     assert!(took < Duration::from_secs(4), "{took:?}");
-    // All that was taken from the system was answered.
+    // Each received datagram was answered.
     let summary = said.lines().last().unwrap_or_default();
     let number = |word: &str| -> u64 {
         let before = summary.split(word).next().unwrap().trim_end();
@@ -367,7 +371,7 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
 #[test]
 fn a_shared_secret_outlives_a_restart_and_a_change() {
     let _alone = alone();
-    // An address of its own, so that no other test takes the port in between.
+    // A separate address, so that no other test takes the port between two starts.
     let here = UdpSocket::bind("127.0.77.1:0")
         .unwrap()
         .local_addr()
@@ -391,7 +395,7 @@ fn a_shared_secret_outlives_a_restart_and_a_change() {
     };
     let (node, _) = start(&here, first);
     let (other, _) = start("127.0.77.1:0", first);
-    // From one socket, since a token is of its port too.
+    // From one socket, since a token is bound to the port too.
     let socket = UdpSocket::bind("127.0.77.2:0").unwrap();
     let at = |address: &str, wait: Duration| {
         socket.connect(address).unwrap();
@@ -417,7 +421,7 @@ fn a_shared_secret_outlives_a_restart_and_a_change() {
     let (node, _) = start(&here, second);
     assert!(bad(&here, old), "of another secret");
     node.stop("TERM");
-    // A secret that changes without a restart: one generation stays good.
+    // The secret changes with a reload. Tokens of the previous secret stay valid for one change.
     let (node, config) = start(&here, first);
     let reread = |secret: Option<&str>, motd: &str| {
         std::fs::write(config.text(), text(&here, secret, motd)).unwrap();
@@ -455,7 +459,7 @@ fn a_flood_and_sources_that_keep_failing_make_few_lines_and_count_the_rest() {
         for bad in [&b"\xFF\xFFUGP\0\x01\x80"[..], b"nothing that anybody knows"] {
             sent += u64::from(flood.send_to(bad, &to).is_ok());
         }
-        // Each is bad in another way each time.
+        // Each time, each file has a different error.
         for (i, file) in files.iter().enumerate().filter(|_| sent % 1_000 == 0) {
             std::fs::write(file.text(), "\n".repeat(i + sent as usize % 17) + "{").unwrap();
         }

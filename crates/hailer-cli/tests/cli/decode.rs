@@ -10,7 +10,7 @@ const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\0\0\0\x01";
 const UGP_PING: &[u8] = b"\xFF\xFFUGP\0\x01\0";
 const CHALLENGE: &[u8] = b"ONEQUERY\0";
 
-/// A full stat with enough players to take three packets.
+/// A full stat with enough players to need three packets.
 fn full_stat() -> Vec<u8> {
     let mut stat = b"\0\0\0\0\x01splitnum\0\x80\0hostname\0A full house\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001.21.8\0\
                      plugins\0\0map\0harbour\0numplayers\x00260\0maxplayers\x00300\0hostport\x0025565\0hostip\x00127.0.0.1\0\
@@ -292,7 +292,7 @@ fn captures_of_every_kind_are_read() {
                 places[1], "#3 2.000000 s [2001:db8::7]:50001 > [2001:db8::9]:25565",
                 "{link:?} {kind}"
             );
-            // The same from standard input.
+            // The same file on standard input.
             assert_eq!(
                 run_with(["decode", "--json"], &file).ends_with(0).out,
                 said.out
@@ -389,7 +389,7 @@ fn no_file_makes_it_panic() {
         whole.pcap(false, true),
         whole.pcapng(),
     ] {
-        // Cut within every header, and here and there.
+        // Cut inside each header, and at some other offsets.
         files.extend(
             [1, 4, 5, 12, 23, 24, 25, 30, 39, 40, 41, 55, 70, 83, 100]
                 .map(|end| file[..end.min(file.len())].to_vec()),
@@ -397,7 +397,7 @@ fn no_file_makes_it_panic() {
         for _ in 0..12 {
             let mut damaged = file.clone();
             for _ in 0..=random(8) {
-                // Mostly in the headers, where it hurts.
+                // Mostly in the headers, where damage has the most effect.
                 let at = random(damaged.len().min(160));
                 damaged[at] = [0, 0xFF, 0x7F, random(256) as u8][random(4)];
             }
@@ -472,7 +472,8 @@ fn a_live_capture_is_shown_as_it_comes() {
         let mut process = Process::start(command(["decode"]).stdin(Stdio::piped()));
         let mut stdin = process.child.stdin.take().unwrap();
         stdin.write_all(&file).unwrap();
-        // The capture goes on: standard input stays open while the first line is waited for.
+        // The capture has not ended: standard input stays open while the test waits for the first
+        // line.
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
         let (say, said) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {

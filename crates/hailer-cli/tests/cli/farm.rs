@@ -6,7 +6,7 @@ use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// A farm on free ports, one for each protocol, if the system supports farms.
+/// Starts a farm on free ports, one for each protocol. `None` if the system does not support farms.
 fn start(args: &[&str]) -> Option<Serve> {
     let ports = ids()
         .into_iter()

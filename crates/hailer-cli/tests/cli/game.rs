@@ -13,7 +13,7 @@ fn serve(more: &[&str]) -> Serve {
     Serve::world(&[GAME, more].concat())
 }
 
-/// A client that answers without encryption.
+/// A client that joins without encryption.
 struct Player {
     socket: TcpStream,
     connection: Connection,
@@ -50,7 +50,7 @@ impl Player {
         self.connection.sent_bytes(sent);
     }
 
-    /// Reads until a packet is as wanted; false if the server closes before.
+    /// Reads until a packet matches. Returns `false` if the server closes the connection first.
     fn wait(&mut self, wanted: impl Fn(&Packet) -> bool) -> bool {
         let mut buffer = [0; 4096];
         loop {

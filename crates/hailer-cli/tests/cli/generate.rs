@@ -1,4 +1,4 @@
-//! Help, completions, man pages, the table of protocols.
+//! Help, shell completions, man pages and the table of protocols.
 
 use crate::tool::{Temporary, assert_harmless, run};
 use hailer::registry;
@@ -22,7 +22,7 @@ const COMMANDS: [&str; 16] = [
     "completions",
     "man",
 ];
-/// Those of `hailer monitor`.
+/// The actions of `hailer monitor`.
 const ACTIONS: [&str; 6] = ["add", "remove", "list", "test-alert", "export", "import"];
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.

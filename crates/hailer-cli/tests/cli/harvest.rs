@@ -15,7 +15,8 @@ use std::time::Duration;
 
 const SEED: u64 = 11;
 const SILENT: f64 = 0.2;
-/// A fiftieth of all round trips is lost: with five retries that leaves less than one server in 10^9 unheard.
+/// 2 % of all round trips are lost. With five retries, fewer than one server in 10^9 stays without
+/// a reply.
 const WEATHER: [&str; 10] = [
     "--silent=20%",
     "--loss=1%",
@@ -37,17 +38,17 @@ const FLAGS: [&str; 6] = [
     "-o",
 ];
 
-/// How many servers are asked in all.
+/// Returns the number of servers to probe.
 fn number() -> u32 {
     std::env::var("HAILER_SWEEP_TARGETS").map_or(12_000, |number| number.parse().unwrap())
 }
 
-/// How long the sweep of all of them may take at the most: far longer than it does.
+/// Longest time for the sweep, far more than it needs.
 fn patience() -> Duration {
     Duration::from_secs(60 + u64::from(number()) / 2_000)
 }
 
-/// So many servers of each protocol, as ranges.
+/// Returns one range of `each` servers for each protocol.
 fn ranges(serve: &Serve, each: u32) -> Vec<(String, u32)> {
     let ranges = serve
         .listening
@@ -62,7 +63,8 @@ fn ranges(serve: &Serve, each: u32) -> Vec<(String, u32)> {
     ranges.collect()
 }
 
-/// Sweeps, checks each line with the farm, and adds who answered to those who did before; says how many were asked.
+/// Runs a sweep, compares each line with the farm, and adds the servers that replied to `answered`.
+/// Returns the number of probes.
 fn sweep(
     ranges: &[(String, u32)],
     more: &[&str],
@@ -93,7 +95,8 @@ fn sweep(
             .status(protocol(id), address)
             .unwrap_or_else(|| panic!("{target} is silent: {line}"));
         let mut expected = serde_json::to_value(&status).unwrap();
-        // UGP says so itself where it went on without the players: after two tries, and one in 2,500 is lost in both.
+        // UGP marks answers whose player list timed out. It requests the list twice, so both
+        // requests are lost in one of 2,500 exchanges.
         if line["status"]["extra"]["unanswered"] == "players" {
             partial += 1;
             expected["players"]["roster"] = "absent".into();
@@ -147,7 +150,7 @@ fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() 
 
     let mut whole = HashSet::new();
     assert_eq!(sweep(ranges, &[], farm, &mut whole), u64::from(3 * each));
-    // Whoever is in there is right, and is there once. Who is missing?
+    // Each server in the output is correct and unique. Which ones are missing?
     for (line, id) in serve.listening.iter().zip(ids()) {
         let first = ranges
             .iter()
@@ -164,7 +167,7 @@ fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() 
             );
         }
     }
-    // As four machines would do it, at one time.
+    // Like four machines at the same time.
     let shares = std::thread::scope(|scope| {
         let share = |share: &'static str| {
             let mut answered = HashSet::new();

@@ -20,30 +20,30 @@ use std::time::{Duration, Instant};
 static KEY: LazyLock<KeyPair> =
     LazyLock::new(|| KeyPair::generate(&mut |bytes| getrandom(bytes)).unwrap());
 
-/// Random enough for a key that protects nothing.
+/// Returns random bytes, good enough for a key that protects nothing.
 fn getrandom(bytes: &mut [u8]) {
     use std::hash::{BuildHasher, Hasher, RandomState};
     bytes.fill_with(|| RandomState::new().build_hasher().finish() as u8);
 }
 
-/// What the server does once somebody is in.
+/// How the server behaves after the login.
 #[derive(Clone, Copy, PartialEq)]
 enum Game {
-    /// A little of everything.
+    /// Sends a few packets of most kinds.
     Usual,
-    /// Throws out after it.
+    /// Sends these packets and then kicks the player.
     Kick,
-    /// Hangs up after it.
+    /// Sends these packets and then closes the connection.
     HangUp,
-    /// Throws out at the door.
+    /// Kicks the player during the login.
     Closed(&'static str),
-    /// Says nothing at all.
+    /// Never sends anything.
     Silent,
-    /// Checks accounts.
+    /// Requires an account check.
     Checking,
 }
 
-/// A server for one connection, on a thread of its own.
+/// A server for one connection, in its own thread.
 struct Server {
     address: SocketAddr,
     thread: JoinHandle<Vec<Packet>>,
@@ -64,7 +64,7 @@ impl Server {
         self.address.to_string()
     }
 
-    /// What it heard.
+    /// Waits for the server to end. Returns the packets that it received.
     fn heard(self) -> Vec<Packet> {
         self.thread.join().unwrap()
     }
@@ -112,7 +112,7 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
     heard
 }
 
-/// `true` if the server hangs up after it.
+/// Replies to a packet. Returns `true` if the server closes the connection afterwards.
 fn answer(connection: &mut Connection, build: Build, game: Game, packet: &Packet) -> bool {
     let mut say = |packet: Packet| connection.send(&packet).unwrap();
     match packet {
@@ -176,7 +176,7 @@ fn answer(connection: &mut Connection, build: Build, game: Game, packet: &Packet
     false
 }
 
-/// A game in a few packets.
+/// Returns a short game.
 fn play(build: Build) -> Vec<Packet> {
     let mut column = Column::default();
     for place in 0..=255 {
@@ -364,7 +364,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
                         weather weather mode-changed player-vanished player-unlisted health died";
         let (before, after) = events.split_at(expected.split_whitespace().count());
         assert_eq!(before.join(" "), expected, "{build}");
-        // What we said comes back, and so do we: which of them first is chance.
+        // Our chat line and our respawn are both confirmed, in random order.
         assert!(
             ["respawned chat", "chat respawned"].contains(&after.join(" ").as_str()),
             "{build}: {after:?}"
@@ -381,7 +381,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         assert_eq!(said(&heard), ["hello"], "{build}");
         assert!(quit(&heard), "{build}: {:?}", heard.last());
 
-        // The map: 7 columns of 16 blocks each way, with the stripes of the wool.
+        // The map: 7 columns of 16 blocks in each direction, with stripes of wool.
         let png = std::fs::File::open(&map).unwrap();
         let mut reader = png::Decoder::new(BufReader::new(png)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -392,7 +392,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         );
         assert!(pixels[..64] == pixels[64..128] && pixels[..4] != pixels[4..8] && pixels[3] == 255);
 
-        // The recording: as many packets as the server heard, and each reads.
+        // The recording has as many packets as the server received, and each can be parsed.
         let recording =
             Recording::open(BufReader::new(std::fs::File::open(&record).unwrap())).unwrap();
         assert_eq!(recording.build(), build);
@@ -415,7 +415,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
         };
         assert_eq!(of("to-server") + of("to-client"), entries.len() as u64);
 
-        // The secret, if there is one.
+        // The file has the secret if the build encrypts.
         let secrets = std::fs::read_to_string(&secrets).unwrap();
         match CipherKind::of(build) {
             None => assert_eq!(secrets, ""),
@@ -458,7 +458,7 @@ fn people_read_lines_and_a_summary() {
     ] {
         assert!(out.contains(expected), "{expected:?} is missing:\n{out}");
     }
-    // Colours, where they are wanted.
+    // Colours, if requested.
     let server = Server::start(Build::LATEST, Game::Usual);
     let mut coloured = command(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"]));
     coloured.env("CLICOLOR_FORCE", "1");

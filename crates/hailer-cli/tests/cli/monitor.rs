@@ -1,4 +1,4 @@
-//! `hailer monitor` and its actions: the real thing on loopback, with a farm to watch.
+//! `hailer monitor` and its actions on loopback, with a farm as its servers.
 
 use crate::farm::port;
 use crate::tool::{Process, Said, Serve, Temporary, command, run};
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const TABLES: [&str; 5] = ["servers", "samples", "rollups", "events", "sessions"];
 
-/// A running `hailer monitor`, which ends by itself after a minute.
+/// A running `hailer monitor`. It exits after 60 s at the latest.
 struct Monitor {
     process: Process,
     _out: BufReader<ChildStdout>,
@@ -57,7 +57,7 @@ impl Monitor {
         );
     }
 
-    /// The next line of standard error.
+    /// Returns the next line of standard error.
     fn says(&mut self) -> String {
         let mut line = String::new();
         self.err.read_line(&mut line).unwrap();
@@ -69,12 +69,12 @@ impl Monitor {
         self.process.wait().code()
     }
 
-    /// An action with where the monitor is.
+    /// Runs an action with the URL of this monitor.
     fn run(&self, args: &[&str]) -> Said {
         run([&["monitor"], args, &["--monitor", &self.url]].concat())
     }
 
-    /// The lines of `list --json`, by name, once they are as they should be.
+    /// Waits until the lines of `list --json` match. Returns them by name.
     fn list(&self, is_right: impl Fn(&BTreeMap<String, Value>) -> bool) -> BTreeMap<String, Value> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -93,7 +93,7 @@ impl Monitor {
     }
 }
 
-/// Servers of a network, and the port of their protocol.
+/// Starts a farm for a network. Returns it with the port of its protocol.
 fn farm(network: &str) -> (Serve, u16) {
     let args = [
         network,
@@ -111,7 +111,7 @@ fn is_up(list: &BTreeMap<String, Value>, name: &str) -> bool {
     list.get(name).is_some_and(|server| server["state"] == "up")
 }
 
-/// A folder with a plan; what a test says of it goes in front.
+/// Creates a folder with a configuration file that contains `text`.
 fn plan(folder: &Temporary, text: &str) -> String {
     std::fs::create_dir_all(folder).unwrap();
     let token = folder.as_ref().join("token");
@@ -171,7 +171,7 @@ fn servers_are_added_listed_and_removed() {
         "{row}"
     );
 
-    // What may not be done says why, and what to do.
+    // Refused actions state the reason and the correction.
     monitor
         .run(&["add", &other])
         .fails_as_usage("give the token with --token-file FILE");
@@ -195,7 +195,8 @@ fn servers_are_added_listed_and_removed() {
     assert_eq!(said, "removed arena; its history is kept\n");
     monitor.list(|list| list.len() == 2 && !list.contains_key("arena"));
 
-    // Another plan takes back what the plan said, and nothing else; one that is wrong changes nothing.
+    // Reloading a changed configuration removes only servers that came from it. An invalid
+    // configuration changes nothing.
     plan(&folder, &lobby.replace("lobby", "hall"));
     monitor.signal("HUP");
     assert_eq!(monitor.says(), "info: configuration reloaded: 1 server");
@@ -210,7 +211,7 @@ fn servers_are_added_listed_and_removed() {
         "{said}"
     );
 
-    // Who is added stays, whoever starts the monitor again.
+    // Servers added at run time stay across restarts.
     assert_eq!(monitor.end("TERM"), Some(0));
     plan(&folder, "");
     let monitor = Monitor::start(&path);
@@ -363,7 +364,7 @@ fn what_was_kept_goes_out_and_in_again() {
             == 5
     });
     let place = |name: &str| folder.as_ref().join(name).to_str().unwrap().to_owned();
-    // While it is written to, too.
+    // Exporting also works while the monitor is writing.
     run([
         "monitor",
         "export",
@@ -389,7 +390,7 @@ fn what_was_kept_goes_out_and_in_again() {
         )
     );
     for table in &TABLES[..] {
-        // Roll-ups take five minutes.
+        // Roll-ups are written after 5 min.
         let record = format!("\"record\":\"{}\"", &table[..table.len() - 1]);
         assert!(
             all.contains(&record) || *table == "rollups",
@@ -521,7 +522,7 @@ fn a_killed_monitor_loses_an_interval_at_most() {
                 .unwrap()
         });
         let newest = times.max().unwrap();
-        // One interval, and what the question on its way takes.
+        // At most one interval, plus the duration of the query in flight.
         assert!(
             killed - newest < 2_000 + 300,
             "{} ms are lost",
@@ -551,7 +552,7 @@ fn a_test_of_alerts_tells_what_arrived() {
             )
         })
         .collect();
-    // It counts from the plan, wherever we are.
+    // Relative to the configuration file, independent of the current directory.
     text += &receiver("script", "command = ['./on-alert', 'now']");
     let path = plan(&folder, &text);
     std::fs::write(
@@ -628,7 +629,8 @@ fn a_test_of_alerts_tells_what_arrived() {
         .fails_as_usage("no [[receiver]]");
 }
 
-/// A server that takes requests and answers all with this: its URL, and what comes.
+/// Starts a server that answers all HTTP requests with `answer`. Returns its URL and a channel of
+/// the requests.
 fn hook(answer: &'static str) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -638,7 +640,8 @@ fn hook(answer: &'static str) -> (String, Receiver<String>) {
             let Some(request) = request(&stream) else {
                 continue;
             };
-            // Before the answer, so that whoever has that finds this.
+            // Sent before the response, so that a caller with the response always finds the
+            // request.
             if sender.send(request).is_err() {
                 return;
             }

@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A release is there within five seconds; this one is not optimized, and others use the machine.
+/// Longest wait for the demo. A release build starts it within 5 s, but this build is not optimized
+/// and other tests run at the same time.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 #[test]

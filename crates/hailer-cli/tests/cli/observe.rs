@@ -1,4 +1,4 @@
-//! `hailer serve status` and `hailer top`, before something that speaks as `hailer serve` does.
+//! `hailer serve status` and `hailer top` against a simulated control socket of `hailer serve`.
 
 use crate::schema::check;
 use crate::terminal::Terminal;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A folder with a short name, since paths of sockets must be short. Removed when dropped.
+/// A folder with a short name, since socket paths must be short. Removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -53,7 +53,8 @@ fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
     })
 }
 
-/// Says how a responder of this number is, to so many askers, and is gone.
+/// Serves the report of a responder with this process number to as many clients as `askers`, then
+/// ends.
 fn pretend(
     path: &Path,
     pid: u32,
@@ -70,7 +71,7 @@ fn pretend(
     })
 }
 
-/// To a watcher twenty lines, one each tenth of a second.
+/// A client that watches gets 20 lines, one every 100 ms.
 fn answer(mut stream: UnixStream, pid: u32, state: &str, started: Instant) {
     let mut request = String::new();
     BufReader::new(stream.try_clone().unwrap())
@@ -124,7 +125,7 @@ fn a_running_responder_says_how_it_is() {
         assert_harmless(&said.out, false);
         server.join().unwrap();
     }
-    // The path that both sides take unless told otherwise.
+    // The path that both sides use by default.
     let server = pretend(&path, 8, "fresh", 1);
     let mut by_default = command(["serve", "status"]);
     by_default.env("XDG_RUNTIME_DIR", &folder.0);
@@ -197,12 +198,12 @@ fn top_waits_for_a_responder_that_restarts() {
     let server = pretend(&path, 7, "fresh", 1);
     let mut top = top(&path);
     top.sees("process7,");
-    // Its two seconds are over.
+    // The stream of the first responder ends after 2 s.
     top.sees("lost");
     server.join().unwrap();
     let server = pretend(&path, 9, "fresh", 1);
     top.sees("restarted");
-    // Ctrl-C is a key there.
+    // In raw mode, Ctrl-C is an ordinary key.
     top.press("\x03");
     assert_eq!(top.wait(), Some(0));
     server.join().unwrap();
@@ -226,7 +227,7 @@ fn the_service_files_are_sound() {
         std::fs::write(&file, text.replace("/usr/local/bin/hailer", binary)).unwrap();
         file
     });
-    // Each command line of the service is one that hailer takes.
+    // `hailer` accepts each command line of the service.
     let service = std::fs::read_to_string(&files[0]).unwrap();
     let lines = service.lines().filter(|line| !line.starts_with('#'));
     let commands: Vec<_> = lines
@@ -297,7 +298,7 @@ fn the_monitor_unit_is_valid_and_hardened() {
         ),
         Err(error) => return eprintln!("skipped: systemd-analyze: {error}"),
     }
-    // The threshold is in tenths.
+    // The threshold is in tenths of a point.
     let exposure = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--no-pager", "--threshold=20"])
         .arg(&file)

@@ -1,4 +1,4 @@
-//! The page of `hailer monitor`, as its plan has it.
+//! The web page of `hailer monitor`, with the settings of its configuration.
 
 use crate::tool::{Process, Serve, Temporary, command, run};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Machines that run tests may be busy.
+/// Longest wait for a result. Machines that run tests may be busy.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A monitor that runs, and where.
+/// A running monitor and its address.
 struct Monitor {
     process: Process,
     address: String,
@@ -47,7 +47,7 @@ impl Monitor {
         stream
     }
 
-    /// An answer, whole.
+    /// Reads a whole response.
     fn ask(&self, line: &str, headers: &str, body: &str) -> String {
         let mut heard = String::new();
         let mut stream = self.say(
@@ -138,7 +138,7 @@ fn it_is_as_its_plan_has_it() {
         "{full}"
     );
 
-    // An open page keeps nobody from stopping.
+    // An open page does not delay the exit.
     let mut page = monitor.say(
         "GET /live/rows?ids=1&since=0 HTTP/1.1\r\nhost: localhost",
         "",

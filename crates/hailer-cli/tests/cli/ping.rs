@@ -46,7 +46,7 @@ fn loss_is_counted_and_told_by_the_exit_code() {
     );
     assert!(!said.out.contains("NaN"), "{}", said.out);
 
-    // Half of them are lost.
+    // Half of the requests are lost.
     let mut heard = 0;
     let server = Server::script(move |request| {
         heard += 1;
@@ -146,7 +146,7 @@ fn an_endless_ping_ends_with_a_summary_when_interrupted() {
 fn an_outage_is_not_made_up_for() {
     let (say, heard) = mpsc::channel();
     let mut first = true;
-    // The first is lost on the way; its timeout is as long as four intervals.
+    // The first request is lost. Its timeout is four intervals long.
     let server = Server::script(move |request| {
         if std::mem::take(&mut first) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! `hailer proxy`, between a client and a server of the test.
+//! `hailer proxy` between a client and a server that the test controls.
 
 use crate::tool::{Process, Said, Temporary, assert_harmless, command, run};
 use hailer::game::crypto::{KeyPair, encrypt};
@@ -37,7 +37,7 @@ impl Proxy {
             ])
             .args(args),
         );
-        // Line by line without a buffer, so that what comes later is still there.
+        // Reads byte by byte, so that the rest of the output stays in the pipe.
         let mut line = Vec::new();
         let json = args.contains(&"--json");
         while line.last() != Some(&b'\n') {
@@ -83,7 +83,7 @@ impl Proxy {
     }
 
     fn stop(mut self) -> (Option<i32>, String, String) {
-        // Whatever is told of the last connection is told within its last second.
+        // Everything about the last connection is printed within 1 s.
         std::thread::sleep(Duration::from_millis(1_500));
         let kill = Command::new("sh")
             .args(["-c", &format!("kill -INT {}", self.process.child.id())])
@@ -145,7 +145,7 @@ impl Peer {
     }
 }
 
-/// A short game: login with encryption, a chat, a move, goodbye.
+/// Plays a short game: login with encryption, a chat line, a move, disconnect.
 fn play(proxy: &Proxy) {
     let build = Build::LATEST;
     let key = KeyPair::generate(&mut random()).unwrap();

@@ -39,7 +39,7 @@ const HOUSE: &[&str] = &[
     "Language=any",
 ];
 
-/// A protocol in which a server may say all of this.
+/// A protocol whose status has all of these fields.
 const FULL: &str = "minecraft-query";
 
 #[test]
@@ -85,7 +85,7 @@ fn the_view_shows_what_the_server_says() {
     for expected in ["Harbour house", "3 / 64", "Alice", "Björn", "名前"] {
         assert!(onequery.contains(expected), "{expected}: {onequery}");
     }
-    // Without a protocol, the most complete answer has its view, and the others are named.
+    // Without a protocol, the most complete answer is shown, and the other protocols are named.
     let best = run(["query", &serve.address()]).ends_with(0).out;
     assert_eq!(best.matches('●').count(), 1, "{best}");
     assert!(
@@ -159,7 +159,7 @@ fn several_targets_make_a_table_in_the_order_typed() {
     assert!(long.contains("round trip"));
 }
 
-/// The lines of a table, as a terminal of that width would show them.
+/// Returns the lines of a table in a terminal with this many columns.
 fn table<A: AsRef<std::ffi::OsStr>>(
     columns: &str,
     args: impl IntoIterator<Item = A>,
@@ -239,7 +239,7 @@ fn one_answer_is_one_line_of_json_and_all_shows_the_others() {
         .map(|line| line["protocol"].clone())
         .collect();
     assert_eq!(protocols, [FULL, "ugp", "onequery"]);
-    // In a table, the others are remarks.
+    // In a table, the other answers are remarks.
     let closed = closed().to_string();
     let table = run(["query", &serve.address(), &closed]).ends_with(1).out;
     assert_eq!(table.lines().count(), 3, "{table}");
@@ -316,7 +316,8 @@ fn raw_shows_every_datagram_with_its_fields() {
             "{}",
             said.out
         );
-        // All bytes of all datagrams are there: the lengths in the headings against the bytes in the rows.
+        // All bytes of all datagrams are shown: the sum of the lengths in the headings equals the
+        // number of bytes in the rows.
         let lengths = said.out.lines().filter(|line| line.starts_with(['→', '←']));
         let lengths: usize = lengths
             .map(|line| {
@@ -425,7 +426,7 @@ fn auth_tokens_come_by_flag_environment_or_file() {
         let file = Temporary::file("token", text);
         opened(run(["query", &target, "--auth-token-file", file.text()]));
     }
-    // The environment gives the default, a flag decides.
+    // A flag overrides the environment.
     let mut overruled = command(["query", &target, "--auth-token", "s3cret"]);
     overruled.env("HAILER_AUTH_TOKEN", "wrong");
     opened(finish(overruled, None));
@@ -544,7 +545,7 @@ fn failures_say_what_happened() {
     }
     assert_harmless(&said.out, false);
 
-    // No name leaves the machine: the name server is ours.
+    // No lookup leaves the machine: the name server is part of the test.
     let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
     let server = dns.address().to_string();
     let said = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
@@ -620,7 +621,7 @@ fn usage_errors_are_one_line() {
         assert_harmless(&said.err, false);
         said.fails_as_usage(expected);
     }
-    // Those that clap finds are its own, with the same code.
+    // Errors found by clap have its messages, with the same exit code.
     for args in [
         &["query"][..],
         &["query", "--nope", "host"],
@@ -640,7 +641,7 @@ fn usage_errors_are_one_line() {
     }
 }
 
-/// A status that tries everything.
+/// A text with all kinds of control characters.
 fn hostile() -> Status {
     let evil = "\x1b[2J\x1b]0;owned\x07\u{9b}31m\u{202E}evil\u{2066}\u{200F}\u{61C}\u{2028}\u{7f}\x08\r\u{0}!\t\u{85}";
     let mut status = status(evil, &["\x1b[31mEve\u{202E}\0\n", "\u{9b}2JMallory\r"]);
@@ -755,7 +756,7 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
     let many: Vec<&str> = std::iter::repeat_n(target.as_str(), 300).collect();
     for mode in ["--json", "--long", "--raw"] {
         let mut process = Process::start(command(["query", mode]).args(&many));
-        // Closed before anything can have been read.
+        // Closed before anything can be read.
         drop(process.child.stdout.take());
         let status = process.wait();
         let mut said = String::new();
@@ -914,7 +915,7 @@ fn a_stream_is_shown_like_any_other() {
         }
         assert_harmless(&said.out, false);
     }
-    // Nothing listens for datagrams there, and that is no reason to say so.
+    // Closed datagram ports are not reported if the stream has an answer.
     let said = run(["query", &address, "--json"]).ends_with(0).json();
     assert_eq!(
         (said.len(), &said[0]["protocol"]),

@@ -1,4 +1,4 @@
-//! What the tool prints for programs, against the schemas that promise it.
+//! JSON output of the tool, checked against its schemas.
 
 use crate::capture::{Capture, Link};
 use crate::support::dns::{Dns, Record};
@@ -13,7 +13,7 @@ fn schema(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Checks each line, and returns them.
+/// Checks each line against a schema. Returns the lines.
 #[track_caller]
 pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
     let validator = jsonschema::draft202012::new(&schema(name)).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
 
 #[test]
 fn the_schemas_are_schemas_and_say_what_everything_means() {
-    /// Every member has a description, and every object with members is closed.
+    /// Checks that every member has a description, and that every object with members is closed.
     fn walk(schema: &Value, path: &str) {
         let Value::Object(object) = schema else {
             return;
@@ -120,7 +120,7 @@ fn answers_are_as_the_schema_says() {
             .map(|answer| answer["protocol"].as_str().unwrap())
             .collect();
         assert_eq!(protocols.len(), ids().len());
-        // What is under `extra` is documented by the registry.
+        // Members of `extra` are documented in the registry.
         for answer in &answers {
             let info = registry::find(answer["protocol"].as_str().unwrap())
                 .unwrap()
@@ -176,7 +176,7 @@ fn sweeps_are_as_the_schemas_say() {
         .iter()
         .chain(&shared[..5])
         .chain(&["nobody.example.test", "--name-server", "127.0.0.1:9"]));
-    // One failure for the target, though it is probed in each protocol.
+    // One failure for the whole target, though it is probed in each protocol.
     assert_eq!(check("answer-v2.json", &said.ends_with(1)).len(), 1);
 }
 
@@ -225,7 +225,7 @@ fn failures_are_as_the_schema_says() {
             "malformed"
         ]
     );
-    // Who was asked and how much went to and fro is known, once it came to asking.
+    // Failures after the first request name the server and count the datagrams.
     for (failure, heard) in
         failures
             .iter()
@@ -323,7 +323,7 @@ fn pings_are_as_the_schema_says() {
 fn explanations_are_as_the_schema_says() {
     let serve = Serve::with(&["--demo"]);
     for id in ids() {
-        // Every datagram of a real exchange, by way of the rows that --raw prints.
+        // Every datagram of a real exchange, taken from the rows that `--raw` prints.
         let raw = run(["query", "--raw", &serve.url(id)]).ends_with(0).out;
         let mut lines = String::new();
         for line in raw.lines().skip_while(|line| !line.starts_with('→')) {

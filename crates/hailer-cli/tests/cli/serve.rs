@@ -192,7 +192,7 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
             said.fails_as_usage("");
         }
     }
-    // So does what is well-formed and yet wrong.
+    // Valid TOML with invalid settings fails in the same way.
     let mistakes = [
         ("", "no server; write at least one [[server]] block"),
         (
@@ -273,7 +273,8 @@ fn mistakes_in_flags_are_one_line() {
     }
 }
 
-/// A token from one place, good or not in another: both asked from one socket, since it tells one asker from another.
+/// Checks whether the second server accepts a token of the first. One socket queries both, since a
+/// token is bound to the client's address and port.
 fn accepts(giver: &str, other: &str) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
@@ -468,7 +469,8 @@ fn a_population_lives() {
     };
     let first = online();
     let started = Instant::now();
-    // Forty people, each with days of two to ten minutes; with this seed one comes or goes within two seconds.
+    // 40 simulated players, each with 2 to 10 min a day. With this seed, one joins or leaves within
+    // 2 s.
     while online() == first {
         assert!(
             started.elapsed() < Duration::from_secs(30),
@@ -503,7 +505,7 @@ fn the_demo_shows_every_protocol_and_ends() {
         said.err
     );
     assert_harmless(&said.out, false);
-    // Every command that it proposes is one.
+    // `hailer` accepts every command that the demo suggests.
     let proposed = said
         .out
         .lines()
@@ -590,7 +592,7 @@ fn a_running_server_is_seen_by_status_and_metrics() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A reload while Redis is not available changes the local players at once.
+/// A reload while Redis is unavailable changes the local players immediately.
 #[test]
 fn a_reload_without_redis_does_not_delay_local_players() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -622,7 +624,7 @@ fn a_reload_without_redis_does_not_delay_local_players() {
     assert!(said.contains("2 without a uuid"), "{said}");
 }
 
-/// A Redis of our own, ended with the test.
+/// A Redis that is killed when the test ends.
 struct Redis(std::process::Child);
 
 impl Drop for Redis {
@@ -658,7 +660,7 @@ fn servers_of_a_network_answer_as_one() {
         );
         Temporary::file(&format!("node{id}.toml"), text)
     };
-    // One of them is there before Redis is.
+    // One of the servers starts before Redis does.
     let (one, two) = (config("1", "Alice"), config("2", "Bob"));
     let first = Serve::start(1, ["--config", one.text(), "--control", "off"]);
     let ask = |serve: &Serve| {

@@ -1,4 +1,4 @@
-//! `hailer decode` on sessions of the game: recordings, bare bytes, captures.
+//! `hailer decode` on game sessions: recordings, raw streams and captures.
 
 use crate::schema::check;
 use crate::session::Session;
@@ -29,7 +29,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The packets shown, in each direction.
+/// Returns the packets shown, in each direction.
 #[track_caller]
 fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
     let way = if way == PacketDirection::ToServer {
@@ -54,7 +54,7 @@ fn shows(said: &Said, session: &Session, about: &str) {
     }
 }
 
-/// Packets of a TCP connection.
+/// Builds the packets of a TCP connection.
 struct Tcp {
     v6: bool,
     vlan: bool,
@@ -126,7 +126,7 @@ impl Tcp {
         self
     }
 
-    /// All that a session sends, in segments of at most so many bytes.
+    /// Adds all data of a session, in segments of at most `size` bytes.
     fn session(mut self, session: &Session, size: usize) -> Self {
         let mut seqs = [CLIENT_SEQ.wrapping_add(1), SERVER_SEQ + 1];
         for (way, wire) in &session.wire {
@@ -261,7 +261,7 @@ fn a_summary_counts() {
         said.out
     );
     assert!(odd(&said).starts_with("each encodes back"), "{}", said.out);
-    // A yes that is 2.
+    // A boolean with the value 2.
     let file = "# hailer session 1\n# build 1.3.2\n> 0 0a02\n> 1 0a01\n";
     let said = decode(file, &["--summary"]).ends_with(0);
     assert!(
@@ -334,7 +334,7 @@ fn streams_are_read_with_their_secret() {
             Temporary::file("s", session.stream(PacketDirection::ToServer)),
             Temporary::file("c", session.stream(PacketDirection::ToClient)),
         );
-        // The handshake names the build.
+        // The handshake determines the build.
         args.drain(2..4);
         let both = ["decode", "--stream", "both", one.text(), two.text()];
         shows(
@@ -544,7 +544,7 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
             1
         );
     }
-    // Something else on a port of its own.
+    // Unrelated traffic on another port.
     let mut other = Tcp {
         port: 80,
         ..Tcp::new()
@@ -558,7 +558,7 @@ fn the_game_is_found_on_other_ports_and_beside_datagrams() {
     ));
     let said = decode(other.pcap(), &[]).ends_with(0);
     assert!(said.err.contains("no game session"), "{}", said.err);
-    // A capture that began late.
+    // A capture that starts in the middle of a session.
     let mut late = Tcp::new().session(&session, 500);
     late.packets.drain(..6);
     let said = decode(late.pcap(), &[]).ends_with(1);
@@ -603,7 +603,7 @@ fn swapped_stream_files_are_recognized() {
 fn a_broken_stream_ends_with_its_row_field_and_offset() {
     let session = Session::new(Build::LATEST, false, 5, 10);
     let mut stream = session.stream(PacketDirection::ToClient);
-    // The goodbye at the end is of 11 bytes.
+    // The last packet, a kick, has 11 bytes.
     let at = stream.len() - 11;
     stream.truncate(at);
     stream.extend([0x1D, 0xFF, 1, 2, 3]);

@@ -1,4 +1,4 @@
-//! `hailer serve` fed from elsewhere: by another server, a file, or whoever pushes.
+//! Statuses that `hailer serve` gets from another server, from a file or by push.
 
 use crate::support::{closed, names};
 use crate::tool::{Serve, Temporary, run};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// What a server says of itself; none if it is silent.
+/// Returns the status of a server, or `None` if it does not reply.
 fn ask(url: &str) -> Option<Status> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -25,7 +25,7 @@ fn ask(url: &str) -> Option<Status> {
         .map(|answer| *answer.status)
 }
 
-/// Asks until the answer is as expected.
+/// Queries until the answer matches.
 #[track_caller]
 fn until(url: &str, is: impl Fn(Option<&Status>) -> bool) -> Option<Status> {
     let started = Instant::now();
@@ -50,7 +50,7 @@ fn motd(status: Option<&Status>) -> String {
         .unwrap_or_default()
 }
 
-/// A server with these lines in its block, all protocols on one free port.
+/// Starts a server with these lines in its block, and all protocols on one free port.
 fn serve(name: &str, lines: &str) -> Serve {
     let config = Temporary::file(
         name,
@@ -97,7 +97,7 @@ fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
             assert_eq!(map, "harbour", "{protocol}");
         }
     }
-    // The one behind may go; what it said last stays.
+    // The polled server may stop: its last status stays in use.
     let port = behind.address().rsplit_once(':').unwrap().1.to_owned();
     let own = ask(&front.url("minecraft-query"))
         .unwrap()
@@ -125,7 +125,7 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
     let folder = Temporary::path("followed");
     std::fs::create_dir(&folder).unwrap();
     let path = folder.as_ref().join("status.json");
-    // Paths count from the configuration file.
+    // Paths are relative to the configuration file.
     let config = folder.as_ref().join("servers.toml");
     std::fs::write(
         &config,
@@ -150,7 +150,7 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
     assert!(is_at("one")(ask(&url).as_ref()));
     std::fs::write(&path, "{ \"map\": \"two\",\n \"players\": [\"Alice\"] }").unwrap();
     until(&url, is_at("two"));
-    // What one server answered is good for another.
+    // The JSON answer of a query is valid input for a file source.
     let line = run(["query", "--json", &url]).ends_with(0).out;
     replace(&path, &line.replace("two", "three"));
     until(&url, is_at("three"));
@@ -165,7 +165,7 @@ fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
     );
 }
 
-/// Says a request and returns the answer's code and body.
+/// Sends a request. Returns the status code and the body of the response.
 fn http(
     stream: &mut (impl Read + Write),
     method: &str,
@@ -280,7 +280,7 @@ fn whoever_has_the_token_pushes_over_tcp() {
     assert!(!said.contains(TOKEN), "{said}");
 }
 
-/// A reload takes nothing back: what sources said is answered on, and who pushes finds the door where it was.
+/// After a reload, the last statuses stay in use, and push sources keep their listeners.
 #[test]
 fn a_reload_keeps_the_truth_and_the_doors() {
     let token = Temporary::file("token", TOKEN);
@@ -347,7 +347,7 @@ fn a_reload_keeps_the_truth_and_the_doors() {
     for (url, map) in urls.iter().zip(maps) {
         until(url, is_at(map));
     }
-    // Neither is there any more, and yet nobody forgets what they said.
+    // Both sources are gone, but their last statuses stay in use.
     behind.stop("TERM");
     std::fs::remove_file(&file).unwrap();
     for again in 1..=3 {
@@ -366,7 +366,7 @@ fn a_reload_keeps_the_truth_and_the_doors() {
     assert_eq!(say("again"), (204, 204));
     until(&urls[0], is_at("again"));
     until(&urls[1], is_at("again"));
-    // One door that cannot be opened closes no other.
+    // A listener that fails to bind does not affect the others.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let other = push(taken.local_addr().unwrap().to_string());
     std::fs::write(&config, all.concat() + &other).unwrap();
@@ -388,7 +388,7 @@ fn a_reload_keeps_the_truth_and_the_doors() {
 fn whoever_has_the_token_pushes_over_a_unix_socket() {
     use std::os::unix::net::UnixStream;
     let token = Temporary::file("token", TOKEN);
-    // Where a socket may be has few bytes.
+    // Socket paths have a limit of about 100 bytes.
     let socket = std::env::temp_dir().join(format!("hailer-e2e-{}.sock", std::process::id()));
     let push = format!(
         "{{ listen = \"unix:{}\", token-file = \"{}\" }}",
@@ -444,7 +444,7 @@ fn a_stale_truth_says_so_or_is_silent() {
     until(&says_url, |status| {
         motd(status).starts_with("Hello (last seen ") && motd(status).ends_with(" s ago)")
     });
-    // Written again, it is true again.
+    // Writing the file again makes the status fresh again.
     write(&silent);
     write(&says);
     until(&silent_url, |status| motd(status) == "Hello");

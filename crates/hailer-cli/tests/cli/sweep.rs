@@ -1,4 +1,4 @@
-//! `hailer sweep`: every target exactly once, whatever happens in between.
+//! `hailer sweep` writes every target exactly once, also after interruptions.
 
 use crate::support::{Server, closed};
 use crate::tool::{Process, Said, Serve, Temporary, command, finish, run, run_with};
@@ -10,10 +10,10 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Nobody answers there, and each target of the range is one line of the output.
+/// No server replies in this range. Each target is one line of output.
 const RANGE: &str = "minecraft-query://127.5.0.0-127.5.15.255:9";
 const TARGETS: usize = 4_096;
-/// So that it takes two seconds.
+/// Flags for a sweep of about 2 s.
 const FLAGS: [&str; 9] = [
     "--failed",
     "-q",
@@ -34,7 +34,7 @@ fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Stops it after a while.
+/// Starts a sweep and stops it after a while.
 fn stop_after(args: &[&str], time: Duration, signal: &str) -> Option<i32> {
     let mut process = Process::start(&mut command(args));
     std::thread::sleep(time);
@@ -53,7 +53,7 @@ fn beside(output: &Temporary, suffix: &str) -> String {
     format!("{}.{suffix}", output.text())
 }
 
-/// How often each target is in a file of lines.
+/// Counts the lines of each target in a file.
 fn targets(path: &Path) -> BTreeMap<String, usize> {
     let mut targets = BTreeMap::new();
     for line in fs::read_to_string(path).unwrap().lines() {
@@ -80,7 +80,7 @@ fn killed_again_and_again_it_loses_no_target_and_doubles_none() {
         stop_after(&resumed, Duration::from_millis(50), "KILL"),
         None
     );
-    // Whatever was being written when it ended is cut off.
+    // A line that was cut off by the end of the process is removed.
     let torn = fs::read_to_string(&output).unwrap() + "{\"torn";
     fs::write(&output, torn).unwrap();
     let before = targets_so_far(&output);
@@ -149,7 +149,7 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
         counts["timed_out"].as_u64().unwrap() + counts["port_closed"].as_u64().unwrap(),
         TARGETS as u64
     );
-    // Sent again is what nobody knew to have arrived, and that is little.
+    // A resumed sweep repeats only requests that were not recorded as received, which are few.
     assert!(
         (4_096..4_700).contains(&counts["datagrams_sent"].as_u64().unwrap()),
         "{summary}"
@@ -271,7 +271,7 @@ fn lists_come_from_everywhere_and_some_are_left_alone() {
     assert_eq!(streamed.err, "");
 }
 
-/// A web server of these pages, which lives as long as the test does.
+/// Starts a web server with these pages. It runs until the process ends.
 fn pages(pages: Vec<(&'static str, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

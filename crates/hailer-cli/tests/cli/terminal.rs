@@ -1,4 +1,4 @@
-//! Commands that draw, in a terminal of their own.
+//! Runs full-screen commands, each in its own pseudoterminal.
 
 use crate::tool::{Process, command};
 use nix::pty::{Winsize, openpty};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// A command in a terminal of 110 columns and 30 lines.
 pub(crate) struct Terminal {
     process: Process,
-    /// Our side of the terminal, and its other side to look at its settings.
+    /// Our end of the terminal, and the command's end for checking its settings.
     keys: std::fs::File,
     terminal: OwnedFd,
     drawn: Receiver<Vec<u8>>,
@@ -25,7 +25,7 @@ impl Terminal {
         Self::start_with(command(args))
     }
 
-    /// The same with a prepared command.
+    /// Starts a prepared command in a terminal.
     pub(crate) fn start_with(mut command: Command) -> Self {
         let size = Winsize {
             ws_row: 30,
@@ -60,13 +60,15 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until this has been drawn since the last wait. What is drawn has no spaces: the cursor jumps over them.
+    /// Waits until this text appears after the last match. The drawn text has no spaces, since the
+    /// cursor jumps over them.
     #[track_caller]
     pub(crate) fn sees(&mut self, expected: &str) {
         self.reads(|seen| without_sequences(seen).contains(expected), expected);
     }
 
-    /// Waits until this has been written since the last wait, sequences and all; and fails if that has been.
+    /// Waits until these bytes, including escape sequences, appear after the last match. Panics if
+    /// one of `never` appears.
     #[track_caller]
     pub(crate) fn writes(&mut self, expected: &str, never: &[&str]) {
         let has_none = |seen: &str| {
@@ -98,7 +100,8 @@ impl Terminal {
         self.seen.clear();
     }
 
-    /// Ends it by `key`, which is q, or by a signal, and looks whether the terminal is as it was.
+    /// Ends the command by the `q` key (for `key`) or by a signal. Checks that the terminal has its
+    /// original state.
     #[track_caller]
     pub(crate) fn ends_by(&mut self, signal: &str) {
         let echoes = |terminal: &OwnedFd| {
@@ -122,7 +125,7 @@ impl Terminal {
             }
         }
         assert_eq!(self.wait(), Some(0), "{signal}");
-        // Back from the second screen, with a cursor and an echo.
+        // Checks that the command left the alternate screen and restored the cursor.
         self.reads(
             |seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"),
             "the first screen",
@@ -130,13 +133,13 @@ impl Terminal {
         assert!(echoes(&self.terminal));
     }
 
-    /// Waits for its end: the exit code.
+    /// Waits for the command to end. Returns its exit code.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.process.wait().code()
     }
 }
 
-/// The text between sequences that move the cursor or choose colours.
+/// Returns the text without escape sequences.
 fn without_sequences(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();

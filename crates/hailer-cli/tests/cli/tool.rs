@@ -1,4 +1,4 @@
-//! Runs the binary: nothing inherited from whoever runs the tests, every wait bounded, no process left behind.
+//! Runs the binary with a clean environment. Each wait has a limit, and no process is left behind.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longer takes no command of a test.
+/// Longest run of a command in a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The binary, in a plain environment.
+/// Returns a command for the binary with a clean environment.
 pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hailer"));
     command
@@ -29,7 +29,7 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Com
     ] {
         command.env_remove(name);
     }
-    // So that no test finds the control socket of another, or of whoever runs the tests.
+    // Keeps tests from finding control sockets of other tests, or of the user who runs them.
     command.env(
         "XDG_RUNTIME_DIR",
         concat!(env!("CARGO_TARGET_TMPDIR"), "/no-such-folder"),
@@ -41,7 +41,7 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Com
     command
 }
 
-/// What a command said, and how it ended.
+/// Output and exit status of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) out: String,
@@ -50,12 +50,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The exit code; none if a signal ended it.
+    /// Returns the exit code, or `None` if a signal ended the command.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Checks the exit code, and shows everything if it is another.
+    /// Asserts the exit code. Panics with the whole output if it differs.
     #[track_caller]
     pub(crate) fn ends_with(self, code: i32) -> Self {
         assert_eq!(self.code(), Some(code), "{}\n{}", self.out, self.err);
@@ -63,7 +63,8 @@ impl Said {
         self
     }
 
-    /// Checks that it is a usage error: exit code 2, one line that begins with `error:`, and nothing else.
+    /// Asserts a usage error: exit code 2 and a single line on standard error that begins with
+    /// `error:`.
     #[track_caller]
     pub(crate) fn fails_as_usage(self, expected: &str) {
         let said = self.ends_with(2);
@@ -81,7 +82,7 @@ impl Said {
         );
     }
 
-    /// The lines of standard output, as JSON.
+    /// Parses each line of standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
         self.out
@@ -93,17 +94,17 @@ impl Said {
     }
 }
 
-/// Runs to the end.
+/// Runs a command to its end.
 pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
     finish(command(args), None)
 }
 
-/// Runs to the end with something on standard input.
+/// Runs a command to its end, with `input` on standard input.
 pub(crate) fn run_with<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, input: &[u8]) -> Said {
     finish(command(args), Some(input.to_vec()))
 }
 
-/// Runs a prepared command to the end.
+/// Runs a prepared command to its end.
 pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Said {
     if input.is_some() {
         command.stdin(Stdio::piped());
@@ -130,7 +131,7 @@ fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// A running command, ended when dropped.
+/// A running command. Killed when dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
 }
@@ -142,12 +143,12 @@ impl Process {
         }
     }
 
-    /// Waits for its end; too long is a failure.
+    /// Waits for the command to end. Panics after `PATIENCE`.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.wait_at_most(PATIENCE)
     }
 
-    /// The same for what takes longer than others.
+    /// Waits for the command to end. Panics after `patience`.
     pub(crate) fn wait_at_most(&mut self, patience: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {
@@ -167,17 +168,17 @@ impl Drop for Process {
     }
 }
 
-/// A running `hailer serve`.
+/// A running `hailer serve`, `hailer farm` or `hailer world`.
 pub(crate) struct Serve {
     process: Process,
     out: BufReader<ChildStdout>,
     err: Option<ChildStderr>,
-    /// The lines that say where it listens.
+    /// The lines that start with `listening on`.
     pub(crate) listening: Vec<String>,
 }
 
 impl Serve {
-    /// Starts `hailer serve` with these arguments. Ends by itself after a minute, whatever becomes of the test.
+    /// Starts `hailer serve` with these arguments. It exits after 60 s at the latest.
     pub(crate) fn start<A: AsRef<OsStr>>(
         listeners: usize,
         args: impl IntoIterator<Item = A>,
@@ -185,7 +186,7 @@ impl Serve {
         Self::start_for(Duration::from_secs(60), listeners, args)
     }
 
-    /// The same with another time after which it ends by itself.
+    /// Like `start`, with another time limit.
     pub(crate) fn start_for<A: AsRef<OsStr>>(
         time: Duration,
         listeners: usize,
@@ -237,22 +238,22 @@ impl Serve {
         serve
     }
 
-    /// All protocols on one free port.
+    /// Starts `hailer serve` with all protocols on one free port.
     pub(crate) fn with(args: &[&str]) -> Self {
         Self::start(1, ["--listen", "127.0.0.1:0"].iter().chain(args))
     }
 
-    /// Where it listens first.
+    /// Returns the first listening address.
     pub(crate) fn address(&self) -> String {
         address(&self.listening[0])
     }
 
-    /// URL of a protocol there.
+    /// Returns the URL of a protocol at the first listening address.
     pub(crate) fn url(&self, protocol: &str) -> String {
         format!("{protocol}://{}", self.address())
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: &str) {
         let kill = Command::new("sh")
             .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
@@ -260,7 +261,8 @@ impl Serve {
         assert!(kill.unwrap().success());
     }
 
-    /// Sends it a signal and waits for its end: exit code and what it said on standard error.
+    /// Sends a signal and waits for the process to end. Returns its exit code and the text on
+    /// standard error.
     pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
         let kill = Command::new("sh")
             .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
@@ -273,7 +275,7 @@ impl Serve {
     }
 }
 
-/// The address in a line that says where it listens.
+/// Returns the address in a line that starts with `listening on`.
 pub(crate) fn address(line: &str) -> String {
     line.trim_start_matches("listening on ")
         .split(' ')
@@ -286,7 +288,7 @@ pub(crate) fn address(line: &str) -> String {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A name for a file that does not exist yet.
+    /// Returns a unique path without creating it.
     pub(crate) fn path(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -296,11 +298,11 @@ impl Temporary {
         )
     }
 
-    /// A file with these bytes.
+    /// Creates a file with these bytes.
     pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> Self {
         let file = Self::path(name);
         std::fs::write(&file.0, bytes).unwrap();
-        // Token files that all users can read are warned about.
+        // Token files that other users can read cause a warning.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&file.0, mode).unwrap();
         file
@@ -324,14 +326,15 @@ impl Drop for Temporary {
     }
 }
 
-/// Panics at the first character that could steer a terminal or reorder a line. With `colours`, ANSI colours may stay.
+/// Panics at the first character that could control a terminal or reorder text. `colours` permits
+/// ANSI colour sequences.
 #[track_caller]
 pub(crate) fn assert_harmless(text: &str, colours: bool) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         if colours && c == '\x1b' {
-            // Only ESC [ digits and semicolons m.
+            // Only `ESC [`, digits and semicolons, `m` is permitted.
             let end = rest
                 .find('m')
                 .unwrap_or_else(|| panic!("an open escape sequence in {text:?}"));
@@ -354,7 +357,7 @@ pub(crate) fn assert_harmless(text: &str, colours: bool) {
     }
 }
 
-/// The text without ANSI colours.
+/// Returns the text without ANSI colours.
 pub(crate) fn without_colours(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let first = pieces.next().unwrap_or_default().to_owned();

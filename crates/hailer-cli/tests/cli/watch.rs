@@ -20,18 +20,18 @@ fn servers_come_go_and_are_looked_into() {
     let quick = ["watch", "--interval", "1s", "--timeout", "300ms"];
     let mut watch = Terminal::start(quick.iter().chain(&["--targets", file.text()]));
     watch.sees("●");
-    // All of it, and back.
+    // Opens the view of one server and returns to the list.
     watch.press("\r");
     watch.sees("who is on");
     watch.press("\r");
     watch.sees("trend");
-    // Who wants no colours still sees which row is chosen.
+    // The selected row is visible without colours too.
     let mut plain = command(quick.iter().chain(&[&*target]));
     plain.env("NO_COLOR", "1");
     let mut plain = Terminal::start_with(plain);
     plain.writes("\x1b[7m", &["\x1b[;m", "\x1b[38;"]);
     plain.ends_by("INT");
-    // Its protocol is found by asking.
+    // The protocol of a target without a scheme is detected.
     let mut other = Terminal::start(quick.iter().chain(&[&*format!("127.79.0.2:{port}")]));
     other.sees("●");
     other.ends_by("TERM");
@@ -63,7 +63,7 @@ fn what_is_typed_wrong_is_said() {
     run(["watch"]).ends_with(2);
     run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);
     run(["watch", "127.0.0.1", "--monitor", "http://127.0.0.1:1"]).ends_with(2);
-    // Nobody is there: no mistake of the words typed.
+    // An unreachable monitor is not a usage error.
     let mut watch = Terminal::start(["watch", "--monitor", "http://127.0.0.1:1"]);
     watch.sees("error: no monitor at http://127.0.0.1:1: ");
     assert_eq!(watch.wait(), Some(1));
