@@ -270,7 +270,7 @@ fn stone() -> Column {
 }
 
 #[test]
-fn every_build_gets_in_through_every_door() {
+fn joins_with_every_build_and_login_procedure() {
     for &build in Build::DIALECTS {
         for (door, encrypt) in [
             (Door::Usual, true),
@@ -321,7 +321,7 @@ fn every_build_gets_in_through_every_door() {
 }
 
 #[test]
-fn account_checks_are_refused_or_handed_over() {
+fn account_checks_are_refused_or_passed_to_the_caller() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::new(build, Door::Checking, GameClientConfig::default());
         lab.run();
@@ -408,7 +408,7 @@ fn version_kicks_suggest_builds() {
 }
 
 #[test]
-fn bytes_that_make_no_sense_name_the_build_of_the_same_number() {
+fn unreadable_packets_suggest_the_build_with_the_same_number() {
     for (build, other) in [
         (Build::W30b, "12w27a"),
         (Build::W27a, "12w30b"),
@@ -642,7 +642,7 @@ fn flying_players_and_riders_do_not_fall() {
 }
 
 #[test]
-fn a_walk_against_a_wall_is_given_up() {
+fn walk_against_a_wall_ends() {
     let mut lab = Lab::playing(Build::LATEST);
     let mut column = floor(64);
     for z in 0..16 {
@@ -725,7 +725,7 @@ fn a_player_spawned_twice_appears_once() {
 }
 
 #[test]
-fn the_map_survives_a_change_of_dimension() {
+fn dimension_change_replaces_the_map() {
     let mut lab = Lab::playing(Build::LATEST);
     lab.column(0, 0, &floor(64));
     lab.say(Respawn {
@@ -750,7 +750,7 @@ fn the_map_survives_a_change_of_dimension() {
 }
 
 #[test]
-fn eyes_in_the_wrong_place_are_not_repeated() {
+fn invalid_eye_heights_are_not_returned() {
     let mut lab = Lab::playing(Build::LATEST);
     for stance in [0.0, 66.7, f64::NAN, -5.0] {
         lab.heard.clear();
@@ -796,7 +796,7 @@ fn keep_alives_and_refused_clicks_are_answered() {
 }
 
 #[test]
-fn death_is_survived_in_every_build() {
+fn respawns_in_every_build() {
     let back = |dimension| Respawn {
         dimension,
         difficulty: 1,
@@ -1028,7 +1028,7 @@ fn block_packets_change_the_world() {
 }
 
 #[test]
-fn an_empty_column_was_no_unload_until_12w17a() {
+fn empty_column_is_an_unload_since_12w17a() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         let data = zlib_field(&[1; 256]);
@@ -1187,7 +1187,7 @@ fn players_come_and_go() {
 }
 
 #[test]
-fn a_crowd_is_bounded() {
+fn entities_and_columns_are_limited() {
     let mut lab = Lab::playing_with(
         Build::LATEST,
         GameClientConfig {
@@ -1393,7 +1393,7 @@ fn long_texts_are_split_and_cleaned() {
 }
 
 #[test]
-fn leaving_ends_everything() {
+fn leaving_ends_the_connection() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.client.leave();
@@ -1486,7 +1486,7 @@ fn packets_are_counted_and_kept() {
 
 /// Any packets in any order cause no panic and no unlimited memory use.
 #[test]
-fn a_server_out_of_its_mind() {
+fn random_packets_never_panic() {
     for &build in Build::DIALECTS {
         for seed in 0..40 {
             let mut lab = Lab::playing(build);

@@ -190,7 +190,7 @@ fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
 }
 
 #[test]
-fn nothing_of_the_game_is_read_before_the_login_is_done() {
+fn game_packets_before_the_login_are_errors() {
     for &build in Build::DIALECTS {
         for row in TABLE
             .iter()
@@ -246,7 +246,7 @@ fn a_client_reads_all_packets_after_its_login_request() {
 }
 
 #[test]
-fn bytes_behind_the_secret_wait_for_it() {
+fn bytes_after_the_secret_are_read_once_it_is_known() {
     let build = Build::LATEST;
     let (mut client, mut server) = (
         Connection::new(Role::Client, build),
@@ -282,7 +282,7 @@ fn bytes_behind_the_secret_wait_for_it() {
 }
 
 #[test]
-fn a_server_may_let_in_without_a_key_and_answer_pings() {
+fn servers_may_skip_encryption_and_answer_pings() {
     for &build in Build::DIALECTS
         .iter()
         .filter(|&&build| build >= Build::W17a)

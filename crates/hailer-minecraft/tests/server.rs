@@ -572,7 +572,7 @@ fn terrain_arrives_unchanged() {
 }
 
 #[test]
-fn without_encryption_where_it_is_offered_or_off() {
+fn unencrypted_logins_if_encryption_is_optional_or_off() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.sit(build, "Plain");
@@ -676,7 +676,7 @@ fn one_build_and_1_2_5_share_the_port() {
 }
 
 #[test]
-fn the_list_of_servers_gets_its_line() {
+fn answers_the_server_list_ping() {
     for bytes in [&[0xFE][..], &[0xFE, 0x01]] {
         let mut table = Table::new(GameServerConfig {
             motd: "A §4red server".into(),
@@ -949,7 +949,7 @@ fn steps_are_checked() {
 }
 
 #[test]
-fn columns_come_and_go_as_one_walks() {
+fn columns_are_loaded_and_unloaded_while_walking() {
     for build in [Build::V1_2_5, Build::W24a, Build::V1_3_2] {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
@@ -1381,7 +1381,7 @@ fn garbage_never_panics() {
 /// Clients can put any bytes in a tag, and the game crashes on a tag that is not gzip
 /// (spec/minecraft-12w.md#4.2).
 #[test]
-fn tags_do_not_go_from_one_player_to_another() {
+fn tags_are_not_sent_to_other_players() {
     let build = Build::V1_3_2;
     for slot in [36, -1] {
         let mut table = Table::new(settings(build));

@@ -28,7 +28,7 @@ fn every_row(
 
 // spec/minecraft-12w.md#1
 #[test]
-fn each_build_has_as_many_packets_as_the_page_states() {
+fn each_build_has_the_documented_number_of_packets() {
     let counts = |build: Build| {
         let ids = |way| {
             TABLE
@@ -65,7 +65,7 @@ fn each_build_has_as_many_packets_as_the_page_states() {
 }
 
 #[test]
-fn no_two_rows_answer_one_id() {
+fn ids_are_unique_in_each_build() {
     every_row(|row, way, build| {
         let rows: Vec<_> = TABLE
             .iter()
@@ -169,7 +169,7 @@ fn streams_read_at_any_split() {
 }
 
 #[test]
-fn random_bytes_never_panic_and_errors_name_their_place() {
+fn random_bytes_never_panic_and_errors_have_an_offset() {
     for &build in Build::DIALECTS {
         let mut dice = SampleRng::new(7);
         for way in PacketDirection::BOTH {
@@ -185,7 +185,7 @@ fn random_bytes_never_panic_and_errors_name_their_place() {
 }
 
 #[test]
-fn longer_packets_than_the_limit_are_refused_at_their_announcement() {
+fn announced_sizes_above_the_limit_are_refused() {
     let mut stream =
         PacketStream::new(PacketDirection::ToClient, Build::LATEST).with_max_packet(1000);
     stream.push(&[
@@ -204,7 +204,7 @@ fn longer_packets_than_the_limit_are_refused_at_their_announcement() {
 }
 
 #[test]
-fn wrong_counts_are_named() {
+fn invalid_counts_are_reported() {
     let error = |way, hex: &str| {
         let bytes: Vec<u8> = (0..hex.len())
             .step_by(2)
@@ -256,7 +256,7 @@ fn wrong_counts_are_named() {
 /// Otherwise, a server that sends such a list byte by byte would cause it to be parsed from the
 /// start for each byte.
 #[test]
-fn a_list_waits_for_the_values_behind_the_one_that_is_cut() {
+fn incomplete_list_needs_the_remaining_values() {
     let mut bytes = Vec::new();
     let items = List16::new(vec![Slot::of(1, 1, 0); 100]);
     Packet::from(SetWindowItems { window: 0, items }).write(&mut bytes, Build::LATEST);

@@ -93,7 +93,7 @@ fn sessions_are_decoded_and_the_build_is_detected() {
 }
 
 #[test]
-fn without_the_secret_the_rest_is_sealed() {
+fn packets_after_encryption_need_the_secret() {
     let mut dice = SampleRng::new(2);
     for session in sessions().filter(|session| session.secret.is_some()) {
         let mut tap = Tap::new(None, None);
@@ -253,7 +253,7 @@ fn other_clients_are_reported() {
 }
 
 #[test]
-fn a_ping_is_read() {
+fn reads_pings() {
     let mut tap = Tap::new(None, None);
     tap.push(PacketDirection::ToServer, &[0xFE]);
     tap.push(

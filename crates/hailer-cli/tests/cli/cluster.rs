@@ -4,7 +4,7 @@
 use crate::tool::{Temporary, run};
 
 #[test]
-fn a_cluster_that_cannot_be_is_one_line() {
+fn invalid_cluster_is_one_line() {
     let target = "ugp://127.0.0.1";
     let there = "redis://127.0.0.1:1";
     run(["monitor", "--cluster", there, target]).fails_as_usage("history = \"postgres://");

@@ -69,7 +69,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn what_is_no_query_goes_to_the_game_behind_and_back() {
+fn relays_other_datagrams_to_the_game_and_back() {
     let _alone = alone();
     let game = UdpSocket::bind("127.0.0.1:0").unwrap();
     game.set_read_timeout(Some(WAIT)).unwrap();
@@ -182,7 +182,7 @@ fn what_is_no_query_goes_to_the_game_behind_and_back() {
 }
 
 #[test]
-fn a_budget_changes_with_a_hangup() {
+fn reload_changes_the_budget() {
     let control = std::env::temp_dir().join(format!("hailer-budget-{}.sock", std::process::id()));
     let text = |kib: u32, metrics: &str| {
         format!(
@@ -247,7 +247,7 @@ fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
 }
 
 #[test]
-fn hangups_under_load_lose_no_request() {
+fn reloads_under_load_lose_no_request() {
     let _alone = alone();
     let behind = Serve::with(&["--protocol", "minecraft-query", "--motd", "behind"]);
     let polled = behind.url("minecraft-query");
@@ -326,7 +326,7 @@ fn hangups_under_load_lose_no_request() {
 }
 
 #[test]
-fn a_request_to_stop_under_load_is_heeded_at_once() {
+fn stops_immediately_under_load() {
     let _alone = alone();
     let serve = Serve::with(&["--protocol", "minecraft-query"]);
     let to = serve.address();
@@ -369,7 +369,7 @@ fn a_request_to_stop_under_load_is_heeded_at_once() {
 }
 
 #[test]
-fn a_shared_secret_outlives_a_restart_and_a_change() {
+fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
     let _alone = alone();
     // A separate address, so that no other test takes the port between two starts.
     let here = UdpSocket::bind("127.0.77.1:0")
@@ -440,7 +440,7 @@ fn a_shared_secret_outlives_a_restart_and_a_change() {
 }
 
 #[test]
-fn a_flood_and_sources_that_keep_failing_make_few_lines_and_count_the_rest() {
+fn repeated_log_lines_are_limited_and_counted() {
     let _alone = alone();
     let files: Vec<_> = (0..30).map(|_| Temporary::file("bad.json", "{")).collect();
     let block = |file: &Temporary| {

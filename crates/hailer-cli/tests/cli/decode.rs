@@ -44,7 +44,7 @@ fn messages(said: &Said) -> Vec<String> {
 }
 
 #[test]
-fn hexadecimal_comes_as_arguments_in_every_form() {
+fn accepts_hexadecimal_arguments_in_every_form() {
     for args in [
         &["fefd0900000001"][..],
         &["FEFD0900000001"],
@@ -74,7 +74,7 @@ fn hexadecimal_comes_as_arguments_in_every_form() {
 }
 
 #[test]
-fn each_protocol_is_recognised() {
+fn detects_each_protocol() {
     for (hex, expected) in [
         ("fefd0900000001", "minecraft-query handshake request"),
         ("09000000013132333400", "minecraft-query handshake reply"),
@@ -92,7 +92,7 @@ fn each_protocol_is_recognised() {
 }
 
 #[test]
-fn the_first_bad_byte_is_pointed_at() {
+fn marks_the_first_invalid_byte() {
     let said = run(["decode", "fefd0300000001"]).ends_with(1);
     assert!(
         said.out.contains("malformed") && said.out.contains("type at offset 2"),
@@ -113,7 +113,7 @@ fn the_first_bad_byte_is_pointed_at() {
 }
 
 #[test]
-fn protocol_and_way_can_be_said() {
+fn protocol_and_direction_can_be_set() {
     let said = run([
         "decode",
         "--json",
@@ -135,7 +135,7 @@ fn protocol_and_way_can_be_said() {
 }
 
 #[test]
-fn standard_input_holds_a_datagram_a_line_or_a_dump() {
+fn standard_input_may_be_lines_or_a_dump() {
     let lines =
         "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
     let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
@@ -215,7 +215,7 @@ fn standard_input_holds_a_datagram_a_line_or_a_dump() {
 }
 
 #[test]
-fn a_list_ping_is_known_by_its_shape_alone() {
+fn list_pings_are_detected_by_their_shape_only() {
     let lines = b"fe\nff0006004100a7003000a700320030\nfefd0900000001\n";
     let said = run_with(["decode", "--json"], lines).ends_with(0);
     assert_eq!(
@@ -246,7 +246,7 @@ fn a_list_ping_is_known_by_its_shape_alone() {
 }
 
 #[test]
-fn text_that_is_no_hexadecimal_is_refused() {
+fn invalid_hexadecimal_is_refused() {
     run(["decode", "nothex"]).fails_as_usage("neither a file nor hexadecimal");
     run(["decode", "fef"])
         .fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");
@@ -260,7 +260,7 @@ fn text_that_is_no_hexadecimal_is_refused() {
 }
 
 #[test]
-fn captures_of_every_kind_are_read() {
+fn reads_captures_of_every_kind() {
     for link in Link::ALL {
         let capture = Capture::new(link)
             .udp(HANDSHAKE)
@@ -302,7 +302,7 @@ fn captures_of_every_kind_are_read() {
 }
 
 #[test]
-fn a_capture_is_shown_for_people_too() {
+fn shows_captures_as_text() {
     let capture = Capture::new(Link::Ethernet)
         .udp(HANDSHAKE)
         .udp(b"something else entirely");
@@ -324,7 +324,7 @@ fn a_capture_is_shown_for_people_too() {
 }
 
 #[test]
-fn fragments_are_put_together() {
+fn reassembles_fragments() {
     let stat = full_stat();
     for capture in [
         Capture::new(Link::Ethernet).fragments(&stat, 1_480),
@@ -353,7 +353,7 @@ fn fragments_are_put_together() {
 }
 
 #[test]
-fn a_damaged_capture_shows_what_is_whole_and_says_so() {
+fn shows_the_intact_part_of_a_damaged_capture() {
     let whole = Capture::new(Link::Ethernet).udp(HANDSHAKE).udp(CHALLENGE);
     for file in [
         whole.pcap(true, false),
@@ -371,7 +371,7 @@ fn a_damaged_capture_shows_what_is_whole_and_says_so() {
 }
 
 #[test]
-fn no_file_makes_it_panic() {
+fn damaged_files_never_panic() {
     let whole = Capture::new(Link::Ethernet)
         .udp(HANDSHAKE)
         .fragments(&full_stat(), 1_480)
@@ -441,7 +441,7 @@ fn hostile_bytes_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_quietly() {
+fn closed_output_ends_it_without_an_error() {
     let mut capture = Capture::new(Link::Ethernet);
     for _ in 0..2_000 {
         capture = capture.udp(HANDSHAKE);
@@ -462,7 +462,7 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 }
 
 #[test]
-fn a_live_capture_is_shown_as_it_comes() {
+fn shows_a_live_capture_while_it_is_written() {
     let capture = Capture::new(Link::Ethernet).udp(HANDSHAKE);
     for file in [
         capture.pcap(true, false),
@@ -492,7 +492,7 @@ fn a_live_capture_is_shown_as_it_comes() {
 }
 
 #[test]
-fn pipes_are_files_too() {
+fn reads_from_named_pipes() {
     let mut shell = std::process::Command::new("bash");
     let script = "\"$0\" decode <(echo fefd0900000001)";
     shell
@@ -503,7 +503,7 @@ fn pipes_are_files_too() {
 }
 
 #[test]
-fn a_capture_without_datagrams_says_so() {
+fn reports_a_capture_without_datagrams() {
     let said = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
     assert!(
         said.out.is_empty()

@@ -201,7 +201,7 @@ fn rejects_invalid_farms_in_one_line() {
 
 /// The farm and the game server were flags of `hailer serve`.
 #[test]
-fn old_spellings_say_what_to_type_instead() {
+fn former_flags_name_their_replacement() {
     for (old, new) in [
         (
             &["--farm", "127.0.0.0/8"][..],

@@ -120,7 +120,7 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
 }
 
 #[test]
-fn the_list_of_servers_shows_it() {
+fn server_list_ping_is_answered() {
     let serve = serve(&["--motd", "&aBy §chailer", "--max-players", "7"]);
     let said = run(["query", "--json", &serve.url("minecraft-12w")])
         .ends_with(0)
@@ -133,7 +133,7 @@ fn the_list_of_servers_shows_it() {
 }
 
 #[test]
-fn the_build_and_1_2_5_or_the_build_alone() {
+fn accepts_1_2_5_unless_disabled() {
     let kicked = |serve: &Serve, build| {
         let mut player = Player::connect(serve, build, "Who");
         player.wait(|packet| matches!(packet, Packet::Kick(_) | Packet::Login(_)));
@@ -154,7 +154,7 @@ fn the_build_and_1_2_5_or_the_build_alone() {
 }
 
 #[test]
-fn mistakes_in_its_flags_are_one_line() {
+fn invalid_flags_are_one_line() {
     for flags in [
         &["--protocol", "ugp"][..],
         &["--demo"],

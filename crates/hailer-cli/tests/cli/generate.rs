@@ -27,7 +27,7 @@ const ACTIONS: [&str; 6] = ["add", "remove", "list", "test-alert", "export", "im
 
 /// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
 #[test]
-fn help_is_as_agreed() {
+fn help_matches_the_golden_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/cli");
     let bless = std::env::var_os("BLESS").is_some();
     let mut outdated = Vec::new();
@@ -78,7 +78,7 @@ fn help_names_every_command() {
 }
 
 #[test]
-fn completions_know_every_command() {
+fn completions_have_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let said = run(["completions", shell]).ends_with(0);
         for word in COMMANDS.iter().chain(&ACTIONS).chain(&[

@@ -137,7 +137,7 @@ fn sweep(
 }
 
 #[test]
-fn every_server_that_answers_is_written_once_as_it_is_and_shares_are_the_same() {
+fn each_server_is_written_once_with_and_without_shares() {
     if !cfg!(target_os = "linux") {
         return;
     }

@@ -335,7 +335,7 @@ fn quit(heard: &[Packet]) -> bool {
 }
 
 #[test]
-fn every_wire_version_is_joined_and_told_as_the_schema_says() {
+fn joins_every_wire_version_and_matches_the_schema() {
     for &build in Build::DIALECTS {
         let server = Server::start(build, Game::Usual);
         let (map, record, secrets) = (
@@ -431,7 +431,7 @@ fn every_wire_version_is_joined_and_told_as_the_schema_says() {
 }
 
 #[test]
-fn people_read_lines_and_a_summary() {
+fn shows_lines_and_a_summary() {
     let server = Server::start(Build::LATEST, Game::Usual);
     let out = run(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"]))
         .ends_with(0)
@@ -471,7 +471,7 @@ fn people_read_lines_and_a_summary() {
 }
 
 #[test]
-fn typed_lines_are_said_one_a_second_until_quit() {
+fn typed_lines_are_sent_once_per_second_until_quit() {
     let server = Server::start(Build::W24a, Game::Usual);
     let started = Instant::now();
     let out = run_with(
@@ -516,7 +516,7 @@ fn long_texts_are_split_and_commands_move_the_player() {
 }
 
 #[test]
-fn the_end_of_standard_input_ends_nothing_but_a_signal_does() {
+fn signals_end_it_and_the_end_of_standard_input_does_not() {
     let server = Server::start(Build::LATEST, Game::Usual);
     let mut process =
         Process::start(command(join(&server, Build::LATEST, &["--json"])).stdin(Stdio::null()));
@@ -548,7 +548,7 @@ fn the_end_of_standard_input_ends_nothing_but_a_signal_does() {
 }
 
 #[test]
-fn refusals_say_what_to_do() {
+fn refusals_suggest_a_correction() {
     for (game, kind, words) in [
         (
             Game::Closed("Outdated client!"),
@@ -634,7 +634,7 @@ fn refusals_say_what_to_do() {
 }
 
 #[test]
-fn names_are_followed_through_their_srv_records() {
+fn follows_srv_records() {
     let server = Server::start(Build::LATEST, Game::Usual);
     let dns = Dns::with(&[
         (
@@ -673,7 +673,7 @@ fn names_are_followed_through_their_srv_records() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_at_once() {
+fn invalid_flags_are_refused_immediately() {
     for (args, expected) in [
         (&["ugp://127.0.0.1"][..], "leave out ugp://"),
         (
@@ -707,7 +707,7 @@ fn what_cannot_be_meant_is_refused_at_once() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it() {
+fn closed_output_ends_it() {
     let server = Server::start(Build::LATEST, Game::Usual);
     let mut process = Process::start(&mut command(join(&server, Build::LATEST, &[])));
     drop(process.child.stdout.take());

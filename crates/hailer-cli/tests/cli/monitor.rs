@@ -220,7 +220,7 @@ fn servers_are_added_listed_and_removed() {
 }
 
 #[test]
-fn nobody_there_is_said() {
+fn reports_an_unreachable_monitor() {
     let said = run(["monitor", "list", "--monitor", "http://127.0.0.1:1"]).ends_with(1);
     assert_eq!(
         said.err,
@@ -278,7 +278,7 @@ fn a_host_without_a_protocol_is_detected() {
 }
 
 #[test]
-fn plans_that_are_wrong_say_where_and_what_to_write() {
+fn invalid_configurations_name_the_line_and_the_correction() {
     let folder = Temporary::path("plans");
     let check = |text: &str| {
         run([
@@ -343,7 +343,7 @@ fn plans_that_are_wrong_say_where_and_what_to_write() {
 }
 
 #[test]
-fn what_was_kept_goes_out_and_in_again() {
+fn exported_history_can_be_imported() {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -489,7 +489,7 @@ fn columns_have_types(file: &Path, rows: usize) {
 }
 
 #[test]
-fn a_killed_monitor_loses_an_interval_at_most() {
+fn killed_monitor_loses_at_most_one_interval() {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -537,7 +537,7 @@ fn a_killed_monitor_loses_an_interval_at_most() {
 }
 
 #[test]
-fn a_test_of_alerts_tells_what_arrived() {
+fn test_alert_reports_each_delivery() {
     let folder = Temporary::path("alerts");
     let (url, requests) = hook("204 No Content");
     let (broken, _refused) = hook("500 Oops");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(40);
 
 #[test]
-fn a_fleet_is_there_at_once_with_a_year_behind_it() {
+fn demo_starts_with_a_year_of_history() {
     let folder = Temporary::path("demo");
     std::fs::create_dir(&folder).unwrap();
     let mut command = command([
@@ -128,7 +128,7 @@ fn a_fleet_is_there_at_once_with_a_year_behind_it() {
 }
 
 #[test]
-fn a_demo_has_no_other_servers() {
+fn demo_refuses_other_servers() {
     let said = run(["monitor", "--demo", "ugp://127.0.0.1"]).ends_with(2);
     assert!(said.err.contains("--demo"), "{}", said.err);
 }

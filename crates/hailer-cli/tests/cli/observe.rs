@@ -99,7 +99,7 @@ fn answer(mut stream: UnixStream, pid: u32, state: &str, started: Instant) {
 }
 
 #[test]
-fn a_running_responder_says_how_it_is() {
+fn status_shows_a_running_responder() {
     let folder = Folder::new("status");
     let path = folder.socket();
     let control = ["serve", "status", "--control", path.to_str().unwrap()];
@@ -139,7 +139,7 @@ fn a_running_responder_says_how_it_is() {
 }
 
 #[test]
-fn where_nobody_is_the_way_out_is_said() {
+fn unreachable_responder_error_names_the_correction() {
     let folder = Folder::new("nobody");
     let path = folder.socket();
     drop(UnixListener::bind(&path).unwrap());
@@ -178,7 +178,7 @@ fn top(path: &Path) -> Terminal {
 }
 
 #[test]
-fn top_draws_and_gives_the_terminal_back() {
+fn top_draws_and_restores_the_terminal() {
     let folder = Folder::new("top");
     let path = folder.socket();
     for signal in ["key", "TERM"] {
@@ -210,7 +210,7 @@ fn top_waits_for_a_responder_that_restarts() {
 }
 
 #[test]
-fn the_service_files_are_sound() {
+fn service_files_are_valid() {
     let folder = Folder::new("units");
     let binary = env!("CARGO_BIN_EXE_hailer");
     let config = folder.0.join("servers.toml");

@@ -64,7 +64,7 @@ impl Monitor {
 }
 
 #[test]
-fn it_is_as_its_plan_has_it() {
+fn page_follows_the_configuration() {
     let serve = Serve::with(&["--demo"]);
     let token = Temporary::file("page-token", "0123456789abcdef0123456789abcdef\n");
     let history = Temporary::path("page.db");
@@ -170,7 +170,7 @@ fn command_in(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_command_on_the_empty_overview_adds_a_server() {
+fn empty_overview_shows_a_working_command() {
     let token = Temporary::file("empty-token", "0123456789abcdef0123456789abcdef\n");
     let history = Temporary::path("empty.db");
     let config = |rest: &str| {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const QUICK: [&str; 4] = ["--interval", "100ms", "--timeout", "60ms"];
 
 #[test]
-fn every_round_trip_has_a_line_and_a_summary_follows() {
+fn prints_a_line_per_round_trip_and_a_summary() {
     let serve = Serve::with(&["--demo"]);
     for target in ids()
         .iter()
@@ -33,7 +33,7 @@ fn every_round_trip_has_a_line_and_a_summary_follows() {
 }
 
 #[test]
-fn loss_is_counted_and_told_by_the_exit_code() {
+fn counts_loss_and_sets_the_exit_code() {
     let silent = Server::silent();
     let said = run(["ping", &silent.address.to_string(), "-c", "2"]
         .iter()
@@ -72,7 +72,7 @@ fn loss_is_counted_and_told_by_the_exit_code() {
 }
 
 #[test]
-fn json_has_the_same() {
+fn json_has_the_same_data() {
     let serve = Serve::with(&["--demo"]);
     let lines = run([
         "ping",
@@ -117,7 +117,7 @@ fn json_has_the_same() {
 }
 
 #[test]
-fn an_endless_ping_ends_with_a_summary_when_interrupted() {
+fn interrupted_ping_prints_its_summary() {
     let serve = Serve::with(&["--demo"]);
     let mut process = Process::start(&mut command([
         "ping",
@@ -143,7 +143,7 @@ fn an_endless_ping_ends_with_a_summary_when_interrupted() {
 }
 
 #[test]
-fn an_outage_is_not_made_up_for() {
+fn missed_pings_are_not_sent_late() {
     let (say, heard) = mpsc::channel();
     let mut first = true;
     // The first request is lost. Its timeout is four intervals long.
@@ -179,7 +179,7 @@ fn an_outage_is_not_made_up_for() {
 }
 
 #[test]
-fn a_name_is_looked_up_once_and_shown_as_typed() {
+fn resolves_the_name_once_and_shows_it_as_typed() {
     let serve = Serve::with(&["--demo"]);
     let dns = Dns::with(&[("play.example.test", Record::Address([127, 0, 0, 1].into()))]);
     let target = format!(
@@ -224,7 +224,7 @@ fn a_name_is_looked_up_once_and_shown_as_typed() {
 }
 
 #[test]
-fn only_what_has_a_meaning_can_be_said() {
+fn invalid_flags_are_usage_errors() {
     for flag in [
         "--retries",
         "--deadline",
@@ -236,7 +236,7 @@ fn only_what_has_a_meaning_can_be_said() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
+fn closed_output_keeps_the_exit_code() {
     let serve = Serve::with(&["--demo"]);
     for (target, code) in [(serve.address(), 0), (closed().to_string(), 1)] {
         let mut process = Process::start(&mut command(["ping", &target, "-c", "2", "-i", "100ms"]));

@@ -208,7 +208,7 @@ fn hlr(file: &str) -> Said {
 }
 
 #[test]
-fn a_session_is_shown_recorded_and_its_secrets_kept() {
+fn shows_and_records_a_session_with_its_secrets() {
     let folder = Temporary::path("records");
     let secrets = Temporary::path("secrets");
     let record = format!("{}/", folder.text());
@@ -272,7 +272,7 @@ fn a_session_is_shown_recorded_and_its_secrets_kept() {
 }
 
 #[test]
-fn packets_are_json_for_programs() {
+fn packets_can_be_printed_as_json() {
     let proxy = Proxy::start(&["--json", "--all", "--hex", "--fields", "--way", "to-server"]);
     play(&proxy);
     let (code, out, err) = proxy.stop();
@@ -300,7 +300,7 @@ fn packets_are_json_for_programs() {
 }
 
 #[test]
-fn what_cannot_pass_is_named_and_counts_as_a_failure() {
+fn unreadable_packet_is_named_and_counts_as_a_failure() {
     let proxy = Proxy::start(&[]);
     let mut client = proxy.client(Build::LATEST);
     client.say(Handshake {
@@ -330,7 +330,7 @@ fn what_cannot_pass_is_named_and_counts_as_a_failure() {
 }
 
 #[test]
-fn mistakes_are_told_at_once() {
+fn errors_are_reported_immediately() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let said = run(["proxy", "--to", "127.0.0.1:1", "--listen", &taken]).ends_with(1);

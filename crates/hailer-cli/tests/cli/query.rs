@@ -43,7 +43,7 @@ const HOUSE: &[&str] = &[
 const FULL: &str = "minecraft-query";
 
 #[test]
-fn the_view_shows_what_the_server_says() {
+fn view_shows_the_status() {
     let serve = Serve::with(HOUSE);
     let said = run(["query", &serve.url(FULL)]).ends_with(0);
     for expected in [
@@ -109,7 +109,7 @@ fn the_view_shows_what_the_server_says() {
 }
 
 #[test]
-fn colours_are_for_terminals_only() {
+fn colours_only_on_terminals() {
     let serve = Serve::with(HOUSE);
     let plain = run(["query", &serve.url(FULL)]).ends_with(0).out;
     assert!(!plain.contains('\x1b'));
@@ -133,7 +133,7 @@ fn colours_are_for_terminals_only() {
 }
 
 #[test]
-fn several_targets_make_a_table_in_the_order_typed() {
+fn several_targets_are_a_table_in_the_given_order() {
     let (one, two) = (
         Serve::with(&["--motd", "Number one"]),
         Serve::with(&["--motd", "Number two"]),
@@ -223,7 +223,7 @@ fn tables_fit_narrow_terminals_without_broken_words() {
 }
 
 #[test]
-fn one_answer_is_one_line_of_json_and_all_shows_the_others() {
+fn json_has_the_best_answer_or_all() {
     let serve = Serve::with(HOUSE);
     for _ in 0..3 {
         let best = run(["query", "--json", &serve.address()])
@@ -247,7 +247,7 @@ fn one_answer_is_one_line_of_json_and_all_shows_the_others() {
 }
 
 #[test]
-fn targets_come_from_standard_input_too() {
+fn reads_targets_from_standard_input() {
     let serve = Serve::with(&["--motd", "From a list"]);
     let list = format!(
         "# servers\n\n  {}  \n{}\n",
@@ -277,7 +277,7 @@ fn targets_come_from_standard_input_too() {
 }
 
 #[test]
-fn json_has_a_line_for_each_answer() {
+fn json_has_one_line_per_answer() {
     let serve = Serve::with(HOUSE);
     let closed = closed().to_string();
     let said = run(["query", "--json", "--all", &serve.address(), &closed]).ends_with(1);
@@ -306,7 +306,7 @@ fn json_has_a_line_for_each_answer() {
 }
 
 #[test]
-fn raw_shows_every_datagram_with_its_fields() {
+fn raw_shows_each_datagram_and_its_fields() {
     let serve = Serve::with(HOUSE);
     for id in ids() {
         let said = run(["query", "--raw", &serve.url(id)]).ends_with(0);
@@ -346,7 +346,7 @@ fn raw_shows_every_datagram_with_its_fields() {
 }
 
 #[test]
-fn players_are_listed_unless_told_not_to() {
+fn lists_players_unless_disabled() {
     let serve = Serve::with(HOUSE);
     for id in ids() {
         for (flags, listed) in [
@@ -380,7 +380,7 @@ fn players_are_listed_unless_told_not_to() {
 }
 
 #[test]
-fn auth_tokens_come_by_flag_environment_or_file() {
+fn reads_auth_tokens_from_flag_environment_or_file() {
     let serve = Serve::with(&[
         "--name",
         "Private",
@@ -468,7 +468,7 @@ fn auth_tokens_come_by_flag_environment_or_file() {
 }
 
 #[test]
-fn a_server_that_lists_nobody_without_a_token_says_so() {
+fn hints_at_a_token_if_the_player_list_is_missing() {
     let serve = Serve::with(&[
         "--name",
         "Half",
@@ -485,7 +485,7 @@ fn a_server_that_lists_nobody_without_a_token_says_so() {
 }
 
 #[test]
-fn exit_codes_tell_what_happened() {
+fn exit_codes_name_the_result() {
     let serve = Serve::with(&["--demo"]);
     let silent = Server::silent();
     let quick = ["--timeout", "50ms", "--retries", "0"];
@@ -505,7 +505,7 @@ fn exit_codes_tell_what_happened() {
 }
 
 #[test]
-fn failures_say_what_happened() {
+fn failures_name_their_cause() {
     let silent = Server::silent();
     let said = run([
         "query",
@@ -572,7 +572,7 @@ fn failures_say_what_happened() {
 }
 
 #[test]
-fn strict_refuses_deviations_that_are_otherwise_named() {
+fn strict_refuses_deviations() {
     let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
                  numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
@@ -750,7 +750,7 @@ fn a_hostile_minecraft_server_beyond_our_own_responder_does_not_reach_the_termin
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_it_quietly() {
+fn closed_output_ends_it_without_an_error() {
     let serve = Serve::with(&["--demo"]);
     let target = serve.url(FULL);
     let many: Vec<&str> = std::iter::repeat_n(target.as_str(), 300).collect();
@@ -772,7 +772,7 @@ fn a_reader_that_has_seen_enough_ends_it_quietly() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
+fn closed_output_keeps_the_exit_code() {
     let closed = closed().to_string();
     for args in [
         &["query", &closed][..],
@@ -795,7 +795,7 @@ fn a_reader_that_has_seen_enough_still_gets_the_exit_code() {
 }
 
 #[test]
-fn raw_shows_what_was_said_before_it_failed() {
+fn raw_shows_the_datagrams_of_failed_queries() {
     let server = Server::script(|request| match request[2] {
         9 => vec![minecraft(request, b"")],
         _ => Vec::new(),
@@ -857,7 +857,7 @@ fn raw_shows_what_was_said_before_it_failed() {
 }
 
 #[test]
-fn many_are_asked_at_once() {
+fn queries_many_servers_concurrently() {
     let silent: Vec<Server> = (0..20).map(|_| Server::silent()).collect();
     let mut args = vec![
         "query".to_owned(),
@@ -878,7 +878,7 @@ fn many_are_asked_at_once() {
 }
 
 #[test]
-fn a_thousand_players_are_listed_whole() {
+fn lists_a_thousand_players() {
     let players: Vec<String> = (0..1000).map(|i| format!("Player{i:04}")).collect();
     let players: Vec<&str> = players.iter().map(String::as_str).collect();
     let status = status("Crowd", &players);
@@ -892,7 +892,7 @@ fn a_thousand_players_are_listed_whole() {
 }
 
 #[test]
-fn a_stream_is_shown_like_any_other() {
+fn shows_stream_answers() {
     let server = Stream::answering(ANY, kick("Old \u{A7}but alive\u{A7}3\u{A7}20"));
     let (address, target) = (
         server.address.to_string(),
@@ -951,7 +951,7 @@ fn a_stream_is_shown_like_any_other() {
 }
 
 #[test]
-fn a_kick_shows_why() {
+fn kick_reason_is_shown() {
     let server = Stream::answering(ANY, kick("You are \u{1b}[2Jbanned"));
     let said = run(["query", &format!("minecraft-12w://{}", server.address)]).ends_with(1);
     for expected in ["a kick without player counts", "banned"] {

@@ -30,7 +30,7 @@ pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
 }
 
 #[test]
-fn the_schemas_are_schemas_and_say_what_everything_means() {
+fn schemas_are_valid_and_describe_each_member() {
     /// Checks that every member has a description, and that every object with members is closed.
     fn walk(schema: &Value, path: &str) {
         let Value::Object(object) = schema else {
@@ -81,7 +81,7 @@ fn the_schemas_are_schemas_and_say_what_everything_means() {
 }
 
 #[test]
-fn answers_are_as_the_schema_says() {
+fn answers_match_the_schema() {
     let plain = Serve::with(&[
         "--name",
         "Harbour",
@@ -146,7 +146,7 @@ fn answers_are_as_the_schema_says() {
 }
 
 #[test]
-fn sweeps_are_as_the_schemas_say() {
+fn sweeps_match_the_schemas() {
     let serve = Serve::with(&["--demo"]);
     let summary = Temporary::path("summary.json");
     let closed = closed().to_string();
@@ -181,7 +181,7 @@ fn sweeps_are_as_the_schemas_say() {
 }
 
 #[test]
-fn failures_are_as_the_schema_says() {
+fn failures_match_the_schema() {
     let private = Serve::with(&["--option", "onequery.public=[]"]);
     let (silent, stray) = (Server::silent(), Server::script(|_| vec![b"?".to_vec()]));
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
@@ -275,7 +275,7 @@ fn failures_are_as_the_schema_says() {
 }
 
 #[test]
-fn deviating_answers_are_as_the_schema_says() {
+fn deviating_answers_match_the_schema() {
     let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0Paper: Tides 2.1\0\
                  map\0m\0numplayers\0-3\0maxplayers\0many\0hostport\x001\0hostip\0h\0whitelist\0on\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
@@ -298,7 +298,7 @@ fn deviating_answers_are_as_the_schema_says() {
 }
 
 #[test]
-fn pings_are_as_the_schema_says() {
+fn pings_match_the_schema() {
     let serve = Serve::with(&["--demo"]);
     for target in ids()
         .iter()
@@ -320,7 +320,7 @@ fn pings_are_as_the_schema_says() {
 }
 
 #[test]
-fn explanations_are_as_the_schema_says() {
+fn explanations_match_the_schema() {
     let serve = Serve::with(&["--demo"]);
     for id in ids() {
         // Every datagram of a real exchange, taken from the rows that `--raw` prints.

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 #[test]
-fn flags_say_what_is_answered_and_where() {
+fn flags_set_status_and_addresses() {
     let serve = Serve::start(
         3,
         [
@@ -38,7 +38,7 @@ fn flags_say_what_is_answered_and_where() {
 }
 
 #[test]
-fn one_protocol_alone_can_be_chosen() {
+fn single_protocol_can_be_selected() {
     for id in ids() {
         let serve = Serve::with(&["--protocol", id, "--name", "Alone"]);
         assert!(serve.listening[0].ends_with(&format!(" for {id}")));
@@ -50,7 +50,7 @@ fn one_protocol_alone_can_be_chosen() {
 }
 
 #[test]
-fn an_ipv6_address_is_listened_on() {
+fn listens_on_ipv6() {
     if UdpSocket::bind("[::1]:0").is_err() {
         eprintln!("this machine has no IPv6");
         return;
@@ -61,7 +61,7 @@ fn an_ipv6_address_is_listened_on() {
 }
 
 #[test]
-fn a_file_says_what_is_answered_and_where() {
+fn file_sets_status_and_addresses() {
     let config = Temporary::file(
         "servers.toml",
         r#"
@@ -123,7 +123,7 @@ fn a_file_says_what_is_answered_and_where() {
 }
 
 #[test]
-fn a_hangup_has_the_file_read_again() {
+fn sighup_reloads_the_file() {
     let text = |motd: &str| {
         format!(
             "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\nstatus = {{ motd = \"{motd}\" }}\n"
@@ -162,7 +162,7 @@ fn a_hangup_has_the_file_read_again() {
 }
 
 #[test]
-fn mistakes_in_a_file_are_one_line_with_file_and_line() {
+fn file_errors_are_one_line_with_file_and_line() {
     let mistakes = [
         ("[[server]", 1, ""),
         ("[[server]]\n\nporp = 1\n", 3, "porp"),
@@ -228,7 +228,7 @@ fn mistakes_in_a_file_are_one_line_with_file_and_line() {
 }
 
 #[test]
-fn mistakes_in_flags_are_one_line() {
+fn flag_errors_are_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["--listen", "nowhere"],
@@ -295,7 +295,7 @@ fn accepts(giver: &str, other: &str) -> bool {
 }
 
 #[test]
-fn nodes_with_one_secret_accept_each_others_tokens() {
+fn nodes_with_the_same_secret_accept_each_others_tokens() {
     let node = |secret: &str| {
         let config = format!(
             "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\"]\n{secret}\n"
@@ -317,7 +317,7 @@ fn nodes_with_one_secret_accept_each_others_tokens() {
 }
 
 #[test]
-fn no_mistake_repeats_a_secret() {
+fn errors_never_contain_secrets() {
     let digits = "5ec4e75ec4e75ec4e75ec4e75ec4e7";
     for (text, expected) in [
         (
@@ -394,7 +394,7 @@ fn no_mistake_repeats_a_secret() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
+fn closed_output_causes_no_panic() {
     let mut process = Process::start(&mut command([
         "serve",
         "--listen",
@@ -416,7 +416,7 @@ fn a_reader_that_has_seen_enough_is_no_reason_to_panic() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_the_way_out() {
+fn port_in_use_error_names_the_correction() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let said = run(["serve", "--listen", &address]).ends_with(1);
@@ -429,7 +429,7 @@ fn a_port_in_use_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_request_to_stop_ends_it_with_a_summary() {
+fn stop_signal_ends_it_with_a_summary() {
     for signal in ["TERM", "INT"] {
         let serve = Serve::with(&["--demo"]);
         run(["query", &serve.url("ugp")]).ends_with(0);
@@ -445,7 +445,7 @@ fn a_request_to_stop_ends_it_with_a_summary() {
 }
 
 #[test]
-fn it_ends_by_itself_when_told_to() {
+fn ends_after_the_configured_time() {
     let started = Instant::now();
     let said = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
     assert!(started.elapsed() >= Duration::from_millis(200));
@@ -459,7 +459,7 @@ fn it_ends_by_itself_when_told_to() {
 }
 
 #[test]
-fn a_population_lives() {
+fn simulated_players_join_and_leave() {
     let serve = Serve::with(&["--demo", "--seed", "8"]);
     let online = || {
         let said = run(["query", "--json", &serve.url("ugp")])
@@ -521,7 +521,7 @@ fn the_demo_shows_every_protocol_and_ends() {
 }
 
 #[test]
-fn nothing_is_left_listening() {
+fn dropped_server_leaves_no_process() {
     let address = {
         let serve = Serve::with(&["--demo"]);
         serve.address()
@@ -534,7 +534,7 @@ fn nothing_is_left_listening() {
 }
 
 #[test]
-fn streams_are_not_served_with_the_others() {
+fn stream_protocols_are_not_served() {
     run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"])
         .fails_as_usage("is not among the protocols");
     let serve = Serve::with(&["--demo"]);
@@ -546,7 +546,7 @@ fn streams_are_not_served_with_the_others() {
 }
 
 #[test]
-fn a_running_server_is_seen_by_status_and_metrics() {
+fn status_and_metrics_show_a_running_server() {
     let folder = std::env::temp_dir().join(format!("hl{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let control = folder.join("s.sock");
@@ -635,7 +635,7 @@ impl Drop for Redis {
 }
 
 #[test]
-fn servers_of_a_network_answer_as_one() {
+fn servers_of_a_network_report_all_players() {
     use std::process::{Command, Stdio};
     if Command::new("redis-server")
         .arg("--version")

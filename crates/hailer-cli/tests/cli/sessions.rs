@@ -163,7 +163,7 @@ fn secret_of(session: &Session) -> String {
 }
 
 #[test]
-fn recordings_are_shown_a_line_a_packet() {
+fn shows_recordings_with_one_line_per_packet() {
     for &build in Build::DIALECTS {
         let session = Session::new(build, true, 100, 1);
         let file = recording(&session);
@@ -186,7 +186,7 @@ fn recordings_are_shown_a_line_a_packet() {
 }
 
 #[test]
-fn packets_are_chosen_by_name_id_and_way() {
+fn filters_packets_by_name_id_and_direction() {
     let session = Session::new(Build::LATEST, false, 300, 2);
     let file = recording(&session);
     let names = |args: &[&str]| {
@@ -231,7 +231,7 @@ fn packets_are_chosen_by_name_id_and_way() {
 }
 
 #[test]
-fn a_summary_counts() {
+fn summary_counts_packets() {
     let session = Session::new(Build::LATEST, false, 300, 3);
     let file = recording(&session);
     let said = decode(&file, &["--summary", "--json"]).ends_with(0);
@@ -272,7 +272,7 @@ fn a_summary_counts() {
 }
 
 #[test]
-fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
+fn invalid_lines_of_a_recording_are_reported_and_skipped() {
     let head = "# hailer session 1\n# build 1.3.2\n";
     for (line, expected) in [
         ("< 0 45aabb", "0x45 unknown"),
@@ -309,7 +309,7 @@ fn wrong_lines_of_a_recording_are_named_and_the_others_shown() {
 }
 
 #[test]
-fn streams_are_read_with_their_secret() {
+fn reads_streams_with_their_secret() {
     for &build in Build::DIALECTS {
         let session = Session::new(build, true, 60, 4);
         let mut args = vec!["--json", "--hex", "--build", build.name()];
@@ -346,7 +346,7 @@ fn streams_are_read_with_their_secret() {
 }
 
 #[test]
-fn packets_in_hexadecimal_are_explained() {
+fn explains_hexadecimal_packets() {
     let mut bytes = Vec::new();
     Packet::from(Chat {
         text: "Hi \u{1b}[2J".into(),
@@ -405,7 +405,7 @@ fn packets_in_hexadecimal_are_explained() {
 }
 
 #[test]
-fn captures_are_put_together_in_any_order() {
+fn reassembles_captures_in_any_order() {
     for &build in Build::DIALECTS {
         let session = Session::new(build, build != Build::W22a, 60, 5);
         let secret = session.secret.as_deref().map(hex);
@@ -442,7 +442,7 @@ fn captures_are_put_together_in_any_order() {
 }
 
 #[test]
-fn captures_tell_what_is_missing() {
+fn reports_missing_segments() {
     let session = Session::new(Build::LATEST, false, 80, 6);
     let mut tcp = Tcp::new().open().session(&session, 100);
     let lost = tcp.packets.len() / 2;
@@ -461,7 +461,7 @@ fn captures_tell_what_is_missing() {
 }
 
 #[test]
-fn captures_without_the_secret_are_read_as_far_as_they_can() {
+fn reads_captures_without_the_secret_up_to_the_encryption() {
     let session = Session::new(Build::LATEST, true, 20, 7);
     let tcp = Tcp::new().open().session(&session, 1_000);
     let said = decode(tcp.pcap(), &[]).ends_with(0);
@@ -514,7 +514,7 @@ fn secrets_are_found_by_address() {
 }
 
 #[test]
-fn the_game_is_found_on_other_ports_and_beside_datagrams() {
+fn finds_the_game_on_other_ports_and_among_datagrams() {
     let session = Session::new(Build::LATEST, false, 20, 9);
     let mut tcp = Tcp {
         port: 4_711,
@@ -600,7 +600,7 @@ fn swapped_stream_files_are_recognized() {
 }
 
 #[test]
-fn a_broken_stream_ends_with_its_row_field_and_offset() {
+fn invalid_stream_error_has_row_field_and_offset() {
     let session = Session::new(Build::LATEST, false, 5, 10);
     let mut stream = session.stream(PacketDirection::ToClient);
     // The last packet, a kick, has 11 bytes.
@@ -630,7 +630,7 @@ fn a_broken_stream_ends_with_its_row_field_and_offset() {
 }
 
 #[test]
-fn no_capture_of_the_game_makes_it_panic() {
+fn damaged_game_captures_never_panic() {
     let session = Session::new(Build::LATEST, true, 30, 11);
     let file = Tcp::new().open().session(&session, 200).pcap();
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

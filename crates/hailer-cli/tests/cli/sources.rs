@@ -66,7 +66,7 @@ fn replace(path: &Path, text: &str) {
 }
 
 #[test]
-fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
+fn polled_status_is_served_in_other_protocols() {
     let people = ["Alice", "Bob", "Carol"];
     let flags = people.iter().flat_map(|name| ["--player", name]);
     let behind = [
@@ -121,7 +121,7 @@ fn poll_translates_what_one_server_says_for_those_who_ask_in_other_protocols() {
 }
 
 #[test]
-fn a_file_is_followed_through_replacements_and_never_taken_half_written() {
+fn file_source_follows_replacements_and_ignores_partial_writes() {
     let folder = Temporary::path("followed");
     std::fs::create_dir(&folder).unwrap();
     let path = folder.as_ref().join("status.json");
@@ -188,7 +188,7 @@ fn http(
 }
 
 #[test]
-fn whoever_has_the_token_pushes_over_tcp() {
+fn token_permits_push_over_tcp() {
     let token = Temporary::file("token", format!("{TOKEN}\n"));
     let other = Temporary::file("token", "another token that is long enough\n");
     let port = std::net::TcpListener::bind("127.0.0.1:0")
@@ -282,7 +282,7 @@ fn whoever_has_the_token_pushes_over_tcp() {
 
 /// After a reload, the last statuses stay in use, and push sources keep their listeners.
 #[test]
-fn a_reload_keeps_the_truth_and_the_doors() {
+fn reload_keeps_statuses_and_listeners() {
     let token = Temporary::file("token", TOKEN);
     let socket = std::env::temp_dir().join(format!("hailer-again-{}.sock", std::process::id()));
     let tcp = std::net::TcpListener::bind("127.0.0.1:0")
@@ -385,7 +385,7 @@ fn a_reload_keeps_the_truth_and_the_doors() {
 
 #[cfg(unix)]
 #[test]
-fn whoever_has_the_token_pushes_over_a_unix_socket() {
+fn token_permits_push_over_a_unix_socket() {
     use std::os::unix::net::UnixStream;
     let token = Temporary::file("token", TOKEN);
     // Socket paths have a limit of about 100 bytes.
@@ -416,7 +416,7 @@ fn whoever_has_the_token_pushes_over_a_unix_socket() {
 }
 
 #[test]
-fn a_stale_truth_says_so_or_is_silent() {
+fn stale_status_is_marked_or_not_served() {
     let (silent, says) = (Temporary::path("silent.json"), Temporary::path("says.json"));
     let write = |path: &Temporary| replace(path.as_ref(), "{\"motd\": \"Hello\", \"map\": \"m\"}");
     let silent_ = serve(
@@ -452,7 +452,7 @@ fn a_stale_truth_says_so_or_is_silent() {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_a_line_with_its_place() {
+fn file_errors_have_one_line_each_with_a_position() {
     let (short, empty) = (
         Temporary::file("token", "short\n"),
         Temporary::file("token", ""),
@@ -499,7 +499,7 @@ fn every_mistake_of_a_file_is_a_line_with_its_place() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_complained_of_once() {
+fn silent_polled_server_is_logged_once() {
     let serve = serve(
         "poll.toml",
         &format!(

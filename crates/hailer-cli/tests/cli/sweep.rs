@@ -67,7 +67,7 @@ fn targets(path: &Path) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn killed_again_and_again_it_loses_no_target_and_doubles_none() {
+fn repeated_kills_lose_and_duplicate_no_target() {
     let output = Temporary::path("killed.ndjson");
     let fresh = sweep(&["-o", output.text()]);
     assert_eq!(
@@ -99,7 +99,7 @@ fn targets_so_far(output: &Temporary) -> usize {
 }
 
 #[test]
-fn after_ctrl_c_it_goes_on_where_it_was() {
+fn resumes_after_ctrl_c() {
     let (output, summary) = (
         Temporary::path("stopped.csv"),
         Temporary::path("summary.json"),
@@ -158,7 +158,7 @@ fn after_ctrl_c_it_goes_on_where_it_was() {
 
 #[cfg(feature = "parquet")]
 #[test]
-fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
+fn parquet_is_written_at_the_end_and_survives_kills() {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     let output = Temporary::path("killed.parquet");
     let fresh = sweep(&["-o", output.text(), "--fields", "target,time,error_kind"]);
@@ -184,7 +184,7 @@ fn parquet_is_made_at_the_end_and_killed_before_nothing_is_lost() {
 }
 
 #[test]
-fn whoever_has_read_enough_closes_the_pipe() {
+fn closed_output_ends_the_sweep() {
     let args = [
         "sweep",
         "127.5.0.0/16",
@@ -205,7 +205,7 @@ fn whoever_has_read_enough_closes_the_pipe() {
 }
 
 #[test]
-fn lists_come_from_everywhere_and_some_are_left_alone() {
+fn reads_lists_and_exclusions_from_all_inputs() {
     let serve = Serve::with(&["--demo"]);
     let silent = Server::silent();
     let list = Temporary::file(
@@ -328,7 +328,7 @@ fn servers_without_a_name_have_the_title_of_their_motd() {
 }
 
 #[test]
-fn lists_come_from_web_servers_too() {
+fn reads_lists_from_web_servers() {
     let serve = Serve::with(&["--demo"]);
     let list = format!("# servers\n{}\n127.9.3.4\n", serve.address());
     let web = pages(vec![
@@ -382,7 +382,7 @@ fn lists_come_from_web_servers_too() {
 }
 
 #[test]
-fn shares_together_are_everything() {
+fn shares_cover_all_targets() {
     let mut targets = Vec::new();
     for shard in ["1/3", "2/3", "3/3"] {
         let args = [
@@ -404,7 +404,7 @@ fn shares_together_are_everything() {
 }
 
 #[test]
-fn time_runs_out() {
+fn time_limit_ends_the_sweep() {
     let output = Temporary::path("time.csv");
     let said = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
     assert!(
@@ -424,7 +424,7 @@ fn time_runs_out() {
 }
 
 #[test]
-fn mistakes_are_told_before_anybody_is_asked() {
+fn errors_are_reported_before_the_first_probe() {
     let target = closed().to_string();
     let wrong = Temporary::file("wrong", "192.0.2.1\nhttp://x\n");
     let here = Temporary::path("x.csv");
@@ -501,7 +501,7 @@ fn mistakes_are_told_before_anybody_is_asked() {
 }
 
 #[test]
-fn the_fields_are_shown() {
+fn field_list_is_shown() {
     let said: Said = finish(command(["sweep", "--fields", "list"]), None).ends_with(0);
     assert!(
         said.out.contains("players_online ") && said.out.lines().count() >= 29,

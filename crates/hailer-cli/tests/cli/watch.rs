@@ -5,7 +5,7 @@ use crate::terminal::Terminal;
 use crate::tool::{Serve, Temporary, command, run};
 
 #[test]
-fn servers_come_go_and_are_looked_into() {
+fn shows_changes_and_details_of_servers() {
     if !cfg!(target_os = "linux") {
         return;
     }
@@ -41,7 +41,7 @@ fn servers_come_go_and_are_looked_into() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_said() {
+fn usage_errors_are_reported() {
     run(["watch", "127.0.0.1"]).fails_as_usage("needs a terminal");
     run(["watch", "--monitor", "127.0.0.1:8080"]).fails_as_usage("`hailer query --json`");
     run(["watch", "telnet://127.0.0.1"]).fails_as_usage("known are minecraft-query");
