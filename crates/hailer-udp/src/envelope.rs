@@ -99,7 +99,7 @@ impl Envelope {
         envelope
     }
 
-    /// The address and the control messages, as far as they are written, or all of the room.
+    /// Returns the written part of the address and of the control messages, or all of the space.
     pub(crate) fn parts(&mut self) -> (&mut [u8], &mut [u8]) {
         (
             &mut self.name[..usize::from(self.name_length)],
@@ -107,7 +107,7 @@ impl Envelope {
         )
     }
 
-    /// So much of the room is filled.
+    /// Sets how many bytes of address and control messages the system has filled in.
     pub(crate) fn filled(&mut self, name: usize, control: usize) {
         self.name_length = name.min(NAME) as u8;
         self.control_length = control.min(CONTROL) as u8;

@@ -161,7 +161,7 @@ impl Answer {
 pub struct Answers(Vec<Answer>);
 
 impl Answers {
-    /// Sorts the answers, of which there must be one.
+    /// Sorts the answers. There must be at least one.
     fn new(mut answers: Vec<Answer>) -> Self {
         answers.sort_by_key(|answer| {
             (
@@ -172,7 +172,7 @@ impl Answers {
         Self(answers)
     }
 
-    /// The most complete answer.
+    /// Returns the most complete answer.
     pub fn best(&self) -> &Answer {
         &self.0[0]
     }
@@ -182,7 +182,7 @@ impl Answers {
         self.0.swap_remove(0)
     }
 
-    /// All answers but the most complete one.
+    /// Returns all answers except the most complete one.
     pub fn others(&self) -> &[Answer] {
         &self.0[1..]
     }
@@ -269,7 +269,7 @@ impl Client {
         Self { config, names }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &ClientConfig {
         &self.config
     }
@@ -496,7 +496,7 @@ impl Client {
         }
     }
 
-    /// Runs one exchange on a new socket. The outer error is that of the socket.
+    /// Runs one exchange on a new socket. The outer error concerns the socket.
     async fn run_exchange(
         &self,
         transcript: &mut Transcript,
@@ -508,7 +508,8 @@ impl Client {
         let mut limits = self.config.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
         let mut socket = if is_stream {
-            // Nothing is repeated on a stream: one wait for the connection and the reply replaces all tries.
+            // A stream repeats nothing: one wait for the connection and the reply replaces all
+            // tries.
             let limit = limits
                 .timeout
                 .saturating_mul(limits.retries.saturating_add(1))
@@ -596,7 +597,8 @@ impl Client {
     }
 }
 
-/// Tells the exchanges of a detection that another protocol has answered, and how long they have for their first reply.
+/// Notifies the exchanges of a detection that another protocol has answered, with their time limit
+/// for the first reply.
 type DetectionWindow = watch::Receiver<Option<Duration>>;
 
 /// Waits until the detection window opens, and returns its length once. Without a window, waits forever.
@@ -663,8 +665,8 @@ impl Socket {
         }
     }
 
-    /// Receives one datagram in place of the buffer's content, or appends bytes of a stream to it. Loses nothing when
-    /// dropped.
+    /// Receives one datagram in place of the buffer's content, or appends bytes of a stream.
+    /// Cancel-safe: no data is lost on drop.
     async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Datagram(socket) => {
@@ -672,7 +674,7 @@ impl Socket {
                 loop {
                     let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
                     let result = if ready.is_error() {
-                        // ICMP errors, which do not make a socket readable.
+                        // ICMP errors do not make a socket readable.
                         socket.try_io(Interest::ERROR, || match socket.take_error()? {
                             Some(error) => Err(error),
                             None => Err(ErrorKind::WouldBlock.into()),
@@ -713,7 +715,7 @@ fn closed_or(error: io::Error, is_stream: bool) -> Option<io::Error> {
     }
 }
 
-/// Position of a protocol in the registry; after all others if it is not there.
+/// Returns the position of a protocol in the registry. Other protocols come last.
 fn place_in_registry(protocol: &Info) -> usize {
     registry::PROTOCOLS
         .iter()

@@ -1,8 +1,8 @@
 //! Runs one exchange with a timeout, retries, a deadline and receive limits.
 //!
-//! Sans-IO, like the exchange itself. Time is a [`Duration`] since a moment that the caller chooses. Tests therefore
-//! run whole conversations through a simulated network, and [`Client`](crate::Client) and the
-//! [sweep](crate::sweep) run the same code on sockets.
+//! Sans-IO, like the exchange itself. Times are [`Duration`]s since a moment that the caller
+//! chooses. Tests can therefore run whole conversations through a simulated network, and
+//! [`Client`](crate::Client) and the [sweep](crate::sweep) share this code.
 //!
 //! ```text
 //!   start ──► Send ──► datagram: useful ──► Send … Done | Fail
@@ -11,12 +11,13 @@
 //!               └─ tick: nothing useful within the timeout, and retries are left
 //! ```
 //!
-//! Datagrams to the server are bounded twice. After `retries` repetitions in a row without a useful reply, the
-//! query ends. And each [stage](Exchange::stage) of the exchange gets at most `retries + 1` datagrams in the whole
-//! query, so that a server which answers only the first stage cannot prolong it.
+//! Datagrams to the server have two limits. The query ends after `retries` consecutive repetitions
+//! without a useful reply. Each [stage](Exchange::stage) of the exchange gets at most `retries + 1`
+//! datagrams in the whole query, so that a server that only replies to the first stage cannot
+//! prolong it.
 //!
-//! A stream uses the same code with one datagram that grows, and nothing is sent again:
-//! see [`ExchangeDriver::stream`].
+//! A stream uses the same code: the bytes received so far count as one growing datagram, and
+//! nothing is sent again. See [`ExchangeDriver::stream`].
 
 use hailer_proto::wire::{self, ErrorKind};
 use hailer_proto::{Exchange, Fault, Input, Status, Step};
@@ -28,17 +29,18 @@ use std::time::Duration;
 pub struct QueryLimits {
     /// Time to wait for one reply. The default of 1 s covers any path on Earth, and servers that reply once per tick.
     pub timeout: Duration,
-    /// Repetitions of a request after timeouts in a row, and of each [stage](Exchange::stage) in the whole query. With the
-    /// default of 3, and 20 % loss in each direction, 98 of 100 stages succeed. More than 254 count as 254. Nothing is
-    /// repeated on a stream, which instead waits as long as all tries together.
+    /// Maximum number of consecutive repetitions of a request after timeouts, and of repetitions of
+    /// each [stage](Exchange::stage) in the whole query. With the default of 3 and a loss of 20 %
+    /// in each direction, 98 of 100 stages succeed. Values above 254 count as 254. Streams repeat
+    /// nothing; instead they wait as long as all tries together.
     pub retries: u32,
-    /// Longest duration of the whole query without the name lookup. Ends exchanges with servers that send replies slowly,
-    /// or that always want another request. Default: 10 s.
+    /// Time limit for the whole query without the name lookup. It ends exchanges with servers that
+    /// send replies slowly or require one request after another. Default: 10 s.
     pub deadline: Duration,
-    /// Datagrams to receive at most, stray ones included. The default of 8,192 is twice what an exchange reads of the
-    /// longest list.
+    /// Maximum number of datagrams to receive, including stray ones. The default of 8,192 is twice
+    /// what an exchange reads of the longest list.
     pub max_datagrams: u32,
-    /// Bytes to receive at most, stray datagrams included. Default: 16 MiB.
+    /// Maximum number of bytes to receive, including stray datagrams. Default: 16 MiB.
     pub max_bytes: usize,
 }
 
@@ -85,19 +87,19 @@ pub enum ExchangeError {
     },
     /// The server sent an invalid reply, or a refusal.
     Fault {
-        /// The fault.
+        /// Fault of the reply.
         fault: Fault,
-        /// The datagram that the fault is about.
+        /// Datagram with the fault.
         datagram: Vec<u8>,
     },
-    /// More arrived than [`QueryLimits`] allows.
+    /// More data arrived than [`QueryLimits`] allows.
     Flood {
         /// Bytes received.
         bytes: usize,
     },
 }
 
-/// Runs one exchange.
+/// Driver of one exchange.
 pub struct ExchangeDriver {
     exchange: Box<dyn Exchange>,
     limits: QueryLimits,
@@ -177,12 +179,13 @@ impl ExchangeDriver {
         self.limits.retries = self.limits.retries.saturating_add(1);
     }
 
-    /// Whether the last datagram sent repeats an earlier one, so that its reply does not show the latency.
+    /// Returns whether the last datagram sent repeats an earlier one. Its reply then does not show
+    /// the latency.
     pub(crate) fn has_resent(&self) -> bool {
         self.sends_in_stage() > 1
     }
 
-    /// When the last datagram was sent.
+    /// Returns when the last datagram was sent.
     pub(crate) fn last_send(&self) -> Duration {
         self.last_send
     }
@@ -207,7 +210,7 @@ impl ExchangeDriver {
         (self.waiting_since + timeout).min(self.end())
     }
 
-    /// Latest end of the query.
+    /// Returns the latest end of the query.
     fn end(&self) -> Duration {
         let deadline = self.started + self.limits.deadline;
         match self.hurry.as_deref() {
@@ -216,7 +219,7 @@ impl ExchangeDriver {
         }
     }
 
-    /// Takes a datagram that came from the server's address.
+    /// Handles a datagram from the server's address.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         self.received += 1;
         self.received_bytes += bytes.len();
@@ -230,9 +233,9 @@ impl ExchangeDriver {
         }
     }
 
-    /// Takes all bytes received on a connection so far, as one datagram that grows. An incomplete message waits for more,
-    /// until the server [closes](ExchangeDriver::closed) the connection. Any other fault ends the query, since more bytes
-    /// cannot correct it.
+    /// Handles all bytes received on a connection so far, as one growing datagram. An incomplete
+    /// message waits for more bytes until the server [closes](ExchangeDriver::closed) the
+    /// connection. Any other fault ends the query, because more bytes cannot correct it.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         self.received = 1;
         self.received_bytes = bytes.len();
@@ -252,7 +255,7 @@ impl ExchangeDriver {
         }
     }
 
-    /// Takes the end of the connection.
+    /// Handles the end of the connection.
     pub fn closed(&mut self, now: Duration) -> Action {
         self.fault.get_or_insert_with(|| {
             Box::new((
@@ -311,7 +314,7 @@ impl ExchangeDriver {
     }
 
     fn record_useful_reply(&mut self, now: Duration, has_repeated: bool) {
-        // A datagram that arrived before the last request left is no reply to it.
+        // A datagram that arrived before the last request was sent is not its reply.
         if let Some(sample) = now.checked_sub(self.last_send)
             && self.latency.is_none_or(|best| sample < best)
             && (!has_repeated || self.latency.is_none())
@@ -320,7 +323,7 @@ impl ExchangeDriver {
         }
         self.hurry = None;
         self.timeouts = 0;
-        // A useful reply makes an unreadable one before it irrelevant.
+        // A useful reply supersedes an earlier unreadable one.
         self.fault = None;
     }
 
@@ -387,17 +390,17 @@ impl ExchangeDriver {
         }
     }
 
-    /// Datagrams sent so far.
+    /// Returns the number of datagrams sent so far.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Bytes received so far.
+    /// Returns the number of bytes received so far.
     pub(crate) fn received_bytes(&self) -> usize {
         self.received_bytes
     }
 
-    /// Datagrams received so far, useful or not.
+    /// Returns the number of datagrams received so far, useful or not.
     pub fn received(&self) -> u32 {
         self.received
     }

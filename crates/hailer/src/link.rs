@@ -1,4 +1,4 @@
-//! Connections to Redis: to one server, to the master named by sentinels, or to a cluster.
+//! Connections to Redis: a single server, the master named by Sentinels, or a cluster.
 
 use crate::network::NetworkConfigError;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -14,24 +14,25 @@ use std::fmt;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Time to connect, and to answer one command.
+/// Time limit to connect, and for the reply to one command.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Time to connect with all name lookups, sentinels and nodes of a cluster.
+/// Time limit to connect, including all name lookups, Sentinels and cluster nodes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Maximum number of redirections of a command in a cluster.
 const RETRIES: u32 = 3;
 
-/// Address and credentials of a Redis. Passwords and keys never appear in its output.
+/// Address and credentials of a Redis server. `Debug` output and errors never contain passwords or
+/// keys.
 #[derive(Clone)]
 pub struct RedisConfig {
     pub(crate) info: ConnectionInfo,
-    /// Whether it is a cluster. Its other nodes are discovered.
+    /// Whether the server is a node of a cluster. Its other nodes are discovered.
     pub cluster: bool,
-    /// Certificate authorities in PEM, instead of those of the system.
+    /// Certificate authorities in PEM. They replace those of the system.
     pub authorities: Option<Vec<u8>>,
-    /// A client certificate and its key, both in PEM.
+    /// Client certificate and its key, both in PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Sentinels, and the name of the master. They are queried before each connection.
     sentinels: Option<(Vec<ConnectionAddr>, String)>,
@@ -115,7 +116,7 @@ impl RedisConfig {
         })
     }
 
-    /// Sets user and password, which need no escapes here.
+    /// Sets user and password. They need no escapes here, unlike in a URL.
     pub fn log_in(&mut self, user: Option<&str>, password: &str) {
         let mut settings = self.info.redis_settings().clone().set_password(password);
         if let Some(user) = user {
@@ -135,7 +136,7 @@ impl RedisConfig {
         }
     }
 
-    /// Removes the password from a text: servers repeat unknown commands.
+    /// Removes the password from a text, because servers repeat unknown commands in errors.
     pub fn without_secrets(&self, text: &str) -> String {
         match self
             .info
@@ -150,10 +151,10 @@ impl RedisConfig {
 }
 
 impl RedisConfig {
-    /// Connects, within 4 s with all name lookups.
+    /// Connects within 4 s, including all name lookups.
     ///
     /// # Errors
-    /// What failed, with the address and without secrets.
+    /// The connection failed. The text contains the address and no secrets.
     pub async fn connect(&self) -> Result<RedisConnection, String> {
         match tokio::time::timeout(CONNECT_TIMEOUT, RedisConnection::connect(self)).await {
             Ok(Ok(connection)) => Ok(connection),
@@ -162,7 +163,7 @@ impl RedisConfig {
         }
     }
 
-    /// An error with the address in front and without secrets.
+    /// Formats an error with the address in front and without secrets.
     pub fn describe(&self, error: &RedisError) -> String {
         format!("{self}: {}", self.without_secrets(&error.to_string()))
     }
@@ -174,7 +175,7 @@ pub async fn stop_requested(stop: &mut watch::Receiver<bool>) {
 }
 
 impl PartialEq for RedisConfig {
-    /// Whether both lead to the same Redis with the same credentials.
+    /// Returns whether both configurations lead to the same Redis with the same credentials.
     fn eq(&self, other: &Self) -> bool {
         let (own, others) = (self.info.redis_settings(), other.info.redis_settings());
         self.info.addr() == other.info.addr()
@@ -200,7 +201,7 @@ impl fmt::Display for RedisConfig {
     }
 }
 
-/// A connection. Clones share it.
+/// Connection to Redis. Clones share it.
 #[derive(Clone)]
 pub struct RedisConnection(Kind);
 
@@ -217,18 +218,19 @@ impl fmt::Debug for RedisConnection {
 }
 
 impl RedisConnection {
-    /// Connects. A broken connection stays broken; connect again.
+    /// Connects. A broken connection is not repaired; connect again.
     ///
     /// # Errors
-    /// The error may contain the password, see [`RedisConfig::without_secrets`].
+    /// The connection failed. The error may contain the password; see
+    /// [`RedisConfig::without_secrets`].
     pub async fn connect(redis: &RedisConfig) -> RedisResult<Self> {
         let tls = matches!(redis.info.addr(), ConnectionAddr::TcpTls { .. });
         if tls {
-            // Keeps a provider that the program has chosen. Without a choice, rustls panics if it
-            // finds two.
+            // Keeps a provider that the program has selected. Without a selection, rustls panics if
+            // it finds two.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        // Closing discards unsent data. Otherwise the system tries to deliver it for minutes, and
+        // Closing discards unsent data. Otherwise the system tries to send it for minutes, and
         // outdated writes reach Redis after newer ones.
         let tcp = TcpSettings::default().set_linger_time(Duration::ZERO);
         let info = match &redis.sentinels {
@@ -244,7 +246,7 @@ impl RedisConnection {
             let builder = builder
                 .connection_timeout(TIMEOUT)
                 .response_timeout(TIMEOUT);
-            // Certificates would turn TLS on.
+            // Passing certificates enables TLS.
             let builder = if tls {
                 builder.certs(redis.certificates())
             } else {
@@ -280,7 +282,8 @@ async fn master_of(
 ) -> RedisResult<ConnectionAddr> {
     let mut last = None;
     for sentinel in sentinels {
-        // Sentinels have no databases, and users of their own: connect without credentials.
+        // Sentinels have no databases, and their users differ from those of Redis: connect without
+        // credentials.
         let info = sentinel
             .clone()
             .into_connection_info()?

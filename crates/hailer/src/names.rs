@@ -1,6 +1,6 @@
-//! Resolves host names to addresses, following SRV records if the protocol has them.
+//! Resolves host names to addresses. Follows SRV records if the protocol has them.
 //!
-//! A lookup takes at most 5 s, that of an SRV record at most 2 s. At most 8 addresses of a name are used.
+//! Limits: 5 s for a lookup, 2 s for that of an SRV record, and 8 addresses per name.
 
 use crate::error::Error;
 use crate::target::{Host, Target};
@@ -12,17 +12,18 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Longest lookup of an SRV record. It is optional, so a slow name server must not delay the query for longer.
+/// Time limit for the lookup of an SRV record. The record is optional, so a slow name server must
+/// not delay the query for longer.
 const SRV_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest lookup of an address.
+/// Time limit for the lookup of an address.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Addresses of one name to use at most.
+/// Maximum number of addresses used per name.
 const MAX_ADDRESSES: usize = 8;
 
-/// Resolves names.
+/// Resolver of host names.
 #[derive(Default)]
 pub(crate) struct NameResolver {
-    /// The name server; `None` uses the operating system's resolver.
+    /// Name server; `None` means the operating system's resolver.
     server: Option<SocketAddr>,
     resolver: OnceLock<Option<TokioResolver>>,
 }
@@ -51,8 +52,8 @@ impl NameResolver {
             Host::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
             Host::Name(name) => name,
         };
-        // An SRV record has the host and port of the game. Its port is the best guess for the query
-        // (spec/minecraft-query.md#4.4), but a port given by the user is none.
+        // An SRV record contains the host and port of the game. Its port is the best guess for the
+        // query port (spec/minecraft-query.md#4.4). A port given by the user takes precedence.
         let service = match (srv, target.port) {
             (Some(service), None) => self.service(service, name).await,
             _ => None,
@@ -60,7 +61,7 @@ impl NameResolver {
         let Some((host, port)) = service else {
             return self.host(name, port).await;
         };
-        // The user did not type that host, so the error is about the name that they typed.
+        // The user did not type that host, so report the error for the name that the user typed.
         self.host(&host, port).await.map_err(|error| {
             let host = host.trim_end_matches('.');
             let cause = match error {
@@ -121,8 +122,9 @@ impl NameResolver {
                 Err(_) => return Err(no_reply()),
             }
         } else {
-            // The system's resolver uses its hosts file, search domains and caches. Most do not know `localhost.` with the
-            // final dot, which must not go to a name server (RFC 6761).
+            // The system's resolver uses its hosts file, search domains and caches. Most do not
+            // recognize `localhost.` with the final dot, which must not be sent to a name server
+            // (RFC 6761).
             let known = if name == "localhost." {
                 "localhost"
             } else {
@@ -131,7 +133,8 @@ impl NameResolver {
             let lookup = tokio::net::lookup_host((known, port));
             match tokio::time::timeout(LOOKUP_TIMEOUT, lookup).await {
                 Ok(Ok(addresses)) => addresses.collect(),
-                // The C library gives its reasons only as text. All but "temporary failure" mean that the name does not exist.
+                // The C library returns the reason only as text. All errors except "temporary
+                // failure" mean that the name does not exist.
                 Ok(Err(error)) if error.to_string().contains("emporary") => {
                     return Err(failed(error.to_string()));
                 }

@@ -7,23 +7,23 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A server as the user named it.
+/// Server as the user specified it.
 #[derive(Clone)]
 pub struct Target {
-    /// The protocol; `None` means to try all of them.
+    /// Protocol; `None` means that all protocols are tried.
     pub protocol: Option<&'static dyn Protocol>,
     /// Host name or address.
     pub host: Host,
-    /// The port; `None` means that of an SRV record, or the protocol's default.
+    /// Port; `None` means the port of an SRV record, or the protocol's default.
     pub port: Option<u16>,
 }
 
-/// A host name or an address.
+/// Host name or IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// A name in lower case, or an IPv6 address with a zone.
+    /// Name in lower case, or IPv6 address with a zone.
     Name(String),
-    /// An address.
+    /// IP address without a zone.
     Address(IpAddr),
 }
 
@@ -43,12 +43,12 @@ impl TargetError {
         }
     }
 
-    /// Replaces the text by the one that was typed.
+    /// Replaces the text with the one that the user typed.
     pub(crate) fn of(self, text: &str) -> Self {
         Self::new(text, self.problem)
     }
 
-    /// The invalid text, cut to 300 characters.
+    /// Returns the invalid text, cut to 300 characters.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -151,7 +151,8 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
     }
 }
 
-/// Parses an IPv6 address. One with a zone, as link-local addresses need it, is returned as a name, which the system resolves.
+/// Parses an IPv6 address. An address with a zone (link-local) is returned as a name, for the
+/// system to resolve.
 fn ipv6(text: &str) -> Option<Host> {
     let (address, zone) = text
         .split_once('%')
@@ -175,8 +176,9 @@ fn parse_port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| "the port must be a number from 1 to 65535".into())
 }
 
-/// Whether the system's resolver could take a name for an IPv4 address, such as `25577`, `0x7f.1` or `127.1`: its last
-/// label is a number. No name on the Internet ends like this.
+/// Returns whether the system's resolver could interpret a name as an IPv4 address, such as
+/// `25577`, `0x7f.1` or `127.1`: its last label is a number. No name on the Internet ends in a
+/// number.
 fn is_numeric(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     match last.strip_prefix("0x").or(last.strip_prefix("0X")) {

@@ -9,10 +9,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum number of connections that wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const WAITING: i32 = 16;
 
-/// The file of a socket. Removed when dropped, unless it was replaced.
+/// File of a Unix socket. Removed on drop, unless it was replaced.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -39,14 +39,14 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Listens at a path, without blocking. Only users with write permission by `mode` may connect.
+/// Listens at a path, without blocking. Only users with write permission by `mode` can connect.
 ///
 /// # Errors
 /// [`ErrorKind::AddrInUse`] if another process listens there, [`ErrorKind::AlreadyExists`] if the
-/// file is no socket, or the error of the system.
+/// file is not a socket, or the error of the system.
 pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
-    // Of two processes that find the same stale socket, one would remove the new socket of the
-    // other.
+    // Without the lock, two processes could find the same stale socket, and one could remove the
+    // new socket of the other.
     let _one_at_a_time = lock(path);
     match std::fs::symlink_metadata(path) {
         Ok(file) if !file.file_type().is_socket() => return Err(ErrorKind::AlreadyExists.into()),
@@ -64,7 +64,7 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     ))
 }
 
-/// Waits up to 500 ms for other processes that start in the same folder.
+/// Locks the folder. Waits up to 500 ms for other processes.
 fn lock(path: &Path) -> Option<File> {
     let folder = path
         .parent()
@@ -81,7 +81,7 @@ fn lock(path: &Path) -> Option<File> {
     None
 }
 
-/// Whether a process listens at a socket, even if it is too busy to accept.
+/// Returns whether a process listens at a socket, even if it is too busy to accept.
 fn is_alive(path: &Path) -> io::Result<bool> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -92,8 +92,8 @@ fn is_alive(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Creates a socket that other users cannot open at any moment: on Linux the mode of the socket
-/// becomes that of its file. The second call is for other systems.
+/// Creates a socket that other users can never open. On Linux the mode of the socket becomes that
+/// of its file; other systems need the second call.
 fn private(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let nameless = File::from(OwnedFd::from(Socket::new(
         Domain::UNIX,
@@ -144,12 +144,12 @@ mod tests {
         let busy = busy.take(100).collect::<Vec<_>>();
         assert!(busy.len() < 100);
         assert_eq!(kind(&path), ErrorKind::AddrInUse);
-        // The process is killed: the file stays.
+        // Like a process that was killed: the file remains.
         drop(first);
         std::mem::forget(bound);
         let (second, bound) = bind(&path, 0o600).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        // The file was replaced: it is not removed.
+        // A replaced file is not removed.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "precious").unwrap();
         drop((second, bound));

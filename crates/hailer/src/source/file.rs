@@ -15,23 +15,23 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-/// Shortest time between looks at the file. The folder may change often.
+/// Shortest time between checks of the file. The folder may change often.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time for a writer to finish before a problem is reported.
 const SETTLE: Duration = Duration::from_millis(250);
 /// Shortest time between log lines about a bad file, in the long run.
 const COMPLAIN: Duration = Duration::from_secs(10);
 
-/// A file that is read whenever it changes.
+/// Status file that is read whenever it changes.
 #[derive(Clone, Debug)]
 pub struct File {
     /// Path of the file.
     pub path: PathBuf,
-    /// Time between looks, besides the events of the system.
+    /// Interval between checks, in addition to the events of the system.
     pub look: Duration,
 }
 
-/// Identifies a version of the file.
+/// Metadata that identifies a version of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -39,7 +39,7 @@ struct Stamp {
     inode: u64,
 }
 
-/// Result of a look.
+/// Result of a check.
 enum Found {
     Status(Stamp, TimedStatus),
     /// No usable status, and the version of the file if it exists.
@@ -47,7 +47,7 @@ enum Found {
 }
 
 impl File {
-    /// Looks at the file every 2 s.
+    /// Creates a source that checks the file every 2 s.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -55,15 +55,15 @@ impl File {
         }
     }
 
-    /// Reads until the receiver is dropped. Invalid content changes nothing. Problems are reported
-    /// to `say` with file and line, as log lines at most once in 10 s in the long run.
+    /// Reads until the receiver is dropped. Invalid content is ignored. Problems are reported to
+    /// `say` with file and line, as log lines at most once per 10 s on average.
     pub async fn run(
         self,
         truths: watch::Sender<Option<TimedStatus>>,
         mut say: impl FnMut(SourceEvent) + Send,
     ) {
         let (wake, mut woken) = mpsc::channel(1);
-        // Without a watcher, or when its folder is removed, the regular looks remain.
+        // Without a watcher, or if the folder is removed, the regular checks continue.
         let _watcher = watch(&self.path, wake);
         let mut complaint = Complaint::new(COMPLAIN, 5);
         let mut known: Option<Option<Stamp>> = None;
@@ -84,7 +84,7 @@ impl File {
                 Some(Found::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
                     let word = complaint.word(problem, now());
-                    // A suppressed problem is reported at the next look.
+                    // A suppressed problem is reported at the next check.
                     if let SourceEvent::Trouble(_) = word {
                         known = Some(stamp);
                     }
@@ -100,8 +100,8 @@ impl File {
         }
     }
 
-    /// Reads the file if its version differs from the known one. Not on the runtime: network file
-    /// systems can be slow.
+    /// Reads the file if its version differs from the known one. Runs outside the runtime, because
+    /// network file systems can be slow.
     async fn look(&self, known: Option<Option<Stamp>>) -> Option<Found> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
@@ -127,8 +127,8 @@ impl Stamp {
         }
     }
 
-    /// Whether any later change would change the version. Clocks of file systems are coarse, so a
-    /// recently changed file is read again at the next look.
+    /// Returns whether any later change would change the version. File systems have coarse clocks,
+    /// so a recently changed file is read again at the next check.
     fn is_settled(&self) -> bool {
         self.modified
             .and_then(|modified| modified.elapsed().ok())
@@ -144,10 +144,10 @@ fn read(path: &Path) -> Found {
     }
 }
 
-/// Reads at most `MAX_BYTES`. Content that changes during the read is rejected.
+/// Reads at most `MAX_BYTES`. Rejects content that changes during the read.
 fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatus), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
-    // Checked before the file is opened: opening a pipe can block forever.
+    // Check this before opening the file: opening a pipe can block forever.
     if !std::fs::metadata(path).map_err(in_words)?.is_file() {
         return Err(" not a regular file".into());
     }
@@ -175,14 +175,13 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatu
     ))
 }
 
-/// Converts a time of the wall clock to the monotonic clock; now, if it is unknown or in the
-/// future.
+/// Converts a wall clock time to the monotonic clock. Unknown and future times become now.
 fn moment(modified: Option<SystemTime>) -> Instant {
     let mut age = modified
         .and_then(|modified| modified.elapsed().ok())
         .unwrap_or_default();
     let now = Instant::now();
-    // On some systems the clock began with the machine, and a file may be older.
+    // On some systems the clock starts at boot, and a file may be older.
     loop {
         match now.checked_sub(age) {
             Some(moment) => return moment,

@@ -10,9 +10,11 @@
 //! - Members may be missing or `null`. Without `online` the listed players are counted; without
 //!   `roster` it follows from that count.
 //! - A text is a string, in which section signs are codes, or `{"plain": …, "raw": …}`.
-//! - `players` may be just the list. A player is a name or an object; rules are a list of keys and values, or an object.
-//! - `software` and `plugins` may stand in the status itself. A plugin is a name, or an object with a name and a version.
-//! - Keys of `extra` are those that a protocol documents, and names under `deviations` too.
+//! - `players` may be just the list. A player is a name or an object. Rules are a list of keys and
+//!   values, or an object.
+//! - `software` and `plugins` may be members of the status itself. A plugin is a name, or an object
+//!   with a name and a version.
+//! - Keys of `extra` and names in `deviations` must be documented by a protocol.
 //! - A whole line of `hailer query --json` is accepted too: its `status` counts.
 
 use super::has_codes;
@@ -30,13 +32,13 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// Maximum length of an error in characters, since errors quote the document.
 const MAX_PROBLEM: usize = 200;
 
-/// An error in a JSON status.
+/// Error in a JSON status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {problem}")]
 pub struct ReadError {
-    /// Line of the mistake, from 1.
+    /// Line of the error, counted from 1.
     pub line: usize,
-    /// The problem, in one line that is safe to print.
+    /// Description in one line that is safe to print.
     pub problem: String,
 }
 
@@ -51,7 +53,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             problem: format!("longer than {MAX_BYTES} bytes"),
         });
     }
-    // Serde would accept a list as the members of an object in their order.
+    // Serde would accept a list as the members of an object, in order.
     if json
         .trim_ascii_start()
         .first()
@@ -62,7 +64,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
             problem: "a status is an object: {…}".into(),
         });
     }
-    // A line of `hailer query --json` names its schema; a status has no such member.
+    // A line of `hailer query --json` has a `schema` member; a status does not.
     match serde_json::from_slice(json) {
         Ok(Peeked { schema: Some(_) }) => {
             let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
@@ -82,7 +84,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
 
 fn error(error: &serde_json::Error) -> ReadError {
     let text = error.to_string();
-    // The line is a field of the error, so the text does not repeat it.
+    // The line number is a field of the error, so the text does not repeat it.
     let place = format!(" at line {} column {}", error.line(), error.column());
     let problem = printable(text.strip_suffix(&place).unwrap_or(&text))
         .chars()
@@ -124,7 +126,7 @@ struct StatusInput {
 
 #[derive(Default)]
 struct SaidPlayers {
-    /// Missing: counted. `null`: unknown.
+    /// A missing value is counted from the list. `null` means unknown.
     online: Option<Option<i64>>,
     max: Option<i64>,
     roster: Option<SaidRoster>,
@@ -219,7 +221,7 @@ impl From<StatusInput> for Status {
                 .collect(),
             ..Self::default()
         };
-        // The short forms override the extras of the same name.
+        // The short forms override extras with the same name.
         if let Some(software) = said.software {
             status.extra.retain(|extra| extra.key != "software");
             status.extra.push(Extra::new("software", software));
@@ -340,7 +342,7 @@ impl<'de> Deserialize<'de> for SaidPlayer {
     }
 }
 
-/// Plugins by name, or with a version.
+/// List of plugins: names, or objects with a version.
 struct Plugins(Vec<Plugin>);
 
 #[derive(Deserialize)]
@@ -432,7 +434,7 @@ impl<'de> Deserialize<'de> for Rules {
     }
 }
 
-/// The value of a rule: a text, or a number or flag as its text.
+/// Value of a rule: a text, or a number or flag, which is converted to text.
 struct Words(String);
 
 impl<'de> Deserialize<'de> for Words {
@@ -469,7 +471,7 @@ impl<'de> Deserialize<'de> for Words {
     }
 }
 
-/// A documented deviation.
+/// Documented deviation.
 struct Named(&'static Deviation);
 
 impl<'de> Deserialize<'de> for Named {
@@ -485,7 +487,7 @@ impl<'de> Deserialize<'de> for Named {
     }
 }
 
-/// The owner of extras, which decides which keys are known.
+/// Owner of extras, which determines the valid keys.
 trait Whose {
     fn keys(info: &'static Info) -> &'static [hailer_proto::Doc];
 }
@@ -535,7 +537,7 @@ impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
     }
 }
 
-/// Returns the documented key of this name.
+/// Returns the documented key with this name.
 fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
     let mut known: Vec<&'static str> = Vec::new();
     for doc in registry::PROTOCOLS
@@ -559,7 +561,7 @@ fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
 struct SaidValue(Value);
 
 impl<'de> Deserialize<'de> for SaidValue {
-    /// The parser limits the depth to about a hundred levels.
+    /// The parser limits the depth to about 100 levels.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct It;
         impl<'de> Visitor<'de> for It {
@@ -589,7 +591,7 @@ impl<'de> Deserialize<'de> for SaidValue {
                 Ok(text.into())
             }
 
-            /// How JSON writes NaN.
+            /// JSON represents NaN as null.
             fn visit_unit<E>(self) -> Result<Value, E> {
                 Ok(Value::Float(f64::NAN))
             }
@@ -659,7 +661,7 @@ mod tests {
         line
     }
 
-    /// Every status of the recorded conversations is read back unchanged, alone and in a line.
+    /// Reads the status of every recorded conversation back unchanged, alone and as part of a line.
     #[test]
     fn reads_every_recorded_status_back() {
         let mut count = 0;

@@ -35,17 +35,17 @@ use tokio::task::{AbortHandle, JoinSet};
 /// Delay after the system refused to accept a connection.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// A status and its time.
+/// Status with the time at which it was valid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedStatus {
     /// The status.
     pub status: Arc<Status>,
-    /// When it was valid.
+    /// Time at which the status was valid.
     pub since: Instant,
 }
 
 impl TimedStatus {
-    /// A status that is valid now.
+    /// Creates a status that is valid now.
     pub fn now(status: Status) -> Self {
         Self {
             status: Arc::new(status),
@@ -59,16 +59,16 @@ impl TimedStatus {
     }
 }
 
-/// What a responder does.
+/// Behaviour of a responder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Published {
-    /// It replies with this status.
+    /// Replies with this status.
     Status(Arc<Status>),
-    /// It does not reply.
+    /// Does not reply.
     Silence,
 }
 
-/// Returns a channel for statuses that holds `None`.
+/// Returns a channel for statuses that contains `None`.
 pub fn truths() -> (
     watch::Sender<Option<TimedStatus>>,
     watch::Receiver<Option<TimedStatus>>,
@@ -76,8 +76,8 @@ pub fn truths() -> (
     watch::channel(None)
 }
 
-/// Publishes what a policy decides, whenever that changes, because of a new status or of its age.
-/// Runs until it is dropped, even if the source has ended.
+/// Publishes the result of a policy whenever it changes, because of a new status or its age. Runs
+/// until it is dropped, even if the source has ended.
 pub async fn keep(
     policy: Policy,
     mut truths: watch::Receiver<Option<TimedStatus>>,
@@ -104,19 +104,19 @@ pub async fn keep(
     }
 }
 
-/// The clock of the runtime, which tests can pause.
+/// Returns the time of the runtime's clock, which tests can pause.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// An event of a source, in one line.
+/// Event of a source, described in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
-    /// A problem.
+    /// A problem, with a line for the log.
     Trouble(String),
-    /// A problem for the status view only: the limit of log lines is reached.
+    /// A problem for the status view only, because the limit of log lines is reached.
     Untold(String),
-    /// The problem is solved. With a log line, if the problem had one.
+    /// The problem is solved. Contains a log line if the problem had one.
     Over(Option<String>),
 }
 
@@ -126,7 +126,7 @@ pub enum SourceEvent {
 pub struct ConnectionLimiter {
     most: usize,
     tasks: JoinSet<()>,
-    /// In the order of arrival.
+    /// In order of arrival.
     here: VecDeque<AbortHandle>,
 }
 
@@ -176,7 +176,7 @@ impl ConnectionLimiter {
     }
 }
 
-/// The end of a log line about a problem: what is published meanwhile.
+/// Returns the end of a log line about a problem: the status that is published meanwhile.
 fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
     if truths.borrow().is_some() {
         "; the last status stays in use"
@@ -190,9 +190,9 @@ fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
 pub struct Complaint {
     /// Time between lines in the long run.
     every: Duration,
-    /// How far the times of lines may be ahead of the clock, which allows a burst.
+    /// Maximum time that the log lines may be ahead of their average rate, which allows a burst.
     ahead: Duration,
-    /// When the next line would be due if lines came evenly.
+    /// Time at which the next line would be due at an even rate.
     due: Option<Instant>,
     untold: u64,
     /// Whether the last logged problem still exists.
@@ -241,7 +241,7 @@ impl Complaint {
     }
 }
 
-/// Whether section signs are codes in a text, according to its form without codes.
+/// Returns whether section signs are codes in a text, judged by its form without codes.
 fn has_codes(raw: &str, plain: &str) -> bool {
     Text::legacy(raw).plain() == plain
 }

@@ -41,7 +41,7 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Longest time for a request, from its first byte to the last byte of the response.
+/// Time limit for a request, from its first byte to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum number of connections.
 const AT_ONCE: usize = 64;
@@ -50,12 +50,12 @@ const MAX_HEARD: usize = 16 << 20;
 /// Maximum size of the head of a request.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Where to listen.
+/// Listening address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// TCP.
+    /// TCP address.
     Address(SocketAddr),
-    /// A Unix socket at this path. It is created, and removed at the end.
+    /// Path of a Unix socket. It is created, and removed at the end.
     Path(PathBuf),
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A server that accepts pushed statuses, with its token.
+/// Receiver of pushed statuses, with its token.
 pub struct Door {
     name: Option<String>,
     /// SHA-256 of the token, compared in constant time. The token itself is not stored.
@@ -77,7 +77,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Accepts statuses at `/status/NAME`, or at `/status` without a name.
+    /// Creates a receiver at `/status/NAME`, or at `/status` without a name.
     pub fn new(
         name: Option<String>,
         token: &Secret,
@@ -95,7 +95,7 @@ impl Door {
     }
 }
 
-/// The listener for pushed statuses.
+/// Listener for pushed statuses.
 pub struct Push {
     listener: Listener,
     doors: Arc<[Door]>,
@@ -121,7 +121,7 @@ impl Push {
                 ));
             }
             Place::Address(address) => Listener::Tcp(TcpListener::bind(address).await?),
-            // For the owner and the group, who need the token as well.
+            // Owner and group may connect; they also need the token.
             #[cfg(unix)]
             Place::Path(path) => {
                 let (listener, file) = crate::unix::bind(path, 0o660)?;
@@ -136,7 +136,7 @@ impl Push {
         })
     }
 
-    /// Returns where it listens.
+    /// Returns the listening address.
     pub fn place(&self) -> io::Result<Place> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
@@ -145,7 +145,7 @@ impl Push {
         })
     }
 
-    /// Accepts statuses until it is dropped. No request ends it.
+    /// Accepts statuses until it is dropped. No request can end it.
     pub async fn run(self) {
         let mut visitors = ConnectionLimiter::new(AT_ONCE);
         match &self.listener {
@@ -165,7 +165,8 @@ impl Push {
     }
 }
 
-/// Serves one request per connection: even a push per second can use a connection each.
+/// Serves one request per connection. A new connection per push is cheap enough at one push per
+/// second.
 async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     doors: Arc<[Door]>,
@@ -188,7 +189,7 @@ type Reply = Response<Full<Bytes>>;
 async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     let digest = bearer(&request).map(|token| <[u8; 32]>::from(Sha256::digest(token)));
     let is_known = |door: &&Door| digest.is_some_and(|digest| door.opens(&digest));
-    // Without a valid token, names are not disclosed.
+    // Without a valid token, do not reveal which names exist.
     if !doors.iter().any(|door| is_known(&door)) {
         let mut reply = refusal(
             StatusCode::UNAUTHORIZED,
@@ -313,7 +314,7 @@ fn refusal(code: StatusCode, problem: &str) -> Reply {
     reply(code, to_json(&Refusal { error: problem }))
 }
 
-/// Formats an error as a line of JSON.
+/// Formats an error as one line of JSON.
 fn to_json(value: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
