@@ -1,8 +1,15 @@
-//! The engine of a sweep, without sockets and clocks: it is told the time and what was heard, and says what to send.
+//! Sweep engine without sockets and clocks: takes the time and the received datagrams, returns
+//! datagrams to send.
 //!
-//! What is in flight is 32 bytes: whom, in which protocol, how many tries, when. The exchange itself is made anew for each
-//! datagram until the server answers: it derives all that it invents from its cookie, and the cookie from a secret and the
-//! question, so that it says the same each time. Only then there is a [driver](ExchangeDriver) for it.
+//! A probe in flight takes 32 bytes: address, protocol, number of retries and times. Until the
+//! server replies, the engine rebuilds the exchange for each datagram. That works because an
+//! exchange derives all its random values from its cookie, and the cookie is a hash of a secret and
+//! the probe. Only a server that has replied gets a [driver](ExchangeDriver).
+//!
+//! Limits: 65,536 probes wait for the rate limit of their networks, at most 60 s ahead; a reply may
+//! take 240 s and a query 30 days; [`SweepConfig::max_in_flight`] and [`SweepConfig::max_memory`]
+//! limit the memory. At most four batches of datagrams wait to be sent, and one for each reply of a
+//! received batch.
 
 use super::flight::{Flight, Id, TICK};
 use super::pace::{PrefixLimiter, Throttle};
@@ -23,13 +30,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most questions that wait for the turn of their network. Past that nobody new is drawn.
+/// Largest number of probes that wait for the rate limit of their network. Above it, no probe is
+/// started.
 const MAX_WAITING: usize = 1 << 16;
-/// A network that is booked further ahead holds up the whole sweep, so that the waiting room is never full of it for long.
+/// Longest wait of a probe for the rate limit of its network. A longer one holds up the whole
+/// sweep, which keeps the waiting probes few.
 const MAX_BOOKED: Duration = Duration::from_secs(60);
-/// Nobody is waited for any longer, whatever was set: the wheel of the flight does not turn further.
+/// Longest timeout, whatever is configured: the timer wheel of [`Flight`] covers only about 268 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(240);
-/// And no question takes longer in all: its times are kept in short counts.
+/// Longest deadline of a query: its start is stored in 32 bits of milliseconds.
 const MAX_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
 
 /// Estimated memory of an exchange that has received a reply, in bytes.
@@ -37,17 +46,17 @@ const MEMORY_PER_EXCHANGE: usize = 1_024;
 /// Estimated memory for each byte received. A player of 18 bytes takes about 100 bytes once parsed.
 const MEMORY_PER_BYTE: usize = 6;
 
-/// What is to be sent, by address family.
+/// Datagrams to send, by address family.
 #[derive(Debug, Default)]
 pub struct Outboxes {
-    /// To IPv4 addresses.
+    /// Datagrams to IPv4 addresses.
     pub v4: Outbox,
-    /// To IPv6 addresses.
+    /// Datagrams to IPv6 addresses.
     pub v6: Outbox,
 }
 
 impl Outboxes {
-    /// The one for an address.
+    /// Returns the outbox for an address.
     pub fn of(&mut self, to: SocketAddr) -> &mut Outbox {
         if to.is_ipv4() {
             &mut self.v4
@@ -56,21 +65,21 @@ impl Outboxes {
         }
     }
 
-    /// How many datagrams wait to be sent.
+    /// Returns the number of datagrams that wait to be sent.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Whether none waits.
+    /// Returns whether no datagram waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The engine.
+/// Engine of a sweep. The caller passes the time and the received datagrams, and sends what it returns.
 pub struct SweepEngine {
     config: SweepConfig,
-    /// Patience with a server that has answered: waits as long as it may.
+    /// Limits of a query once the server has replied, with the full timeout.
     limits: QueryLimits,
     secret: [u8; 16],
     flight: Flight,
@@ -78,23 +87,24 @@ pub struct SweepEngine {
     free_drivers: Vec<u32>,
     /// Estimated memory of all drivers, in bytes.
     memory: usize,
-    /// What was typed, where it was a name.
+    /// Targets as typed, for those that are names.
     names: HashMap<Id, Arc<str>>,
-    /// What was heard of each, if it is to be kept.
+    /// Received datagrams, if they are kept.
     replies: HashMap<Id, Vec<Datagram>>,
     throttle: Throttle,
     prefixes: PrefixLimiter,
     window: Window,
     delays: Delays,
     counts: Counts,
-    /// How long what is heard now may have lain in our own queue, if the system does not tell.
+    /// Longest time that a datagram received now may have waited in our receive queue, for systems
+    /// without timestamps.
     lag: Duration,
-    /// When our receive queue was last known to overflow: whoever was asked before may have answered in vain.
+    /// Last known overflow of our receive queue. Replies to earlier datagrams may be lost.
     overflowed: Option<Duration>,
     next_index: u64,
-    /// Drawn from the source, and not begun: its network is booked too far ahead.
+    /// Probe from the source that is not started because its network is booked too far ahead.
     held: Option<(Probe, Duration)>,
-    /// There is nobody new to ask before.
+    /// No probe can start before this time.
     idle_until: Duration,
     is_drained: bool,
     found: Vec<Id>,
@@ -102,7 +112,7 @@ pub struct SweepEngine {
 }
 
 impl SweepEngine {
-    /// An engine at time zero. The secret makes its cookies.
+    /// Creates an engine at time zero. The cookies are derived from the secret.
     pub fn new(mut config: SweepConfig, secret: [u8; 16]) -> Self {
         let [seed, other] = [0, 8]
             .map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
@@ -137,22 +147,22 @@ impl SweepEngine {
         }
     }
 
-    /// What happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Questions without an end.
+    /// Returns the number of probes that are not finished.
     pub fn in_flight(&self) -> usize {
         self.flight.len() + usize::from(self.held.is_some())
     }
 
-    /// Whether the source has no more, and all questions have an end.
+    /// Returns whether the source is exhausted and all probes are finished.
     pub fn is_done(&self) -> bool {
         self.is_drained && self.in_flight() == 0
     }
 
-    /// How far it has come.
+    /// Returns the position of the sweep, for a checkpoint.
     pub fn position(&self, source: &dyn ProbeSource) -> Position {
         let Position {
             next,
@@ -167,8 +177,9 @@ impl SweepEngine {
         Position { next, unfinished }
     }
 
-    /// Asks new servers: as many as pace, window and one batch allow. Returns whether the source gave any; those whose
-    /// network is busy wait, and names without an address end here.
+    /// Starts as many probes as the rate limits, the window and one batch allow. Returns whether
+    /// the source returned any. Probes of busy networks wait; targets whose names did not resolve
+    /// end here.
     pub fn start_probes(
         &mut self,
         now: Duration,
@@ -283,7 +294,7 @@ impl SweepEngine {
         self.send_again(now, id, out, sink);
     }
 
-    /// Sends what a silent server is sent at this try.
+    /// Sends the datagram of the current try to a server that has not replied.
     fn send_again(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (to, wait) = (self.flight.address(id), self.wait(now, id));
         let draft = out.of(to).draft();
@@ -299,8 +310,9 @@ impl SweepEngine {
         }
     }
 
-    /// How long to wait for an answer to what a silent server is sent now. To the last try twice as long as to others, and
-    /// the first has had all of the time-out by then: a server that is slower than all others still counts.
+    /// Returns how long to wait for a reply to a datagram sent now. The last try waits twice as
+    /// long as the others, and at least until the full timeout since the first datagram, so that
+    /// unusually slow servers still count.
     fn wait(&self, now: Duration, id: Id) -> Duration {
         let is_last =
             u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.limits.retries);
@@ -314,13 +326,13 @@ impl SweepEngine {
             .min(self.limits.deadline.saturating_sub(took))
     }
 
-    /// How long a question takes so far, in whole milliseconds.
+    /// Returns how long a query has taken so far, in whole milliseconds.
     fn took(&self, now: Duration, id: Id) -> Duration {
         let millis = (now.as_millis() as u32).wrapping_sub(self.flight.slot(id).began);
         Duration::from_millis(millis.into())
     }
 
-    /// When the last datagram to a silent server went out.
+    /// Returns when the last datagram was sent to a server that has not replied.
     fn last_send(&self, now: Duration, id: Id) -> Duration {
         before(now, self.flight.slot(id).sent_or_driver)
     }
@@ -331,14 +343,15 @@ impl SweepEngine {
         self.counts.bytes_sent += length as u64;
     }
 
-    /// The driver of a server that has not answered, and in `out` what it was sent last.
+    /// Rebuilds the driver of a server that has not replied, and writes its last datagram to `out`.
     fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (ExchangeDriver, Action) {
         let slot = self.flight.slot(id);
         let exchange = self
             .protocol(id)
             .exchange(&self.config.ask, self.cookie(id));
         let sent = self.last_send(now, id);
-        // The millisecond is rounded, the microsecond tells the delay.
+        // The start is rounded to milliseconds and may seem later than the send, which has
+        // microseconds.
         let began = now.saturating_sub(self.took(now, id)).min(sent);
         ExchangeDriver::replayed(
             exchange,
@@ -354,7 +367,7 @@ impl SweepEngine {
         services::protocol(self.flight.slot(id).protocol)
     }
 
-    /// What ties the answer to the question. Nobody can guess it from those of other questions.
+    /// Returns the cookie of a probe. It cannot be guessed from the cookies of other probes.
     fn cookie(&self, id: Id) -> Cookie {
         let (slot, address) = (self.flight.slot(id), self.flight.address(id));
         let mut hasher = SipHasher24::new_with_key(&self.secret);
@@ -368,19 +381,21 @@ impl SweepEngine {
         Cookie(hasher.finish())
     }
 
-    /// Our receive queue holds so many bytes. To be told before the first question.
+    /// Sets the size of our receive queue, in bytes. Call it before the first probe.
     pub fn set_receive_buffer(&mut self, bytes: usize) {
         self.window.holds(bytes);
     }
 
-    /// Our receive queue was last seen empty so long ago: no datagram heard from now on waited longer there. What we kept
-    /// waiting ourselves says nothing of the network.
+    /// Sets the time since our receive queue was last seen empty. No datagram received from now on
+    /// has waited longer than that in the queue. Our own delay must not count as delay of the
+    /// network.
     pub fn set_receive_lag(&mut self, lag: Duration) {
         self.lag = lag;
         self.window.lag(lag);
     }
 
-    /// Hears a datagram. `waited`: how long it lay in our own queue; zero if that is not known.
+    /// Processes a received datagram. `waited` is its time in our receive queue, or zero if
+    /// unknown.
     pub fn receive(
         &mut self,
         now: Duration,
@@ -409,7 +424,8 @@ impl SweepEngine {
         }
     }
 
-    /// Offers a datagram to one of the questions to its sender. Returns whether it was for that one.
+    /// Passes a datagram to one of the probes of its sender. Returns whether it belonged to that
+    /// probe.
     fn offer(
         &mut self,
         now: Duration,
@@ -422,7 +438,8 @@ impl SweepEngine {
         let to = self.flight.address(id);
         let at = now.saturating_sub(waited);
         let slot = self.flight.slot(id);
-        // Of one that has answered: nothing; of another, how long the answer took if it is clear to which try it belongs.
+        // `None` if the server had replied before, `Some(None)` if it is unclear which try the
+        // reply belongs to.
         let mut first_delay = None;
         let (action, due) = if slot.has_answered() {
             let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
@@ -441,7 +458,8 @@ impl SweepEngine {
             first_delay = Some(is_first_try.then(|| heard.saturating_sub(drive.last_send())));
             let action = drive.datagram(at, bytes, out.of(to).draft());
             let due = drive.due();
-            // Nothing is kept for what may be forged. After a second try an exchange may have kept something itself.
+            // Store nothing for a datagram that may be forged. After a retry the exchange may have
+            // state, so keep it.
             if is_first_try && matches!(action, Action::Wait) {
                 return false;
             }
@@ -466,7 +484,7 @@ impl SweepEngine {
                 self.flight.wake_at(id, due);
                 self.sent(to.ip(), length);
                 self.window.alive_asked();
-                // Not waited for: the server waits, and its token dies.
+                // Sent despite the rate limit: the server waits, and its token expires.
                 self.prefixes.owe(to.ip(), now);
             }
             Action::End(end) => self.end(id, None, end, sink),
@@ -478,7 +496,7 @@ impl SweepEngine {
                     self.window.delay(delay);
                     self.delays.add(delay);
                 }
-                // It was there all the time, and did not hear us, or we did not hear it.
+                // The server was alive, and a datagram to or from it was lost.
                 None => {
                     self.window.alive_lost();
                     self.delays.late();
@@ -520,7 +538,7 @@ impl SweepEngine {
         }
     }
 
-    /// Keeps the driver of a server that has answered.
+    /// Stores the driver of a server that has replied.
     fn keep(&mut self, id: Id, drive: ExchangeDriver) {
         let place = match self.free_drivers.pop() {
             Some(place) => {
@@ -536,7 +554,8 @@ impl SweepEngine {
         self.flight.slot_mut(id).set_answered(place);
     }
 
-    /// Hears that a datagram did not arrive. A refusal that quotes what was not sent is forged.
+    /// Processes an ICMP error. If it quotes a datagram that was not sent, it is forged and
+    /// ignored.
     pub fn receive_refusal(
         &mut self,
         now: Duration,
@@ -550,7 +569,7 @@ impl SweepEngine {
         let mut is_ours = false;
         for &id in &found {
             let slot = self.flight.slot(id);
-            // One who has answered may be believed to be there; if no more, it will fall silent.
+            // Ignore refusals from servers that have replied; if really gone, they time out.
             if slot.is_waiting() || slot.has_answered() {
                 is_ours |= slot.has_answered();
                 continue;
@@ -577,7 +596,7 @@ impl SweepEngine {
         self.found = found;
     }
 
-    /// Our own receive queue lost datagrams: `total` so far.
+    /// Records that our receive queue has lost `total` datagrams so far.
     pub fn record_drops(&mut self, now: Duration, total: u64) {
         if total > self.counts.dropped_datagrams {
             self.counts.dropped_datagrams = total;
@@ -586,13 +605,13 @@ impl SweepEngine {
         }
     }
 
-    /// The system had no room for what was to be sent.
+    /// Records that the system's send queue was full.
     pub fn record_full_send_queue(&mut self) {
         self.window.overflow();
     }
 
-    /// Time has passed. To be called only when nothing waits in the receive queue: an answer that we have not read yet is
-    /// not late.
+    /// Processes timeouts. Call it only when the receive queue is empty, because a reply that is
+    /// still in the queue is not late.
     pub fn tick(&mut self, now: Duration, out: &mut Outboxes, sink: &mut dyn Sink) {
         while out.len() < 4 * BATCH
             && let Some(id) = self.flight.wake(now)
@@ -617,17 +636,18 @@ impl SweepEngine {
         );
     }
 
-    /// Nothing came from a server that has not answered yet.
+    /// Handles a timeout of a server that has not replied.
     fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (sent, took) = (self.last_send(now, id), self.took(now, id));
         let retries = self.delays.retries(self.limits.retries);
         let slot = self.flight.slot_mut(id);
         let is_our_fault = self.overflowed.is_some_and(|at| at >= sent) && slot.forgive();
         if is_our_fault {
-            // Neither the try counts nor its time.
+            // Neither the retry nor the time since it counts.
             slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
         } else if took >= self.limits.deadline || u32::from(slot.resends) >= retries {
-            // That this try was the last is known only now: it has not had the rest of the time-out yet.
+            // Only now is it known that this was the last try. Wait for the rest of the full
+            // timeout.
             let left = self.limits.timeout.saturating_sub(took);
             if left > TICK {
                 return self.flight.wake_at(id, now + left);
@@ -642,7 +662,7 @@ impl SweepEngine {
         self.send_again(now, id, out, sink);
     }
 
-    /// Nothing more came from a server that has answered.
+    /// Handles a timeout of a server that has replied.
     fn remind(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let to = self.flight.address(id);
         let place = self.flight.slot(id).sent_or_driver;
@@ -675,7 +695,7 @@ impl SweepEngine {
         }
     }
 
-    /// Ends a question as its driver says.
+    /// Ends a probe with the result of its driver.
     fn end(
         &mut self,
         id: Id,
@@ -699,7 +719,7 @@ impl SweepEngine {
         self.finish(id, result, sink);
     }
 
-    /// Who was asked, and how much went to and fro.
+    /// Returns the transcript of a probe: address, protocol and datagram counts.
     fn transcript(&mut self, id: Id, drive: Option<&ExchangeDriver>) -> Transcript {
         let datagrams = if self.replies.is_empty() {
             Vec::new()
@@ -765,8 +785,8 @@ impl SweepEngine {
         });
     }
 
-    /// When to call again at the latest, if nothing is heard before: something is due, or somebody new may be asked.
-    /// Looks so far ahead.
+    /// Returns when to call the engine again if no datagram arrives: when a timeout is due or a new
+    /// probe may start, or after about `horizon` if nothing is due before.
     pub fn next_due(&mut self, now: Duration, horizon: Duration) -> Duration {
         let due = self.flight.next_due(horizon);
         let (all, waiting) = (self.flight.len(), self.flight.waiting());
@@ -788,15 +808,15 @@ fn memory_of(driver: &ExchangeDriver) -> usize {
     MEMORY_PER_EXCHANGE + driver.received_bytes() * MEMORY_PER_BYTE
 }
 
-/// The last time before now that a short count of microseconds can mean. What is begun of one counts: the moment is never
-/// later than it was, so nothing is sent before it.
+/// Returns the last time up to `now` whose microseconds, modulo 2^32, are `micros`. Rounded down,
+/// so it is never later than the original.
 fn before(now: Duration, micros: u32) -> Duration {
     let all = now.as_micros() as u64;
     let ago = (all as u32).wrapping_sub(micros);
     Duration::from_micros(all.saturating_sub(ago.into()))
 }
 
-/// The system's word, which has no `Clone`.
+/// Copies an I/O error, which has no `Clone`.
 fn copy(error: &io::Error) -> io::Error {
     error
         .raw_os_error()

@@ -1,4 +1,4 @@
-//! Whom a sweep never asks.
+//! Addresses that a sweep never queries.
 
 use super::targets::{ListError, Span, number, read_lines, span};
 use crate::error::Error;
@@ -6,8 +6,9 @@ use crate::target::TargetError;
 use std::io::Read;
 use std::net::IpAddr;
 
-/// Addresses where no server can be, ascending: in IPv6 none; `0.0.0.0/8`; IPv4 multicast, reserved and broadcast; IPv6
-/// multicast. Loopback and private networks are not among them: whoever types them means them.
+/// Addresses that no server can have, ascending: `::`, `0.0.0.0/8`, IPv4 from 224.0.0.0 on
+/// (multicast, reserved and broadcast), and IPv6 multicast. Loopback and private networks are
+/// allowed because users who type them mean them.
 const RESERVED: [Span; 4] = [
     Span { first: 0, last: 0 },
     Span {
@@ -24,17 +25,19 @@ const RESERVED: [Span; 4] = [
     },
 ];
 
-/// Whom a sweep never asks: the addresses of a list, and those where no server can be (`0.0.0.0/8`, multicast, `240.0.0.0/4`).
+/// Addresses that a sweep never queries: those of a list, and those that no server can have
+/// (`0.0.0.0/8`, multicast, `240.0.0.0/4`).
 ///
-/// A line of the list is an address, `192.0.2.0/24` or `192.0.2.1-192.0.2.9`, of either family, without port: an excluded
-/// host is not asked on any. Blank lines, what follows a `#` and all but the first word of a line mean nothing.
+/// A line of the list is an address, a network such as `192.0.2.0/24` or a range such as
+/// `192.0.2.1-192.0.2.9`, IPv4 or IPv6, without a port; all ports of these hosts are excluded. Only
+/// the first word of a line counts. Blank lines and text after a `#` are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
     /// Ascending, with gaps between them.
     spans: Vec<Span>,
 }
 
-/// Why an address is not asked.
+/// Reason why an address is not queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ban {
     Reserved,
@@ -42,14 +45,23 @@ pub(super) enum Ban {
 }
 
 impl Exclusions {
-    /// Adds what one line says. Slow for many lines: see [`read`](Self::read).
+    /// Adds one line. Slow for many lines; use [`read`](Self::read) for those.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the line is not an address, a network or a range.
     pub fn add(&mut self, line: &str) -> Result<(), TargetError> {
         self.push(line)?;
         merge(&mut self.spans);
         Ok(())
     }
 
-    /// Adds the lines of a file. The name is for errors; of a wrong line `wrong` decides whether it ends the reading.
+    /// Adds the lines of a file. The name appears in errors. `wrong` is called for each invalid
+    /// line; if it returns an error, reading stops.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input cannot be read, or the error that `wrong` returned.
     pub fn read(
         &mut self,
         name: &str,
@@ -61,7 +73,7 @@ impl Exclusions {
         read
     }
 
-    /// Whether this address is not to be asked.
+    /// Returns whether this address is never queried.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.ban(number(address)).is_some()
     }
@@ -78,7 +90,7 @@ impl Exclusions {
         }
     }
 
-    /// The error of a name that leads to a banned address.
+    /// Returns an error if a name resolved to a banned address.
     pub(super) fn check(&self, name: &str, address: IpAddr) -> Result<(), Error> {
         let reason = match self.ban(number(address)) {
             None => return Ok(()),
@@ -92,7 +104,8 @@ impl Exclusions {
         })
     }
 
-    /// What is left of a span, ascending, and how many addresses were reserved and excluded.
+    /// Passes the allowed parts of a span to `keep`, ascending. Returns the numbers of reserved and
+    /// of excluded addresses.
     pub(super) fn cut(&self, span: Span, mut keep: impl FnMut(Span)) -> (u128, u128) {
         let mut excluded = 0;
         let reserved = subtract(span, &RESERVED, |span| {
@@ -134,7 +147,8 @@ fn merge(spans: &mut Vec<Span>) {
     });
 }
 
-/// Gives away what no taker, ascending and disjoint, holds of a span; returns how much they hold.
+/// Passes the parts of a span that are in none of the `takers` to `keep`, and returns the number of
+/// the other addresses. The takers are ascending and disjoint.
 fn subtract(span: Span, takers: &[Span], mut keep: impl FnMut(Span)) -> u128 {
     let (mut first, mut taken) = (span.first, 0);
     let start = takers.partition_point(|taker| taker.last < span.first);

@@ -1,11 +1,11 @@
-//! What is in flight: 32 bytes for each question, found by address, woken by time.
+//! Probes in flight: 32 bytes each, found by address and woken by time.
 //!
 //! ```text
-//!   by address: a hash table of slot numbers, 5 bytes each     by time: a wheel of lists through the slots
+//!   by address: hash table of slot numbers, 5 bytes each     by time: timer wheel of linked lists of slots
 //! ```
 //!
-//! Time is cut into ticks of 8 ms, and the wheel has a place for each of 2^16 of them, so that a slot needs no more than
-//! the number of its tick, and nothing ever moves between wheels.
+//! The timer wheel has 2^16 places, one for each tick of 8 ms. A slot therefore stores only the low
+//! 16 bits of its tick, and never moves between wheels. Wake times are at most 268 s ahead.
 
 use hailer_proto::Cookie;
 use hashbrown::HashTable;
@@ -16,22 +16,23 @@ use std::time::Duration;
 pub(super) type Id = u32;
 
 const NONE: Id = Id::MAX;
-/// Length of a tick.
+/// Length of a tick, in microseconds.
 const TICK_MICROS: u64 = 8_192;
 pub(super) const TICK: Duration = Duration::from_micros(TICK_MICROS);
 const TICKS: usize = 1 << 16;
-/// Nothing is set to wake later than this: half a turn, so that before and after can be told apart.
+/// Longest time until a wake-up, in ticks. Half a turn, so that past and future ticks are
+/// distinguishable.
 const HORIZON: u64 = TICKS as u64 / 2;
 
-/// A question in flight.
+/// A probe in flight.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// An IPv4 address, or the place of an IPv6 address in a list of its own.
+    /// IPv4 address, or index of an IPv6 address in `wide`.
     ip: u32,
-    /// When the last datagram went out, in microseconds, modulo 71 minutes; of one that has answered, the number of its
-    /// driver.
+    /// Time of the last datagram in microseconds, modulo 2^32 (71 minutes). If the server has
+    /// replied, the index of its driver.
     pub(super) sent_or_driver: u32,
-    /// When the first went out, in milliseconds.
+    /// Time of the first datagram, in milliseconds.
     pub(super) began: u32,
     before: Id,
     after: Id,
@@ -39,11 +40,11 @@ pub(super) struct Slot {
     due: u16,
     port: u16,
     index_high: u8,
-    /// Place in the registry.
+    /// Number of the protocol.
     pub(super) protocol: u8,
-    /// Datagrams sent again.
+    /// Number of resent datagrams.
     pub(super) resends: u8,
-    /// Of a bit each, but for the count of forgiven tries.
+    /// One bit each, and the number of forgiven losses in the upper bits.
     flags: u8,
 }
 
@@ -62,12 +63,12 @@ impl Slot {
         u64::from(self.index_high) << 32 | u64::from(self.index_low)
     }
 
-    /// Whether the server has answered: then there is a driver.
+    /// Returns whether the server has replied. If so, the probe has a driver.
     pub(super) fn has_answered(&self) -> bool {
         self.flags & ANSWERED != 0
     }
 
-    /// Whether it waits for its turn, and nothing was sent yet.
+    /// Returns whether the probe waits for a rate limit and nothing was sent yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.flags & WAITING != 0
     }
@@ -77,7 +78,8 @@ impl Slot {
         self.sent_or_driver = driver;
     }
 
-    /// Counts a loss that was our own fault. `false`: so many were forgiven that this one is not.
+    /// Forgives a loss that was our own fault. Returns `false` if [`MAX_FORGIVEN`] losses were
+    /// forgiven before.
     pub(super) fn forgive(&mut self) -> bool {
         let may = self.flags / FORGIVEN < MAX_FORGIVEN;
         self.flags += if may { FORGIVEN } else { 0 };
@@ -85,7 +87,7 @@ impl Slot {
     }
 }
 
-/// All that is in flight.
+/// All probes in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
     slots: Vec<Slot>,
@@ -94,7 +96,7 @@ pub(super) struct Flight {
     wide: Vec<SocketAddrV6>,
     wide_free: Vec<u32>,
     wheel: Box<[Id]>,
-    /// All ticks before this one were woken.
+    /// All slots due before this tick have been woken.
     cursor: u64,
     length: usize,
     waiting: usize,
@@ -102,7 +104,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Nothing in flight. The seed keeps whoever writes lists of targets from choosing collisions.
+    /// Creates an empty table. The seed prevents authors of target lists from choosing hash
+    /// collisions.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: Vec::new(),
@@ -118,12 +121,12 @@ impl Flight {
         }
     }
 
-    /// How many are in flight, those included that wait for their turn.
+    /// Returns the number of probes in flight, including those that wait for a rate limit.
     pub(super) fn len(&self) -> usize {
         self.length
     }
 
-    /// How many wait for their turn.
+    /// Returns the number of probes that wait for a rate limit.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -136,7 +139,7 @@ impl Flight {
         &mut self.slots[id as usize]
     }
 
-    /// Adds a question that waits for its turn.
+    /// Adds a probe that waits for a rate limit.
     pub(super) fn insert(
         &mut self,
         address: SocketAddr,
@@ -196,7 +199,7 @@ impl Flight {
         }
     }
 
-    /// The question is out of the waiting room: its first datagram is sent.
+    /// Marks that the first datagram is sent and the probe no longer waits.
     pub(super) fn set_sent(&mut self, id: Id) {
         let slot = &mut self.slots[id as usize];
         if slot.is_waiting() {
@@ -205,7 +208,7 @@ impl Flight {
         }
     }
 
-    /// Takes a question out.
+    /// Removes a probe.
     pub(super) fn remove(&mut self, id: Id) {
         self.unlink(id);
         let address = self.address(id);
@@ -226,16 +229,17 @@ impl Flight {
         self.free = id;
     }
 
-    /// Whom a question asks.
+    /// Returns the address of a probe.
     pub(super) fn address(&self, id: Id) -> SocketAddr {
         address_of(&self.slots[id as usize], &self.wide)
     }
 
-    /// The questions to an address, a few at most: one for each protocol, rarely more. In `found`, which is cleared.
+    /// Replaces `found` with the probes of an address. Usually there is at most one for each
+    /// protocol.
     pub(super) fn find(&self, address: SocketAddr, found: &mut Vec<Id>) {
         found.clear();
         let address = match address {
-            // The flow label of what came is no part of who sent it.
+            // The flow label of a received datagram does not belong to the sender's address.
             SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, v6.scope_id()).into(),
             v4 => v4,
         };
@@ -243,14 +247,14 @@ impl Flight {
         found.extend(same.filter(|id| is_same(self.address(*id), address)));
     }
 
-    /// Wakes a question at another time.
+    /// Changes the wake time of a probe.
     pub(super) fn wake_at(&mut self, id: Id, due: Duration) {
         self.unlink(id);
         self.link(id, due);
     }
 
     fn link(&mut self, id: Id, due: Duration) {
-        // Rounded up: never too early.
+        // Rounded up, so that no probe wakes early.
         let tick = (due.as_micros() as u64)
             .div_ceil(TICK_MICROS)
             .clamp(self.cursor, self.cursor + HORIZON);
@@ -279,10 +283,11 @@ impl Flight {
         (slot.before, slot.after) = (NONE, NONE);
     }
 
-    /// The next question whose time has come. It stays in flight, and wakes no more until told when.
+    /// Returns the next probe that is due. It stays in flight but does not wake again until
+    /// [`wake_at`](Self::wake_at).
     pub(super) fn wake(&mut self, now: Duration) -> Option<Id> {
         let tick = now.as_micros() as u64 / TICK_MICROS;
-        // After a long sleep one turn of the wheel is enough.
+        // After a suspend, one turn of the wheel covers all slots.
         self.cursor = self.cursor.max(tick.saturating_sub(TICKS as u64));
         while self.cursor <= tick {
             let id = self.wheel[self.cursor as usize % TICKS];
@@ -295,7 +300,8 @@ impl Flight {
         None
     }
 
-    /// When the next question wakes, looking at most so far ahead.
+    /// Returns when the next probe wakes, or about `horizon` from the last wake-up if none does
+    /// before.
     pub(super) fn next_due(&self, horizon: Duration) -> Duration {
         let ticks = (horizon.as_micros() as u64 / TICK_MICROS).min(HORIZON);
         let ahead =
@@ -303,7 +309,7 @@ impl Flight {
         Duration::from_micros((self.cursor + ahead.unwrap_or(ticks)) * TICK_MICROS)
     }
 
-    /// All questions in flight.
+    /// Returns all probes in flight.
     pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
         (0..self.slots.len() as Id).filter(|id| self.slots[*id as usize].flags & FREE == 0)
     }
@@ -316,7 +322,7 @@ fn address_of(slot: &Slot, wide: &[SocketAddrV6]) -> SocketAddr {
     }
 }
 
-/// A link-local address may have been given without its zone; nothing else answers from there.
+/// Compares without the zone: a link-local address may have been typed without it.
 fn is_same(asked: SocketAddr, from: SocketAddr) -> bool {
     asked.ip() == from.ip() && asked.port() == from.port()
 }
@@ -349,8 +355,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map: questions come and go, are found by address, and wake once, in order, not too early and at
-        /// most a tick too late.
+        /// Compares with a plain map: every probe is found by its address and wakes once, never
+        /// early and at most one tick late.
         #[test]
         fn it_is_a_map_with_an_alarm(steps in proptest::collection::vec((0u8..6, 0u16..40, 0u64..3_000), 1..400)) {
             let mut flight = Flight::new(7);

@@ -1,4 +1,6 @@
-//! A list that is known in full: asked in a random order, from any place on.
+//! Probe source for a list that is known in full, in random order and from any position.
+//!
+//! At most 1,024 names are looked up ahead of their probes.
 
 use super::lookups::Lookups;
 use super::order::{Order, Shard};
@@ -9,23 +11,23 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// So many names are taken from a list at one call.
+/// Most names to take from the list in one call of `next`.
 const NAMES_AT_ONCE: usize = 64;
-/// So many targets are fetched together. Each is somewhere in memory, far from the last; fetched one by one, each would
-/// be waited for.
+/// Most targets to fetch together. They are far apart in memory, and fetching several at a time
+/// lets the cache misses overlap.
 const BATCH: usize = 16;
 
-/// How a source goes through its targets.
+/// Configuration of a probe source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SourceConfig {
-    /// Decides the order. A sweep that goes on where another stopped needs the same.
+    /// Seed of the target order. To continue a sweep, use the same seed.
     pub seed: u64,
-    /// Which share of the targets.
+    /// Share of the targets to query.
     pub shard: Shard,
-    /// Ask this name server instead of the system's.
+    /// Name server for lookups, or `None` for the resolver of the system.
     pub name_server: Option<SocketAddr>,
-    /// The most names that are looked up at one time, from 1 to 1024.
+    /// Largest number of concurrent lookups, from 1 to 1,024.
     pub lookups: usize,
 }
 
@@ -40,20 +42,20 @@ impl Default for SourceConfig {
     }
 }
 
-/// A source of questions from a list that is known in full.
+/// Source of probes from a list that is known in full.
 ///
-/// The index of a question is its place in the order. Names are looked up on the way, a thousand ahead, and asked once
-/// they have an address, so that a slow name holds up nobody. Of a name with several addresses the first is asked; two
-/// names with the same address are two questions.
+/// The index of a probe is its place in the order. Names are looked up at most 1,024 ahead and
+/// queried as soon as they have an address, so a slow lookup delays no other probe. If a name has
+/// several addresses, the first is queried. Two names with the same address are two probes.
 pub struct ListSource {
     targets: Targets,
     exclusions: Arc<Exclusions>,
     order: Order,
     walk: SourceConfig,
-    /// Places before `next` that are to be asked, from an earlier sweep.
+    /// Places before `next` that an earlier sweep left unfinished.
     again: VecDeque<u64>,
     next: u64,
-    /// The targets of `next` and the places behind it, as far as they are fetched, the last first.
+    /// Prefetched targets of `next` and the following places, last first.
     batch: Vec<Fetched>,
     lookups: Lookups,
 }
@@ -65,7 +67,8 @@ enum Fetched {
 }
 
 impl ListSource {
-    /// All targets that are in the share. The exclusions are for the addresses that names lead to.
+    /// Creates a source of all targets in the share. The exclusions apply to the addresses of
+    /// names.
     pub fn new(targets: Targets, exclusions: Arc<Exclusions>, walk: SourceConfig) -> Self {
         Self {
             order: Order::new(targets.len(), walk.seed),
@@ -79,8 +82,8 @@ impl ListSource {
         }
     }
 
-    /// Goes on where another sweep stopped, whose [`digest`](Self::digest) was the same: first with what it left, then
-    /// from there on. To be called before the first question.
+    /// Continues an earlier sweep with the same [`digest`](Self::digest): first its unfinished
+    /// probes, then the rest. Call it before the first probe.
     pub fn resume(&mut self, position: &Position) {
         let is_ours = |place: &u64| {
             *place < position.next && *place < self.targets.len() && self.walk.shard.holds(*place)
@@ -98,13 +101,13 @@ impl ListSource {
         self.next = self.walk.shard.first_from(position.next);
     }
 
-    /// The targets.
+    /// Returns the targets.
     pub fn targets(&self) -> &Targets {
         &self.targets
     }
 
-    /// A number for all that decides which index means what: targets, exclusions, seed and share. Takes a while with
-    /// millions of targets.
+    /// Returns a digest of everything that maps indices to probes: targets, exclusions, seed and
+    /// share. Slow for millions of targets.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new("list");
         self.walk.digest(&mut digest, &self.exclusions);
@@ -112,7 +115,7 @@ impl ListSource {
         digest.end()
     }
 
-    /// The next place and whom to ask there.
+    /// Returns the next place and its target.
     fn step(&mut self) -> Option<(u64, Fetched)> {
         if let Some(place) = self.again.pop_front() {
             return Some((place, self.fetch(self.order.at(place)?)?));
@@ -126,7 +129,7 @@ impl ListSource {
                 count += 1;
                 place = self.walk.shard.after(place);
             }
-            // Nothing here depends on the one before, so that a processor fetches many at a time.
+            // No element depends on the one before, so the processor overlaps the loads.
             let mut batch = std::mem::take(&mut self.batch);
             batch.extend(
                 indices[..count]
@@ -243,7 +246,7 @@ mod tests {
         )
     }
 
-    /// The next questions, at most so many, by index.
+    /// Returns the next probes, at most `most`, by index.
     fn take(list: &mut ListSource, most: usize) -> Vec<(u64, (SocketAddr, &'static str))> {
         let mut taken = Vec::new();
         while taken.len() < most {
@@ -261,7 +264,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Cut anywhere, any number of times, with anything unfinished: in the end each question was finished once.
+        /// However often a sweep is interrupted, and whatever is unfinished then, each probe
+        /// finishes once in the end.
         #[test]
         fn nothing_is_lost_or_doubled_by_a_cut(
             seed: u64,
@@ -334,11 +338,11 @@ mod tests {
             first,
             ListSource::new(targets(&lines), exclusions.into(), walk).digest()
         );
-        // What was written down yesterday must mean the same tomorrow; another number only with another order.
+        // Checkpoints depend on this value. Change it only together with the order.
         assert_eq!(first, 8_483_463_095_940_091_318);
     }
 
-    /// The cost of a question in the thread that asks, and memory at its highest and now:
+    /// Measures the time of each probe in the calling thread, and the peak and current memory:
     /// `cargo test --release -p hailer --lib -- --ignored --nocapture costs`
     #[test]
     #[ignore = "measures"]
@@ -360,7 +364,7 @@ mod tests {
             };
             (line("VmHWM:"), line("VmRSS:"))
         };
-        // Of this thread: the machine may be busy.
+        // CPU time of this thread, because the machine may be busy.
         let cpu = || {
             let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
             Duration::from_nanos(

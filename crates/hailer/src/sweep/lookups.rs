@@ -1,4 +1,6 @@
-//! Names of a sweep, looked up ahead of need: some at once, on a thread of their own.
+//! Name lookups of a sweep, ahead of the probes and concurrent, on their own thread.
+//!
+//! Limits: 1,024 names wait for their addresses, and at most 262,144 results are cached.
 
 use super::exclude::Exclusions;
 use super::targets::Name;
@@ -12,9 +14,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
-/// Names that wait for their addresses; more are not taken from a list.
+/// Largest number of names that wait for their addresses. Above it, no more are taken from the
+/// list.
 const AHEAD: usize = 1024;
-/// Results kept, twice: so many new ones, and so many older ones.
+/// Size of each of the two generations of the cache.
 const CACHE: usize = 1 << 17;
 
 /// Names that wait for their addresses.
@@ -24,11 +27,11 @@ pub(super) struct Lookups {
     exclusions: Arc<Exclusions>,
     /// By index.
     waiting: HashMap<u64, Name>,
-    /// Started by the first name.
+    /// Started with the first name.
     worker: Option<Worker>,
 }
 
-/// The ends of the thread. It ends when they are gone, and nobody waits for it.
+/// Channels of the lookup thread, which ends when they are dropped. Nothing joins it.
 struct Worker {
     wanted: tokio::sync::mpsc::Sender<Wanted>,
     found: mpsc::Receiver<Found>,
@@ -44,14 +47,14 @@ struct Found {
     result: Result<SocketAddr, Trouble>,
 }
 
-/// What decides the result of a lookup: the name, and if an SRV record may tell the port, its service and the port without.
+/// Cache key: the name and, if an SRV record may change the port, its service and the default port.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     host: Arc<str>,
     service: Option<(&'static str, u16)>,
 }
 
-/// An error of a lookup, kept for whoever asks again.
+/// Error of a lookup, in a form that can be cached.
 #[derive(Clone)]
 enum Trouble {
     NotFound,
@@ -59,7 +62,8 @@ enum Trouble {
 }
 
 impl Lookups {
-    /// Asks that name server, or as the operating system does; so many at once.
+    /// Creates an empty queue with `at_once` concurrent lookups. Without `server`, the resolver of
+    /// the system is used.
     pub(super) fn new(
         server: Option<SocketAddr>,
         at_once: usize,
@@ -74,7 +78,7 @@ impl Lookups {
         }
     }
 
-    /// Whether so many names wait that no more are taken.
+    /// Returns whether the queue is full.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= AHEAD
     }
@@ -83,12 +87,12 @@ impl Lookups {
         self.waiting.is_empty()
     }
 
-    /// The indices of the names that wait, in no order.
+    /// Returns the indices of the waiting names, in no particular order.
     pub(super) fn indices(&self) -> impl Iterator<Item = u64> {
         self.waiting.keys().copied()
     }
 
-    /// Looks a name up, in its time. Not to be called when full.
+    /// Starts the lookup of a name. Do not call it when the queue is full.
     pub(super) fn ask(&mut self, index: u64, name: Name) {
         let info = name.protocol().info();
         let service = match name.port() {
@@ -102,12 +106,12 @@ impl Lookups {
         let worker = self
             .worker
             .get_or_insert_with(|| Worker::start(self.server, self.at_once));
-        // It has room for all that may wait. If the thread has ended, `next` tells.
+        // The channel has room for all waiting names. If the thread has ended, `next` reports it.
         let _ = worker.wanted.try_send(Wanted { index, key });
         self.waiting.insert(index, name);
     }
 
-    /// The next name whose lookup has ended. Costs next to nothing if there is none.
+    /// Returns the next finished lookup, if any. Cheap if there is none.
     pub(super) fn next(&mut self) -> Option<Next> {
         if self.waiting.is_empty() {
             return None;
@@ -142,7 +146,7 @@ impl Lookups {
             }),
             Ok(mut address) => {
                 address.set_port(name.port().unwrap_or(address.port()));
-                // Only of an address that is IPv4 in disguise another is made: a zone must stay.
+                // Convert only IPv4-mapped addresses: others must keep their zone.
                 let ip = address.ip().to_canonical();
                 if ip.is_ipv4() {
                     address.set_ip(ip);
@@ -173,24 +177,24 @@ impl Lookups {
 impl Worker {
     fn start(server: Option<SocketAddr>, at_once: usize) -> Self {
         let (wanted, wants) = tokio::sync::mpsc::channel(AHEAD);
-        // Never holds more than what waits.
+        // Never holds more than the number of waiting names.
         let (finds, found) = mpsc::channel();
         let run = move || {
             let builder = &mut tokio::runtime::Builder::new_current_thread();
-            // The system's own resolver blocks a thread for each name.
+            // The resolver of the system blocks one thread for each name.
             let Ok(runtime) = builder.enable_all().max_blocking_threads(at_once).build() else {
                 return;
             };
             runtime.block_on(work(&NameResolver::new(server), wants, finds, at_once));
             runtime.shutdown_background();
         };
-        // Without a thread the ends hang loose, which `next` takes for what it is.
+        // If the thread cannot start, the channels are disconnected, which `next` reports.
         let _ = std::thread::Builder::new().name("names".into()).spawn(run);
         Self { wanted, found }
     }
 }
 
-/// Looks up what is wanted until nobody wants more. A name that is being looked up is not looked up again.
+/// Looks up names until the channel closes. Concurrent requests for the same name share one lookup.
 async fn work(
     names: &NameResolver,
     mut wants: tokio::sync::mpsc::Receiver<Wanted>,
@@ -227,7 +231,7 @@ async fn work(
     }
 }
 
-/// The first address: a sweep asks one.
+/// Returns the first address; a sweep queries only one.
 async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
@@ -244,7 +248,7 @@ async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble>
                 )
                 .await
         }
-        // Its port is replaced by that of the target.
+        // The port of the target replaces this one.
         None => {
             names
                 .addresses(
@@ -266,7 +270,7 @@ async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble>
     }
 }
 
-/// The newest results: when there are enough new ones, those that were new before are the old ones.
+/// Cache of recent results in two generations: when the new one is full, it replaces the old one.
 #[derive(Default)]
 struct Cache {
     new: HashMap<Key, Result<SocketAddr, Trouble>>,

@@ -1,11 +1,15 @@
-//! The sweep: many servers, asked at a pace, from one thread and one socket for each address family.
+//! Sweeps: probes of many servers at a limited rate, from one thread with one socket for each
+//! address family.
 //!
 //! ```text
-//!   ProbeSource ──► SweepEngine ──► Outbox ──► socket          index ─► target ─► cookie ─► first datagram
-//!   targets    engine     hailer-udp                 nothing is kept of it but tries and a time
-//!                │
-//!   Sink   ◄── ProbeResult   ◄── SweepEngine ◄── Inbox ◄── socket          reply ─► target ─► cookie ─► exchange ─► status
+//!   ProbeSource ──► SweepEngine ──► Outbox ──► socket       index ─► target ─► cookie ─► first datagram
+//!                    │       ▲                              state of a silent server: 32 bytes
+//!   Sink ◄── ProbeResult     └── Inbox ◄── socket           reply ─► target ─► cookie ─► exchange ─► status
 //! ```
+//!
+//! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 40 bytes each;
+//! [`SweepConfig::max_memory`] bytes for those that have received a reply; the rates of
+//! [`RateLimits`]; at most 2^40 probes in a sweep and 256 protocols in a process.
 
 mod engine;
 mod exclude;
@@ -37,151 +41,156 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One question of a sweep: to one address, in one protocol.
+/// A query of a sweep: one address, one protocol.
 #[derive(Clone)]
 pub struct Probe {
-    /// Its place in the order of the sweep: what a checkpoint remembers of it.
+    /// Position in the order of the sweep. Checkpoints store it.
     pub index: u64,
-    /// Whom to ask.
+    /// Server to query.
     pub address: SocketAddr,
-    /// In which protocol.
+    /// Protocol of the query.
     pub protocol: &'static dyn Protocol,
-    /// The target as it was typed, if that was a name; else the address says all.
+    /// Target as typed if it was a name, or `None` if it was an address.
     pub name: Option<Arc<str>>,
 }
 
-/// What a source has next.
+/// Next item of a source.
 pub enum Next {
-    /// A question.
+    /// A query to send.
     Probe(Probe),
-    /// A target that cannot be asked: its name has no address.
+    /// A target that cannot be queried because its name did not resolve to an allowed address.
     Failed {
-        /// Its place in the order of the sweep.
+        /// Position in the order of the sweep.
         index: u64,
-        /// The target as it was typed.
+        /// Target as typed.
         target: Arc<str>,
-        /// Why.
+        /// Reason of the failure.
         error: Error,
     },
-    /// A probe of a target whose failure another index reports, as [`Next::Failed`].
+    /// A probe of a target whose failure another index reports as [`Next::Failed`].
     Repeat {
-        /// Its place in the order of the sweep.
+        /// Position in the order of the sweep.
         index: u64,
     },
-    /// Nothing yet: names are being looked up, or whoever writes the list is slow.
+    /// Nothing yet: lookups are in progress, or the input has no complete line.
     Pending,
-    /// No more.
+    /// The source is exhausted.
     Done,
 }
 
-/// Where a sweep gets its questions from. Each index is given once.
+/// Source of the probes of a sweep. It returns each index once.
 pub trait ProbeSource {
-    /// The next question. Never blocks.
+    /// Returns the next item. Never blocks.
     fn next(&mut self) -> Next;
 
-    /// After [`Next::Pending`]: when to ask again.
+    /// Returns how long to wait after [`Next::Pending`] before the next call.
     fn retry_after(&self) -> Duration {
         Duration::from_millis(5)
     }
 
-    /// How many questions there are in all, those before a checkpoint included, if that is known.
+    /// Returns the total number of probes, including those before a checkpoint, or `None` if it is
+    /// not known.
     fn total(&self) -> Option<u64>;
 
-    /// Where it is: `next` is above every index that it gave, and those below that it has not given yet, but will, are
-    /// unfinished. With what is in flight, that is where the sweep is. A source that gives its indices in ascending
-    /// order, from 0, may leave this to the sweep.
+    /// Returns the position of the source: `next` is above every index that it has returned, and
+    /// `unfinished` lists the indices below `next` that it has yet to return. The sweep adds the
+    /// probes in flight. Sources that return ascending indices from 0 need not implement this.
     fn position(&self) -> Position {
         Position::default()
     }
 }
 
-/// How far a sweep has come: every index below `next` that the source gave is finished, but for those listed.
+/// Progress of a sweep: every index below `next` that the source returned is finished, except the
+/// listed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// No index from here on was given.
+    /// Lowest index that was not returned yet; all above were not returned either.
     pub next: u64,
-    /// Indices below `next` that have no end yet, ascending.
+    /// Indices below `next` that are not finished, ascending.
     pub unfinished: Vec<u64>,
 }
 
-/// What came of one question.
+/// Result of a probe.
 pub struct ProbeResult {
-    /// Its place in the order of the sweep.
+    /// Position in the order of the sweep.
     pub index: u64,
-    /// The target as it was typed, if that was a name.
+    /// Target as typed if it was a name.
     pub name: Option<Arc<str>>,
-    /// The answer, or why there is none.
+    /// The answer or the error.
     pub result: Result<Answer, Error>,
 }
 
-/// Where a sweep puts its answers.
+/// Destination of the results of a sweep.
 pub trait Sink {
-    /// Takes the result of a probe. Called once for each index that is no [`Next::Repeat`].
+    /// Records the result of a probe. Called once for each index, except those of [`Next::Repeat`].
     fn record(&mut self, result: ProbeResult);
 
-    /// Whether it cannot take more for now. The sweep then asks nobody new, and still hears those asked.
+    /// Returns whether the sink is full. While it is, the sweep starts no probes but still receives
+    /// replies.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Called some ten times in a second, and once at the very end.
+    /// Reports the progress. Called every 100 ms and once at the end.
     fn report_progress(&mut self, progress: &Progress<'_>);
 
-    /// Whether to stop: asked often. `true` once is enough; the sweep then asks nobody new and forgets those asked.
+    /// Returns whether to stop the sweep. Called often. After the first `true` the sweep starts no
+    /// probes and drops those in flight.
     fn is_stopped(&self) -> bool {
         false
     }
 }
 
-/// How a sweep is doing.
+/// Progress of a sweep.
 pub struct Progress<'a> {
-    /// What happened so far.
+    /// Counts so far.
     pub counts: &'a Counts,
-    /// Questions in all, if that is known.
+    /// Total number of probes, if known.
     pub total: Option<u64>,
-    /// Questions without an end.
+    /// Probes that are not finished.
     pub in_flight: usize,
-    /// How far it has come, for a checkpoint; costs a walk over what is in flight.
+    /// Returns the position for a checkpoint. Visits every probe in flight.
     pub position: &'a dyn Fn() -> Position,
 }
 
-/// What a sweep did so far.
+/// Counts of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Questions begun.
+    /// Probes started.
     pub probes: u64,
-    /// Ended with an answer.
+    /// Probes that ended with an answer.
     pub answered: u64,
-    /// Ended by silence.
+    /// Probes that timed out.
     pub timed_out: u64,
-    /// Ended by the word that nothing listens there.
+    /// Probes whose port is closed.
     pub port_closed: u64,
-    /// Ended because the network cannot reach the host, or the system does not send there.
+    /// Probes whose host is unreachable or to which the system does not send.
     pub unreachable: u64,
-    /// Ended with an answer that is malformed, refused, too long or against the rules.
+    /// Probes that ended with a malformed, oversized, refused or disallowed reply.
     pub invalid: u64,
-    /// Names without an address.
+    /// Targets whose names did not resolve.
     pub unresolved: u64,
     /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// Bytes of payload sent.
+    /// UDP payload sent, in bytes.
     pub bytes_sent: u64,
-    /// Datagrams heard.
+    /// Datagrams received.
     pub datagrams_received: u64,
-    /// Bytes of payload heard.
+    /// UDP payload received, in bytes.
     pub bytes_received: u64,
-    /// Datagrams sent again because nothing came.
+    /// Datagrams sent again because no reply arrived.
     pub datagrams_resent: u64,
-    /// Of those, so many to servers that stayed silent.
+    /// Resent datagrams to servers that never completed an answer.
     pub resent_in_vain: u64,
-    /// Of those sent again, so many because our own receive queue overflowed; they count as no try.
+    /// Resent datagrams after an overflow of our receive queue. These do not count as retries.
     pub resent_after_overflow: u64,
-    /// Datagrams from addresses that were not asked, or no longer: late, forged, or from another address than the one asked.
+    /// Datagrams from addresses without a probe in flight: late, forged, or from another address
+    /// than the queried one.
     pub stray_datagrams: u64,
-    /// Datagrams from servers that were asked, which answer nothing: doubled, or forged.
+    /// Datagrams from queried servers that match no probe: duplicated or forged.
     pub duplicate_datagrams: u64,
-    /// Refusals that quote another datagram than the one sent.
+    /// ICMP errors that quote a datagram that was not sent.
     pub forged_refusals: u64,
     /// Datagrams lost because our receive queue was full.
     pub dropped_datagrams: u64,
@@ -189,39 +198,41 @@ pub struct Counts {
     pub memory_limited: u64,
 }
 
-/// How to sweep.
+/// Configuration of a sweep.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SweepConfig {
-    /// What to ask.
+    /// Parts of the status to query.
     pub ask: Ask,
-    /// How long and how much to bear from one server. The time-out is the longest that is waited for one datagram; the
-    /// sweep waits less where the delays that it sees allow it, and never more than four minutes. Of retries it makes at
-    /// most 254, and more than one only where some servers answer no sooner: where hardly any does, a third try finds nobody.
+    /// Limits of one query. The timeout is the longest wait for one datagram; the sweep waits less
+    /// when the measured delays allow it, and never more than 240 s. It sends at most 254 retries,
+    /// and only one while losses are rare: fewer than one reply in 2,000 arrives after a retry.
     pub limits: QueryLimits,
-    /// Refuse answers that deviate from the protocol.
+    /// Whether to refuse answers that deviate from the protocol.
     pub strict: bool,
-    /// Keep what servers said, as it came, for [`Transcript::datagrams`](crate::Transcript::datagrams): replies only.
+    /// Whether to keep the received datagrams for
+    /// [`Transcript::datagrams`](crate::Transcript::datagrams).
     pub keep_replies: bool,
-    /// How fast to send.
+    /// Rate limits.
     pub rate_limits: RateLimits,
-    /// The most questions without an end at one time: a bound on memory, at some 40 bytes each. The default is just below
-    /// where the table of them doubles.
+    /// Largest number of probes in flight, about 40 bytes each. The default of 750,000 is just
+    /// below the size at which the hash table doubles.
     pub max_in_flight: usize,
     /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above
     /// this limit, the largest exchanges end with what they have. The default is 256 MiB.
     pub max_memory: usize,
 }
 
-/// How fast to send. The default is one that nobody complains about.
+/// Rate limits of a sweep. The defaults are low enough not to cause complaints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RateLimits {
-    /// Datagrams in a second, to all servers together; infinite: as fast as delays and losses allow.
+    /// Datagrams per second to all servers together. When infinite, delays and losses limit the
+    /// rate.
     pub packets_per_second: f64,
-    /// Bits in a second, headers of IP and UDP included.
+    /// Bits per second, including IP and UDP headers.
     pub bits_per_second: f64,
-    /// Datagrams in a second to one network: 24 bits of an IPv4 address, 48 of an IPv6 address.
+    /// Datagrams per second to one network: an IPv4 /24 or an IPv6 /48.
     pub per_prefix: f64,
 }
 

@@ -1,23 +1,24 @@
-//! In which order a sweep asks: a permutation that needs no storage, and shares of it.
+//! Order of a sweep: a random permutation that needs no storage, and shares of it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Enough that neighbours end up as far apart as by chance: a test at the foot fails with four.
+/// Enough rounds to separate neighbours as well as chance does. A test below fails with four.
 const ROUNDS: usize = 6;
 
-/// A permutation of the numbers below a length, decided by a seed. Takes no memory, and any place of it costs the same.
+/// A random permutation of the numbers below a length. Needs no memory, and every place takes the
+/// same time to compute.
 #[derive(Clone, Debug)]
 pub struct Order {
     length: u64,
-    /// Bits of the two halves that a place is cut into.
+    /// Bits of the two halves of a place.
     high: u32,
     low: u32,
     keys: [u64; ROUNDS],
 }
 
 impl Order {
-    /// The order that the seed decides, of the numbers from 0 to `length` - 1.
+    /// Creates the permutation of the numbers from 0 to `length` - 1 for a seed.
     pub fn new(length: u64, seed: u64) -> Self {
         let bits = (u64::BITS - length.saturating_sub(1).leading_zeros()).max(2);
         let mut state = seed;
@@ -33,18 +34,19 @@ impl Order {
         }
     }
 
-    /// How many numbers it orders.
+    /// Returns how many numbers are permuted.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The number at this place; `None` behind the last.
+    /// Returns the number at a place, or `None` after the last.
     pub fn at(&self, place: u64) -> Option<u64> {
         if place >= self.length {
             return None;
         }
-        // The network permutes the next power of two, less than twice as many. What falls outside goes on walking; it
-        // comes back inside, since its cycle holds the place that it started from.
+        // The network permutes the next power of two, less than twice as many numbers.
+        // Repeat it for results beyond the length; that ends because the cycle contains the first
+        // place.
         let mut number = self.network(place);
         while number >= self.length {
             number = self.network(number);
@@ -52,7 +54,8 @@ impl Order {
         Some(number)
     }
 
-    /// Feistel's: each half in turn is changed by what the other says, which can be undone.
+    /// Feistel network: each half in turn is changed by a function of the other, which is
+    /// reversible.
     fn network(&self, number: u64) -> u64 {
         let low_mask = (1 << self.low) - 1;
         let high_mask = (1 << self.high) - 1;
@@ -65,53 +68,53 @@ impl Order {
     }
 }
 
-/// At least 32 bits that each depend on all bits of a half.
+/// Returns at least 32 bits that each depend on all bits of a half.
 fn scramble(half: u64, key: u64) -> u64 {
     let product = (half ^ key).wrapping_mul(0x9FB2_1C65_1E98_DF25);
     (product ^ (product >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32
 }
 
-/// The end of SplitMix64: every bit in, every bit out.
+/// Final mix of SplitMix64: every output bit depends on every input bit.
 pub(super) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)
 }
 
-/// One machine's share of a sweep: of `of` shares the one with this number, from 1. Written `2/4`.
+/// Share of one machine in a sweep, written `2/4`: number, from 1, and total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     number: u64,
     of: u64,
 }
 
-/// Why a share cannot be understood.
+/// Invalid share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a share is written 2/4: its number, from 1, and of how many")]
 pub struct ShardError;
 
 impl Shard {
-    /// The share with this number, of so many. `None` unless 1 <= number <= of.
+    /// Creates a share. Returns `None` unless 1 <= `number` <= `of`.
     pub fn new(number: u64, of: u64) -> Option<Self> {
         (1 <= number && number <= of).then_some(Self { number, of })
     }
 
-    /// Its number, from 1.
+    /// Returns the number of the share, from 1.
     pub fn number(self) -> u64 {
         self.number
     }
 
-    /// How many shares there are.
+    /// Returns the total number of shares.
     pub fn of(self) -> u64 {
         self.of
     }
 
-    /// Whether this place of an order is in the share.
+    /// Returns whether a place of an order is in the share.
     pub fn holds(self, place: u64) -> bool {
         place % self.of == self.number - 1
     }
 
-    /// The first place in the share that is not before this one.
+    /// Returns the first place in the share that is not before `place`.
     pub fn first_from(self, place: u64) -> u64 {
         let (first, at) = (self.number - 1, place % self.of);
         let ahead = if at <= first {
@@ -122,19 +125,19 @@ impl Shard {
         place.saturating_add(ahead)
     }
 
-    /// The place in the share that follows this one, which is in it too.
+    /// Returns the place after `place`, which must be in the share.
     pub(super) fn after(self, place: u64) -> u64 {
         place.saturating_add(self.of)
     }
 
-    /// How many of the first `length` places are in the share.
+    /// Returns how many of the first `length` places are in the share.
     pub fn count(self, length: u64) -> u64 {
         length / self.of + u64::from(length % self.of >= self.number)
     }
 }
 
 impl Default for Shard {
-    /// Everything.
+    /// Returns the only share of one.
     fn default() -> Self {
         Self { number: 1, of: 1 }
     }
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Every number below the length, once.
+    /// Returns whether every number below the length occurs once.
     fn is_permutation(order: &Order) -> bool {
         let mut seen = vec![false; order.length() as usize];
         (0..order.length()).all(|place| {
@@ -190,7 +193,7 @@ mod tests {
             prop_assert!(is_permutation(&Order::new(length, seed)));
         }
 
-        /// Orders too long to walk through: a place at a time, and never twice the same.
+        /// Orders too long for a full test: sampled places stay in range and do not collide.
         #[test]
         fn long_orders_stay_inside_and_do_not_collide(length in 1_u64 << 30..=u64::MAX, seed: u64, from: u64) {
             let order = Order::new(length, seed);
@@ -222,8 +225,9 @@ mod tests {
         }
     }
 
-    /// As many of one /24 in a row as chance gives, in a /16: of 256 places, one each is the mean, and with chance alone
-    /// more than 12 in any of the 65,000 windows come once in 10,000 seeds.
+    /// No /24 occurs more often in a row than by chance, in a /16. In a window of 256 places the
+    /// mean is one each; by chance, any of the 65,000 windows has more than 12 only once in 10,000
+    /// seeds.
     #[test]
     fn neighbours_are_spread() {
         for seed in 0..8 {
@@ -243,8 +247,8 @@ mod tests {
         }
     }
 
-    /// Places that differ in one bit lead to numbers that differ in anything: of 256 differences between networks, each has
-    /// 128 of 32,768 pairs, give or take 11.
+    /// Places that differ in one bit lead to unrelated numbers: each of the 256 differences between
+    /// networks has 128 of 32,768 pairs, with a standard deviation of 11.
     #[test]
     fn places_alike_lead_to_numbers_unlike() {
         for (seed, bit) in (0..3).flat_map(|seed| (0..16).map(move |bit| (seed, bit))) {
@@ -261,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Two seeds agree about as many places as chance has it: one.
+    /// Two seeds agree in about as many places as by chance: one.
     #[test]
     fn seeds_differ() {
         for seed in 0..20 {

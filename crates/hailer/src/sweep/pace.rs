@@ -1,23 +1,28 @@
-//! How fast to send, as a function of time: never more on average than was set, to all together and to each network.
+//! Rate limits of a sweep: averages over all servers and for each network, as a function of time.
+//!
+//! A burst is at most 64 datagrams or 10 ms of the rate, and 8 datagrams to one network. Networks
+//! share 65,536 buckets by hash: a collision makes a network too slow, never too fast.
 
 use super::RateLimits;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Bytes of the headers of IPv4 or IPv6 and UDP, which count against the bits.
+/// IPv4 and UDP headers, in bytes. They count against the limit in bits.
 const IPV4_HEADERS: usize = 28;
 const IPV6_HEADERS: usize = 48;
-/// What an idle moment saves up. Datagrams are sent in batches anyway, and queues on the way take so many.
+/// Largest burst, in datagrams. Datagrams are sent in batches anyway, and queues in the network
+/// have room for as many.
 const BURST: f64 = 64.0;
-/// The same in time, for high rates: a moment in which this process did not run.
+/// Largest burst in seconds of the rate, for high rates: covers moments in which this process did
+/// not run.
 const BURST_SECONDS: f64 = 0.01;
-/// Networks share this many places. Two that share one are asked more slowly, never faster.
+/// Number of buckets for networks. Networks that share one are queried more slowly, never faster.
 const PLACES: usize = 1 << 16;
-/// What one network is sent at once, in datagrams.
+/// Largest burst to one network, in datagrams.
 const PREFIX_BURST: f64 = 8.0;
 
-/// The pace of everything. First datagrams wait until it is [ready](Throttle::is_ready); all others are sent at once and
-/// paid for later, since somebody waits for them.
+/// Rate limit over all servers. First datagrams wait until it [is ready](Throttle::is_ready). All
+/// others are sent immediately and charged afterwards, because a server waits for them.
 #[derive(Debug)]
 pub struct Throttle {
     packets: Bucket,
@@ -25,7 +30,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Full at first.
+    /// Creates a throttle with full buckets.
     pub fn new(pace: &RateLimits) -> Self {
         let bits_burst = (pace.bits_per_second * BURST_SECONDS).max(BURST * 8.0 * 64.0);
         Self {
@@ -39,12 +44,12 @@ impl Throttle {
         }
     }
 
-    /// Whether somebody new may be asked.
+    /// Returns whether a probe may start.
     pub fn is_ready(&mut self, now: Duration) -> bool {
         self.packets.refill(now) >= 1.0 && self.bits.refill(now) > 0.0
     }
 
-    /// Pays for a datagram of `length` bytes of payload.
+    /// Charges a datagram with `length` bytes of payload.
     pub fn spend(&mut self, to: IpAddr, length: usize) {
         let headers = if to.is_ipv4() {
             IPV4_HEADERS
@@ -55,7 +60,7 @@ impl Throttle {
         self.bits.balance -= ((headers + length) * 8) as f64;
     }
 
-    /// How long until it is ready, if nothing is sent before.
+    /// Returns the time until it is ready if nothing is sent before.
     pub fn ready_in(&mut self, now: Duration) -> Duration {
         let packets = (1.0 - self.packets.refill(now)) / self.packets.rate;
         let bits = (1.0 - self.bits.refill(now)) / self.bits.rate;
@@ -94,23 +99,23 @@ impl Bucket {
     }
 }
 
-/// The pace of each network. First datagrams are booked ahead: whoever comes next is told when it is its turn. What else
-/// is sent to a network that others wait for is owed, and paid by whose turn it is next: that one goes to the end of the
-/// line.
+/// Rate limit for each network. First datagrams are booked ahead. Other datagrams to a busy network
+/// are sent immediately and owed; the next booked probe pays for one by booking again.
 #[derive(Debug)]
 pub struct PrefixLimiter {
-    /// When the bucket of each place will be empty of what was booked, in microseconds.
+    /// Time when each bucket is free of bookings, in microseconds.
     busy_until: Box<[u64]>,
     owed: Box<[u16]>,
-    /// Time that one datagram takes, in microseconds; 0: no limit.
+    /// Time for each datagram, in microseconds. Zero: no limit.
     each: f64,
     seed: u64,
 }
 
 impl PrefixLimiter {
-    /// Nothing booked. The seed keeps outsiders from choosing who shares a place with whom.
+    /// Creates a limiter without bookings. The seed prevents others from choosing which networks
+    /// share a bucket.
     pub fn new(per_prefix: f64, seed: u64) -> Self {
-        // One in 11 days is next to nothing.
+        // At the least one datagram in 11 days.
         let each = if per_prefix == f64::INFINITY {
             0.0
         } else {
@@ -125,7 +130,8 @@ impl PrefixLimiter {
         }
     }
 
-    /// Books one datagram to the network of an address. Returns when it may be sent, at the earliest now.
+    /// Books one datagram to the network of an address. Returns when it may be sent, `now` at the
+    /// earliest.
     pub fn book(&mut self, to: IpAddr, now: Duration) -> Duration {
         if self.busy_until.is_empty() {
             return now;
@@ -137,7 +143,8 @@ impl PrefixLimiter {
         Duration::from_micros(place.saturating_sub(burst).max(micros))
     }
 
-    /// The time booked has come. If something is owed, it is paid with this turn, and the next turn is returned.
+    /// Called when a booked time has come. If the network owes a datagram, pays for it with this
+    /// booking and returns the next booked time.
     pub fn turn(&mut self, to: IpAddr, now: Duration) -> Option<Duration> {
         let owed = self.owed.get_mut(if self.each > 0.0 {
             place(to, self.seed)
@@ -151,7 +158,7 @@ impl PrefixLimiter {
         Some(self.book(to, now))
     }
 
-    /// One datagram was sent that could not wait.
+    /// Records that a datagram was sent without a booking.
     pub fn owe(&mut self, to: IpAddr, now: Duration) {
         if self.busy_until.is_empty() {
             return;
@@ -165,7 +172,7 @@ impl PrefixLimiter {
     }
 }
 
-/// The place of an address's network: 24 bits of IPv4, 48 of IPv6.
+/// Returns the bucket of the network of an address: IPv4 /24, IPv6 /48.
 fn place(ip: IpAddr, seed: u64) -> usize {
     let prefix = match ip {
         IpAddr::V4(ip) => u64::from(ip.to_bits() >> 8),
@@ -184,7 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever one looks, no more was sent than the rate and one burst allow, but for what others asked for.
+        /// At any time, no more was sent than the rate and one burst allow, apart from datagrams
+        /// that cannot wait.
         #[test]
         fn never_faster_than_set(rate in prop_oneof![0.1..2.0f64, 1.0..200_000.0f64], looks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
             let mut throttle = Throttle::new(&RateLimits { packets_per_second: rate, ..RateLimits::default() });
@@ -209,7 +217,7 @@ mod tests {
             }
         }
 
-        /// One network gets its datagrams one after the other, however they are booked.
+        /// Datagrams to one network are spaced apart, in whatever order they are booked.
         #[test]
         fn a_network_is_spared(per_prefix in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
             let mut prefixes = PrefixLimiter::new(per_prefix, 1);

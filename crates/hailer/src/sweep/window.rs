@@ -1,61 +1,68 @@
-//! How many questions may be in flight, and how long to wait for an answer: both follow the delays and losses seen.
+//! Window of a sweep: how many probes may be in flight and how long to wait for a reply.
 //!
-//! A window that is too small makes a sweep slow; one that is too wide loses live servers in queues, most of all in our
-//! own. So it grows while it is what holds us back, and shrinks as soon as something says that a queue is filling: our
-//! receive queue overflows, the system takes no more, answers take longer on average than they did, or servers known to be
-//! alive fall silent.
+//! Both follow the measured delays and losses. A small window makes a sweep slow; a large one loses
+//! replies in queues, above all in our own receive queue. So the window grows while it limits the
+//! sweep, and shrinks when a queue fills: the receive or send queue is full, the mean delay rises,
+//! or servers known to be alive stop replying more often than usual.
+//!
+//! Limits: 256 probes at least, [`max_in_flight`](super::SweepConfig::max_in_flight) at most; from
+//! 200 ms to the timeout between tries.
 
 use std::time::Duration;
 
-/// The window is looked at so often.
+/// Time between adjustments of the window.
 const PERIOD: Duration = Duration::from_millis(50);
-/// At first, and what always may be in flight: a process without privileges has a receive queue of hardly more.
+/// Smallest window. The receive queue of an unprivileged process holds hardly more.
 const SMALLEST: usize = 256;
-/// At first, where the receive queue surely holds the answers.
+/// Largest initial window, used if the receive queue can hold the replies.
 const LARGEST_FIRST: usize = 4_096;
-/// What a datagram may take of the receive queue, with the system's own notes on it.
+/// Upper bound of the receive queue space for one datagram, in bytes, including the system's
+/// overhead.
 const PLACE: usize = 4_096;
-/// So much queueing is harmless.
+/// Harmless queueing delay.
 const SLACK: Duration = Duration::from_millis(40);
-/// We are what is slow if our receive queue is not empty for so long: more in flight would only fill it.
+/// The process is the bottleneck if its receive queue has not been empty for this long. A larger
+/// window would only fill the queue.
 const LONGEST_LAG: Duration = Duration::from_millis(25);
-/// So many periods in a row in which we are what is slow are no accident.
+/// Number of consecutive lagging periods before the window shrinks. Fewer are accidents.
 const LASTING_LAG: u32 = 3;
-/// The average of fewer answers says nothing.
+/// Fewest samples of a meaningful average.
 const FEWEST: u64 = 32;
-/// How long the shortest average is remembered.
+/// How long the shortest average delay is kept.
 const MEMORY: Duration = Duration::from_secs(15);
-/// Losses among servers known to be alive that are nothing unusual.
+/// Share of losses among live servers that is always tolerated.
 const USUAL_LOSS: f64 = 0.10;
-/// Where fewer answers than one in so many come to a second try, a third finds nobody: less than one server of four million.
+/// If fewer than one in this many replies arrives after a retry, second retries are skipped. They
+/// would find less than one server in four million.
 const RARE_LOSS: u32 = 2_000;
-/// Nobody is asked again sooner than this: servers answer once in a tick of 50 ms, some once in two.
+/// Shortest wait before a retry. Servers process requests once in a tick of 50 ms, some in every
+/// second tick.
 const SHORTEST_WAIT: Duration = Duration::from_millis(200);
 
-/// The window.
+/// Number of probes that may be in flight.
 #[derive(Debug)]
 pub(super) struct Window {
     size: usize,
     largest: usize,
-    /// Beyond this it grows slowly.
+    /// Above this size it grows slowly.
     threshold: usize,
     period_began: Duration,
     shrunk: Duration,
     grown: Duration,
-    /// The average delay when it was last known: how long it takes for more in flight to show.
+    /// Last known average delay, which is the time until the effect of a larger window shows.
     delay: Duration,
-    /// Of this period.
+    /// Delays of this period.
     delays: Average,
     is_limiting: bool,
     is_lagging: bool,
-    /// Periods in a row in which we lagged.
+    /// Consecutive periods in which the process lagged.
     lagging: u32,
     is_full: bool,
     alive_asked: u32,
     alive_lost: u32,
-    /// Share of losses among the living so far, a moving average.
+    /// Moving average of the share of losses among live servers.
     usual_loss: f64,
-    /// The shortest average of this and of the last stretch of time.
+    /// Shortest average delays of the current and the previous stretch of [`MEMORY`].
     shortest: [Duration; 2],
     stretch_began: Duration,
 }
@@ -95,7 +102,8 @@ impl Window {
         }
     }
 
-    /// Our receive queue holds so many bytes: a sweep need not begin with less in flight than surely fits.
+    /// Sets the size of the receive queue, in bytes. If it is large, the initial window grows with
+    /// it.
     pub(super) fn holds(&mut self, bytes: usize) {
         self.size = self
             .size
@@ -103,43 +111,45 @@ impl Window {
             .min(self.largest);
     }
 
-    /// How many may be in flight.
+    /// Returns the size of the window.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// Somebody could have been asked, but for the window.
+    /// Records that the window prevented a probe from starting.
     pub(super) fn limits(&mut self) {
         self.is_limiting = true;
     }
 
-    /// An answer to a first try took so long, its time in our own queue left out: whether that fills, its overflow tells.
+    /// Records the delay of a reply to a first try, without its time in our receive queue. That
+    /// queue reports overflows instead.
     pub(super) fn delay(&mut self, delay: Duration) {
         self.delays.sum += delay;
         self.delays.count += 1;
     }
 
-    /// Our receive queue was last seen empty so long ago.
+    /// Records the time since the receive queue was last seen empty.
     pub(super) fn lag(&mut self, lag: Duration) {
         self.is_lagging |= lag > LONGEST_LAG;
     }
 
-    /// Our receive queue overflowed, or the system had no room for what we send.
+    /// Records that the receive queue overflowed or the send queue was full.
     pub(super) fn overflow(&mut self) {
         self.is_full = true;
     }
 
-    /// A server known to be alive was asked.
+    /// Records that a datagram was sent to a server known to be alive.
     pub(super) fn alive_asked(&mut self) {
         self.alive_asked += 1;
     }
 
-    /// A server known to be alive did not answer in time.
+    /// Records that a server known to be alive did not reply in time.
     pub(super) fn alive_lost(&mut self) {
         self.alive_lost += 1;
     }
 
-    /// Looks at what happened, if a period is over. `round_trip`: after how long the effect of a smaller window shows.
+    /// Adjusts the window if a period is over. `round_trip` is the time until the effect of a
+    /// smaller window shows.
     pub(super) fn adapt(&mut self, now: Duration, in_flight: usize, round_trip: Duration) {
         if now < self.period_began + PERIOD {
             return;
@@ -154,7 +164,8 @@ impl Window {
                 self.shrink(now, in_flight * 7 / 10);
             }
         } else if self.lagging >= LASTING_LAG {
-            // Nothing is lost, but what waits in our queue for long is dear: by then it has left the processor's caches.
+            // Nothing is lost, but datagrams that wait long in the queue have left the CPU caches
+            // and take longer to process.
             if now >= self.shrunk + self.delay * 2 + PERIOD {
                 self.shrink(now, in_flight * 9 / 10);
             }
@@ -180,13 +191,13 @@ impl Window {
         (self.threshold, self.shrunk) = (self.size, now);
     }
 
-    /// Whether answers take longer on average than they did at best.
+    /// Returns whether the average delay has risen above the shortest average.
     fn is_rising(&mut self, now: Duration, average: Duration) -> bool {
         if now >= self.stretch_began + MEMORY {
             self.shortest = [Duration::MAX, self.shortest[0]];
             self.stretch_began = now;
         }
-        // While our own queue is full, what is known of the delay is only that it is not shorter.
+        // While the receive queue is not empty, the measured delay is only a lower bound.
         if !self.is_lagging {
             self.shortest[0] = self.shortest[0].min(average);
         }
@@ -194,7 +205,7 @@ impl Window {
         shortest != Duration::MAX && average > shortest + SLACK.max(shortest / 2)
     }
 
-    /// Whether servers known to be alive fall silent more often than usual.
+    /// Returns whether live servers lose more datagrams than usual.
     fn is_losing(&mut self) -> bool {
         if u64::from(self.alive_asked) < FEWEST {
             return false;
@@ -207,12 +218,12 @@ impl Window {
     }
 }
 
-/// How long answers take: a histogram that forgets, in steps of a quarter.
+/// Decaying histogram of delays, with steps of 25 %.
 #[derive(Debug)]
 pub(super) struct Delays {
     counts: [u32; BUCKETS],
     count: u32,
-    /// Answers that came after a second try: nobody knows how long they took.
+    /// Replies after a retry, whose delay is unknown.
     late: u32,
     longest: Duration,
     wait: Duration,
@@ -222,11 +233,11 @@ pub(super) struct Delays {
 const BUCKETS: usize = 64;
 const FIRST_BUCKET: f64 = 100e-6;
 const STEP: f64 = 1.25;
-/// Old delays count half after so long.
+/// Time after which old delays count half.
 const HALF_LIFE: Duration = Duration::from_secs(2);
 
 impl Delays {
-    /// Nothing known: waits as long as it may.
+    /// Creates an empty histogram. Until it has data, the wait is `longest`.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             counts: [0; BUCKETS],
@@ -238,13 +249,13 @@ impl Delays {
         }
     }
 
-    /// How often to ask a silent server again, if it may be asked so often.
+    /// Returns the number of retries: `most`, or at most one while losses are rare.
     pub(super) fn retries(&self, most: u32) -> u32 {
         let is_loss_rare = self.count >= RARE_LOSS && self.late < self.count / RARE_LOSS;
         if is_loss_rare { most.min(1) } else { most }
     }
 
-    /// How long to wait for an answer before asking again.
+    /// Returns how long to wait for a reply before a retry.
     pub(super) fn wait(&self) -> Duration {
         self.wait
     }
@@ -258,14 +269,15 @@ impl Delays {
         self.count += 1;
     }
 
-    /// An answer came after its server was asked again.
+    /// Records a reply that arrived after a retry.
     pub(super) fn late(&mut self) {
         self.late += 1;
     }
 
-    /// Works out the wait anew. Called now and then.
+    /// Recomputes the wait. Call it regularly.
     pub(super) fn adapt(&mut self, now: Duration) {
-        // Then the wait is too short to see what delays are, and would stay so.
+        // Many late replies mean that the wait is too short to measure the delays. Start again with
+        // the longest.
         if self.late > self.count / 3 {
             self.wait = self.longest;
         } else if self.count >= 100 {
@@ -296,7 +308,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Periods in which the window is full, with this average delay.
+    /// Runs periods in which the window is full and the average delay is `delay`. Returns the size.
     fn run(window: &mut Window, now: &mut Duration, periods: usize, delay: Duration) -> usize {
         for _ in 0..periods {
             *now += PERIOD;
@@ -326,7 +338,7 @@ mod tests {
             grown > small && grown < small * 3,
             "slowly: {small} to {grown}"
         );
-        // A longer way takes longer to show what more in flight does.
+        // With a longer delay, the effect of growth shows later.
         let mut far = Window::new(1_000_000);
         let mut now = Duration::ZERO;
         assert_eq!(run(&mut far, &mut now, 8, ms(100)), SMALLEST << 2);
@@ -356,7 +368,8 @@ mod tests {
         let mut window = Window::new(1_000_000);
         let mut now = Duration::ZERO;
         let wide = run(&mut window, &mut now, 8, ms(40));
-        // What waited in our queue for an unknown time seems quick: that is no new best, or all would be slow beside it.
+        // Time in the queue is unknown here, so the delay seems short. It must not become the new
+        // shortest, or all later ones would seem slow.
         window.lag(ms(100));
         run(&mut window, &mut now, 1, ms(1));
         assert!(

@@ -1,4 +1,7 @@
-//! The thread of a sweep: the only part that knows sockets and the clock.
+//! Thread of a sweep: the only part with sockets and a clock.
+//!
+//! It alternates between receiving at most 64 batches and sending at most 2. The receive buffer is
+//! 16 MiB and the send buffer 4 MiB, if the system allows.
 
 use super::engine::{Outboxes, SweepEngine};
 use super::{Counts, ProbeSource, Progress, Sink, SweepConfig};
@@ -8,31 +11,40 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Room for what comes while we are at something else: some 20 ms at full speed.
+/// Size of the receive buffer, in bytes: about 20 ms at full rate, for moments in which the thread
+/// is busy.
 const RECEIVE_BUFFER: usize = 16 << 20;
 const SEND_BUFFER: usize = 4 << 20;
-/// The sink hears so often how it goes.
+/// Time between progress reports.
 const BEAT: Duration = Duration::from_millis(100);
-/// At a greater pace, in datagrams a second, the system is not asked when each came: that costs a tenth of receiving it, and
-/// the queue is emptied so often that it makes no difference.
+/// Highest rate, in datagrams per second, at which the system records arrival times. These add 10 %
+/// to the cost of receiving, and at higher rates the queue is emptied so often that they do not
+/// matter.
 const TIMESTAMPS: f64 = 50_000.0;
-/// Refusals are looked for so often: each look is a system call, and they are rare.
+/// Time between checks for ICMP errors. Each is a system call, and such errors are rare.
 const REFUSALS: Duration = Duration::from_millis(1);
-/// Batches received in a row before somebody new is asked: some 20 ms of them. Somebody may flood us.
+/// Batches received in a row before new probes start: about 20 ms of them. Limits the effect of
+/// floods.
 const MAX_RECEIVED: usize = 64;
-/// Batches sent in a row before something is received: more only cost cache.
+/// Batches sent in a row before receiving again. More would only evict the CPU caches.
 const MAX_SENT: usize = 2;
-/// A busy sweep rests this long, so that the next batch is fuller: one system call for one datagram is the dearest way.
+/// Pause of a busy sweep, so that the next batch is fuller. A system call for a single datagram is
+/// the most expensive case.
 const REST: Duration = Duration::from_micros(200);
-/// Nothing waits longer, whatever is due: the sink may have something to say.
+/// Longest wait, whatever is due, because the sink may stop the sweep.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// A sink that is full is looked at so often.
+/// Time between checks of a full sink.
 const FULL: Duration = Duration::from_millis(5);
-/// What is due waits until all that came is read, but no longer than this: somebody may flood us.
+/// Timeouts are processed when all received datagrams are, or after this time. Limits the effect of
+/// floods.
 const LONGEST_BUSY: Duration = Duration::from_millis(500);
 
-/// Sweeps: asks what the source gives, and tells the sink what comes of it, until the source has no more or the sink says
-/// that it is over. Blocks. Returns an error if there is no socket to be had.
+/// Runs a sweep until the source is exhausted and all probes are finished, or the sink stops it.
+/// Blocks.
+///
+/// # Errors
+///
+/// Returns an error if no socket can be opened, or if a socket fails.
 pub fn run(
     settings: &SweepConfig,
     source: &mut dyn ProbeSource,
@@ -46,8 +58,8 @@ pub fn run(
     let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
     let (mut empty_at, mut ticked_at) = (Duration::ZERO, Duration::ZERO);
     loop {
-        // Nobody new is asked before all that came is read, so that the queue stays short. What it holds for long is dear to
-        // read, and makes answers look late.
+        // Process all received datagrams before starting probes, to keep the queue short. Datagrams
+        // that wait long are slower to process and distort the delays.
         let mut heard = Heard {
             count: 0,
             is_empty: false,
@@ -103,7 +115,8 @@ pub fn run(
         if heard.count >= BATCH || asked == MAX_SENT {
             continue;
         }
-        // That there is room to send again cannot be waited for: it may be a network interface that has none.
+        // Free space in the send queue cannot be waited for, since the network interface may be the
+        // one that is full.
         if heard.count + asked > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
@@ -117,23 +130,24 @@ pub fn run(
             .saturating_sub(started.elapsed())
             .clamp(Duration::from_micros(100), LONGEST_WAIT);
         sockets.wait(wait)?;
-        // What ended the wait has not waited itself.
+        // The datagram that ended the wait has not waited in the queue.
         empty_at = started.elapsed();
     }
 }
 
-/// A socket for each address family that this machine has.
+/// One socket for each address family that this machine supports.
 struct Sockets {
     v4: Option<Socket>,
     v6: Option<Socket>,
-    /// Something was sent to an IPv6 address. Else nothing is to be heard there, and each look is a system call.
+    /// Whether a datagram was sent to an IPv6 address. Until then no reply can arrive, and each
+    /// check is a system call.
     is_v6_used: bool,
 }
 
-/// What one look at the sockets brought.
+/// Result of receiving from all sockets.
 struct Heard {
     count: usize,
-    /// Nothing is left to be received.
+    /// Whether the receive queues are empty.
     is_empty: bool,
 }
 
@@ -157,7 +171,7 @@ impl Sockets {
         }
     }
 
-    /// What the smaller of the receive queues holds, in bytes.
+    /// Returns the size of the smaller receive queue, in bytes.
     fn receive_buffer(&self) -> usize {
         let both = self.v4.iter().chain(&self.v6);
         both.map(|socket| socket.capabilities().receive_buffer)
@@ -212,7 +226,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Sends what there is. Returns whether some of it has to wait.
+    /// Sends the pending datagrams. Returns whether some could not be sent yet.
     fn send(
         &mut self,
         engine: &mut SweepEngine,
