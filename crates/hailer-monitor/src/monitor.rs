@@ -51,7 +51,8 @@ impl Default for MonitorConfig {
     }
 }
 
-/// A running monitor. Dropping it stops it at once; [`stop`](Self::stop) first stores what is left.
+/// A running monitor. Dropping it stops it immediately; [`stop`](Self::stop) first stores pending
+/// results.
 pub struct Monitor {
     live: Arc<StateTable>,
     history: History,

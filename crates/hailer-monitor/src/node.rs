@@ -1,4 +1,4 @@
-//! What a monitor needs of the process it runs in: alone, or one node of a cluster.
+//! Interface between a monitor and its node: a single process, or a member of a cluster.
 
 use crate::alert::{self, Alerts};
 use crate::history::{History, Retention, WriterHealth};
@@ -31,13 +31,13 @@ pub(crate) trait Node: Send + Sync {
     fn stop(self: Box<Self>) -> BoxFuture<'static, WriterHealth>;
 }
 
-/// What a node starts with.
+/// Parts that a node needs to start.
 pub(crate) struct NodeStart {
     pub(crate) history: History,
     pub(crate) state: Arc<StateTable>,
     pub(crate) poller: Arc<Poller>,
     pub(crate) results: mpsc::Receiver<Vec<PollResult>>,
-    /// Interval of servers that have none of their own.
+    /// Interval of servers without an interval.
     pub(crate) interval: Duration,
     pub(crate) privacy: Privacy,
     pub(crate) retention: Retention,

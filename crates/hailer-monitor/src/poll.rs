@@ -948,7 +948,7 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
     }
 }
 
-/// Resolves host names, again and again because their addresses may change.
+/// Resolves host names, and refreshes the results because addresses may change.
 async fn look_up(shared: Arc<Shared>) {
     let mut settings = hailer::ClientConfig::default();
     settings.name_server = shared.settings.name_server;

@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_a_ring_of_half_hours() {
+    fn day_is_a_ring_of_48_buckets() {
         let mut day = Day::default();
         let now = 1_000 * DAY_BUCKET_MS;
         let minute = 60_000;

@@ -20,7 +20,7 @@ pub enum TestAlertError {
     /// There is no such receiver; the text lists the receivers.
     #[error("{0}")]
     Unknown(String),
-    /// The receiver did not accept it; the text says why.
+    /// The receiver did not accept the message. The text has the reason.
     #[error("{0}")]
     Failed(String),
 }

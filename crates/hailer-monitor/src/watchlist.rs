@@ -1,4 +1,4 @@
-//! The watchlist: which servers are polled, and who may change that.
+//! The watchlist: the list of polled servers, and the interface that changes it.
 //!
 //! The API, the configuration file and `hailer monitor add` change it through the [`Watchlist`]
 //! trait. [`LocalWatchlist`] serves a monitor that runs alone; the cluster has its own.
@@ -15,8 +15,8 @@ use tokio::sync::Mutex;
 pub trait Watchlist: Send + Sync + 'static {
     /// Adds a server. Its first poll follows within its interval.
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>>;
-    /// Adds many servers, all or none: those of a configuration file. The error names the server at
-    /// fault, if it is known.
+    /// Adds many servers, all or none, such as those of a configuration file. The error names the
+    /// server at fault, if it is known.
     fn add_all(
         &self,
         new: Vec<NewServer>,
@@ -36,10 +36,10 @@ pub enum WatchlistError {
     /// The server is not on the watchlist.
     #[error("the server was removed")]
     Gone,
-    /// The description is invalid; the text says why.
+    /// The description is invalid. The text describes the problem.
     #[error("{0}")]
     Invalid(String),
-    /// The history cannot be written; the text says why.
+    /// The history cannot be written. The text has the cause.
     #[error("{0}")]
     Failed(String),
 }

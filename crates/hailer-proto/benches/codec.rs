@@ -1,4 +1,5 @@
-//! What one datagram costs, beside a plain copy of as many bytes in the same run: the copy is what no codec can beat.
+//! Cost of reading and writing one datagram, compared with a plain copy of the same number of bytes
+//! in the same run. The copy is a lower bound for every codec.
 //!
 //! `cargo bench -p hailer-proto`
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 const COOKIE: Cookie = Cookie(7);
 const EPOCH: Epoch = Epoch(1);
 
-/// An ordinary evening: forty players, a coloured MOTD.
+/// Returns a typical status: 40 players and a coloured MOTD.
 fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
@@ -33,7 +34,7 @@ fn status() -> Status {
     status
 }
 
-/// Every request of one question, and every reply.
+/// Runs one exchange. Returns all requests and all replies.
 fn talk(
     protocol: &dyn Protocol,
     ask: &Ask,

@@ -1,10 +1,11 @@
-//! How much memory can a stranger make us allocate?
+//! Limits of the memory that a peer can make Hailer allocate.
 //!
-//! - Reading one datagram of n bytes allocates at most [`FACTOR`] × n + [`CONSTANT`] bytes in all, what was freed again
-//!   included. What real servers send takes far less; the worst comes from lists of the shortest entries.
-//! - A responder allocates nothing, once the caller's buffer has its capacity.
+//! - Reading one datagram of n bytes allocates at most [`FACTOR`] × n + [`CONSTANT`] bytes in
+//!   total, including memory that is freed again. Replies of real servers need far less; the worst
+//!   case are lists of the shortest entries.
+//! - A responder allocates nothing, once the buffer of the caller has its capacity.
 //!
-//! One test alone: the allocator counts for the whole process.
+//! This file has a single test, because the allocator counts for the whole process.
 
 use hailer_proto::{
     Ask, Cookie, Depth, Epoch, Exchange, Input, Keys, Options, Protocol, Responder, Step, Verdict,
@@ -20,9 +21,9 @@ use std::net::SocketAddr;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes allocated for each byte read.
+/// Limit of bytes allocated for each byte read.
 const FACTOR: usize = 256;
-/// Bytes allocated besides: the first places of growing lists, a fault, a state.
+/// Limit of further bytes: the first capacity of growing lists, an error, the state of an exchange.
 const CONSTANT: usize = 8 << 10;
 
 #[test]
@@ -45,7 +46,7 @@ fn memory_is_bounded() {
     golden::settle(&complaints);
 }
 
-/// Allocations of what runs in it: number and bytes.
+/// Returns the number of allocations in `run`, and their bytes.
 fn measure(run: impl FnOnce()) -> (usize, usize) {
     let region = Region::new(ALLOCATOR);
     run();
@@ -56,7 +57,8 @@ fn measure(run: impl FnOnce()) -> (usize, usize) {
     )
 }
 
-/// Feeds hostile datagrams to exchanges in every state that a clear talk and the conversations lead to.
+/// Passes hostile datagrams to exchanges in every state that a regular exchange and the
+/// conversations reach.
 fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64 {
     let mut worst: f64 = 0.0;
     let mut random = Random(11);
@@ -122,8 +124,8 @@ fn clear_talk(protocol: &dyn Protocol, ask: &Ask, players: usize) -> Vec<Vec<u8>
     replies
 }
 
-/// A reply as it is, with any piece of it repeated up to the longest datagram, and followed by repetitions of the
-/// shortest entries that could be in a list.
+/// Returns variants of a reply: unchanged, with each piece repeated up to the longest datagram, and
+/// followed by repetitions of the shortest entries of lists.
 fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     const LONG: usize = 4 << 10;
     let mut all = vec![reply.to_vec()];
@@ -176,7 +178,7 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     all
 }
 
-/// Every request answered, dropped or passed on without a single allocation.
+/// Checks that every request is answered, dropped or passed on without an allocation.
 fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut requests: Vec<Vec<u8>> = vector::all_vectors()

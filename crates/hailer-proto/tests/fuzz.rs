@@ -1,10 +1,11 @@
-//! Can a stranger hurt us? Each target replays its corpus under `__fuzz__/<target>/corpus` and then a number of random
-//! inputs; a failure prints a `BOLERO_RANDOM_SEED` to repeat it with. The corpus is made from the vectors:
-//! `BLESS=1 cargo test --test house`.
+//! Fuzz targets for untrusted input. Each target runs its corpus under `__fuzz__/<target>/corpus`,
+//! then a number of random inputs. A failure prints a `BOLERO_RANDOM_SEED` that repeats it. The
+//! corpus is made from the vectors: `BLESS=1 cargo test --test house`.
 
 use hailer_proto::fuzzing;
 
-/// Random inputs for each target: unless told otherwise, a second or two in all without optimisation.
+/// Returns the number of random inputs for each target. By default, all targets take one or two
+/// seconds in a debug build.
 fn iterations() -> usize {
     let told = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
     told.and_then(|number| number.parse().ok())

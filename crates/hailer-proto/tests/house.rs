@@ -178,7 +178,7 @@ fn vectors_cover_both_directions_and_every_deviation() {
     golden::settle(&complaints);
 }
 
-/// The status that a conversation ends with, if it does.
+/// Returns the status at the end of a conversation, if it ends with one.
 fn status_of(conversation: &Conversation) -> Option<Status> {
     match conversation.play(|_, bytes| Some(bytes.to_vec())) {
         Step::Done(status) => Some(*status),
@@ -264,7 +264,7 @@ fn no_request_is_claimed_by_two_protocols() {
     golden::settle(&complaints);
 }
 
-/// Two servers must never answer each other: one forged request would start an endless exchange.
+/// Two servers must never reply to each other: one forged request would start an endless exchange.
 #[test]
 fn no_responder_answers_a_reply() {
     let mut complaints = Vec::new();
@@ -638,7 +638,7 @@ fn citations_name_sections_that_exist() {
     golden::settle(&complaints);
 }
 
-/// All Rust files below a folder, this one not: its messages are no citations.
+/// Returns all Rust files below a folder except this one, whose messages are not citations.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -726,7 +726,8 @@ fn golden_files_have_their_vectors() {
     golden::settle(&complaints);
 }
 
-/// The corpus of each fuzz target holds something of each protocol, made from its vectors; `BLESS=1` writes it.
+/// The corpus of each fuzz target covers each protocol. It is made from the vectors; `BLESS=1`
+/// writes it.
 #[test]
 fn every_protocol_has_a_fuzz_corpus() {
     let mut complaints = Vec::new();
@@ -762,7 +763,8 @@ fn every_protocol_has_a_fuzz_corpus() {
     golden::settle(&complaints);
 }
 
-/// Entries for each fuzz target, small and few: one for each message, deviation and end of a conversation.
+/// Returns a few small entries for each fuzz target: one for each message, deviation and end of a
+/// conversation.
 fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec<u8>>); 3] {
     const LONGEST: usize = 1_024;
     let mut kinds = BTreeSet::new();
@@ -804,7 +806,8 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
             }
         }
     }
-    // A whole talk with our own responder, clear, and with the last reply changed in three places.
+    // A complete exchange with Hailer's responder: unchanged, and with three changes in the last
+    // reply.
     exchange.push(vec![index, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0]);
     exchange.push(vec![
         index, 0, 2, 0, 2, 3, 0, 20, 1, 0, 30, 7, 0, 40, 0xFF, 0, 2, 0,
@@ -886,7 +889,8 @@ fn at_most_one_protocol_is_certain_of_a_datagram() {
     golden::settle(&complaints);
 }
 
-/// Sans-IO by the compiler's word: without `std` there is no socket, clock, environment or random source to reach for.
+/// Without `std`, the compiler guarantees sans-IO: there are no sockets, clocks, environment
+/// variables or random sources.
 #[test]
 fn the_standard_library_is_for_tests_only() {
     let front = include_str!("../src/lib.rs");

@@ -1,6 +1,7 @@
 //! Properties of all statuses and all bytes, for every protocol of the registry.
 //!
-//! The same cases in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` ask for others and for more.
+//! Every run has the same cases. `PROPTEST_RNG_SEED` changes them and `PROPTEST_CASES` their
+//! number.
 
 use hailer_proto::{
     Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step,
@@ -25,12 +26,12 @@ fn config() -> Config {
     config
 }
 
-/// Status ─► responder ─► exchange ─► status, in clear weather.
+/// Sends a status from responder to client without loss, and returns the last step.
 fn trip(protocol: &dyn Protocol, status: &Status) -> Step {
     trip_edited(protocol, status, |_, _| {})
 }
 
-/// Like `trip`, with edited replies. The editor gets the number of earlier replies.
+/// Like `trip`, with edited replies. The editor gets the number of earlier replies and the reply.
 fn trip_edited(
     protocol: &dyn Protocol,
     status: &Status,
@@ -63,10 +64,11 @@ fn done(protocol: &dyn Protocol, status: &Status) -> Status {
     }
 }
 
-/// Name and reader of a member.
+/// Name of a member of a status, and a function that reads it.
 type Member = (&'static str, fn(&Status) -> String);
 
-/// The members of a status, each as text; what a protocol carries of each is in `golden/carried.txt`.
+/// All members of a status, as text. `golden/carried.txt` lists which of them each protocol
+/// carries.
 const MEMBERS: &[Member] = &[
     ("name", |s| text(s.name.as_ref())),
     ("motd", |s| text(s.motd.as_ref())),
@@ -129,7 +131,7 @@ fn text(text: Option<&Text>) -> String {
     format!("{:?}", text.map(Text::raw))
 }
 
-/// A status with everything in it, its texts ending in `tail`.
+/// Returns a status with all members set. Its texts end in `tail`.
 fn probe(tail: &str) -> Status {
     let mut status = statuses::plain(3);
     status.name = Some(Text::legacy(format!("Name{tail}")));
@@ -187,15 +189,16 @@ fn what_a_protocol_carries() {
 
 fn carries(protocol: &dyn Protocol) -> impl Iterator<Item = &'static Member> {
     let status = probe("");
-    // Members that a plain status loses may always be lost.
+    // A member that is lost from a plain status may be lost from every status.
     let back = done(protocol, &status);
     MEMBERS
         .iter()
         .filter(move |(_, read)| read(&back) == read(&status))
 }
 
-/// A proxy's promise: what our client read from real servers comes back equal when our responder says it again. What
-/// does not is listed in `golden/round-trips.txt`.
+/// A proxy keeps statuses: when Hailer's responder sends a status that Hailer's client has read
+/// from a real server, the client reads the same status again. `golden/round-trips.txt` lists the
+/// exceptions.
 #[test]
 fn statuses_of_real_servers_survive() {
     let mut table =
@@ -231,12 +234,13 @@ fn statuses_of_real_servers_survive() {
     );
 }
 
-/// Words of letters and digits, as short as any protocol must carry them.
+/// Generates words of letters and digits that every protocol can carry.
 fn tame() -> impl Strategy<Value = String> {
     "[A-Za-z][A-Za-z0-9]{0,11}"
 }
 
-/// Anything: NUL and other controls, formatting codes, words of the protocols themselves, all of Unicode, or long.
+/// Generates all kinds of text: NUL and other control characters, formatting codes, keywords of the
+/// protocols, any Unicode, and long texts.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => any::<String>(),
@@ -340,8 +344,9 @@ proptest! {
         }
     }
 
-    /// Whatever a status holds, our client reads our responder without a deviation, and a chain of proxies of any length
-    /// settles: an empty text may be read as none and then be answered with a default, after that nothing changes.
+    /// For every status, the client reads the reply of the responder without a deviation. A chain
+    /// of proxies becomes stable: an empty text may be read as absent and then be replaced by a
+    /// default, and after that nothing changes.
     #[test]
     fn hostile_statuses_settle(status in status_of(hostile, 6)) {
         for protocol in registry::PROTOCOLS {
@@ -349,22 +354,22 @@ proptest! {
             prop_assert!(once.deviations.is_empty(), "{}: {:?}", protocol.info().id, once.deviations);
             let once = done(*protocol, &once);
             let twice = done(*protocol, &once);
-            // An empty list may be sent or left out.
+            // An empty list may be sent or omitted.
             for (member, read) in MEMBERS.iter().filter(|(member, _)| *member != "roster") {
                 prop_assert_eq!(read(&twice), read(&once), "{} of {}", member, protocol.info().id);
             }
         }
     }
 
-    /// A formatted text never steers the terminal, and keeps its bytes.
+    /// Formatted text never controls the terminal, and keeps its bytes.
     #[test]
     fn texts_are_harmless(text in hostile()) {
         hailer_proto::fuzzing::text(text.as_bytes());
     }
 }
 
-/// A reply cut anywhere never panics, and never passes for a whole one: the status is the same, or a deviation is named
-/// that was not there before, or there is no status.
+/// A truncated reply never causes a panic and is never taken for a complete one: either the status
+/// is the same, or there is a new deviation, or there is no status.
 #[test]
 fn cut_replies_never_pass_for_whole_ones() {
     let mut complaints = Vec::new();
@@ -442,7 +447,7 @@ fn passes_for_whole(
     }
 }
 
-/// Conversations with changed replies never panic, and end in something an exchange can say.
+/// Conversations with changed replies never cause a panic, and end in a valid step.
 #[test]
 fn changed_replies_never_panic() {
     let mut random = Random(3);
@@ -464,7 +469,8 @@ fn changed_replies_never_panic() {
     }
 }
 
-/// One of: bits turned, bytes replaced, a piece removed, doubled, or moved to the end, NULs strewn in, cut, lengthened.
+/// Applies one mutation: flips bits, replaces bytes, removes, doubles or moves a piece, inserts
+/// NULs, truncates or extends.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     let length = bytes.len() as u64;
     let (from, to) = (random.below(length) as usize, random.below(length) as usize);

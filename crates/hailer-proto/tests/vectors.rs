@@ -57,8 +57,8 @@ fn check_status(conversation: &Conversation, status: &Status) -> Result<(), Stri
 /// Longest player list that a golden file shows in full.
 const LISTED_PLAYERS: usize = 16;
 
-/// The status as JSON. Of a long player list, only the first two and the last are shown, with a
-/// digest of the status.
+/// Returns the status as JSON. A long player list is shortened to the first two and the last
+/// player, with a digest of the status.
 fn summary(status: &Status) -> String {
     let pretty =
         |status: &Status| serde_json::to_string_pretty(status).expect("a status serializes");
@@ -80,8 +80,8 @@ fn summary(status: &Status) -> String {
     )
 }
 
-/// The bytes that a conversation's exchange sends derive from its cookie alone, so every conversation can begin anew at
-/// any time: a sweep keeps nothing for a server that has not answered.
+/// The bytes that an exchange sends depend only on its cookie, so a conversation can start again at
+/// any time: a sweep stores nothing for servers that have not replied.
 #[test]
 fn conversations_replay() {
     for conversation in vector::all_conversations() {
@@ -196,7 +196,8 @@ fn explained(vector: &Vector) -> Result<(), String> {
     }
 }
 
-/// Fields lie inside the datagram, in the order of their starts; one may lie within another, none across its border.
+/// Checks that fields are inside the datagram and sorted by start, and that a field inside another
+/// one does not cross its end.
 fn well_placed(notes: &Notes, length: usize) -> Result<(), String> {
     let mut open: Vec<&hailer_proto::wire::Field> = Vec::new();
     for field in notes.fields() {
@@ -257,7 +258,8 @@ fn listing(explanation: &Explanation, notes: &Notes) -> String {
     out
 }
 
-/// Plays a conversation; the status if it ends with one, or the line that does not fit and why.
+/// Runs a conversation. Returns the status if it ends with one, or the line that does not fit and
+/// the reason.
 fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> {
     let (mut exchange, mut out) = (conversation.exchange(), Vec::new());
     let mut step = Some(exchange.handle(Input::Start, &mut out));

@@ -838,7 +838,7 @@ mod tests {
             (MAX_LISTED_SERVERS, 500)
         );
         assert_eq!(world.open.len(), 500);
-        // They come back at two per second: one message at once, then one per minute.
+        // They recover at two per second: one message immediately, then one per minute.
         for id in 0..500 {
             world.sample(id, Some(0));
             if id % 2 == 1 {

@@ -3,11 +3,11 @@
 //! Texts of servers are untrusted: [`Form::escape`] removes control characters and disables mentions
 //! and markup of the receiving service.
 //!
-//! | what | limit |
+//! | part | limit |
 //! | --- | --- |
 //! | a value in a template | 200 characters |
 //! | servers listed in one message | 50 lines, then "and N more" |
-//! | title and text | what the service accepts, see [`Form::limits`] |
+//! | title and text | limit of the service, see [`Form::limits`] |
 //! | JSON body | 256 KiB; 96 KiB as a variable of a command, of which Linux accepts 128 KiB |
 //!
 //! The form `json` is described by `schema/alert-v2.json`:
@@ -560,7 +560,7 @@ fn utc(at: Millis) -> String {
     zoned(at, &TimeZone::UTC).timestamp().to_string()
 }
 
-/// What all formats are made of.
+/// Parts that all formats share.
 struct Message<'a> {
     title: String,
     text: String,

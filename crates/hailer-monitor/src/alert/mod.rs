@@ -13,7 +13,7 @@
 //!
 //! Messages of quiet hours are stored as usual and sent together when the quiet hours end.
 //!
-//! | what | limit |
+//! | resource | limit |
 //! | --- | --- |
 //! | rules | 1,000 |
 //! | incidents in memory | one for each rule and server for which it is true, about 80 bytes each |

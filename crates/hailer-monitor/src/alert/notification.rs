@@ -192,7 +192,7 @@ pub enum Priority {
     Default,
     /// Long sound.
     High,
-    /// Long sound, and a window on top of others.
+    /// Long sound, and a window in the foreground.
     Max,
 }
 

@@ -461,7 +461,8 @@ impl MessageQueue {
             }
         }
         for (rule, servers) in over {
-            // Few statements even if 100,000 servers recover. The ids are integers of our own.
+            // Few statements even if 100,000 servers recover. The ids are integers, so they need no
+            // escaping.
             for some in servers.chunks(500) {
                 let text = format!(
                     "DELETE FROM alert_open WHERE rule = $1 AND server IN ({})",

@@ -40,7 +40,7 @@ macro_rules! placeholders {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What it stands for, as one phrase.
+            /// Returns the meaning of the placeholder, as one phrase.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning),* }
             }

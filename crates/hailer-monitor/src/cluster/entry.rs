@@ -247,8 +247,8 @@ impl StateRecord {
         }
     }
 
-    /// Returns a digest that stays the same while nothing but times changes. Only a changed record
-    /// is written.
+    /// Returns a digest of the record without its times. A record is written only when its digest
+    /// changes.
     pub(super) fn digest(&self) -> u64 {
         let mut still = self.clone();
         still.at = 0;

@@ -84,7 +84,7 @@ impl History {
     }
 
     /// Imports records, each with its line number for errors. A server must come before its
-    /// records, unless the history has one of this name. Existing rows stay as they are, so an
+    /// records, unless the history has one of this name. Existing rows are not changed, so an
     /// interrupted import can be repeated.
     ///
     /// # Errors

@@ -252,8 +252,8 @@ impl History {
             .await
     }
 
-    /// Loads the last day of all servers into the state table. Reads one half hour at a time: a day
-    /// of 100,000 servers at once would need more memory than everything else.
+    /// Loads the last day of all servers into the state table. Reads 30 minutes at a time: a whole
+    /// day of 100,000 servers would need more memory than all other parts.
     ///
     /// # Errors
     /// If the database fails.

@@ -233,7 +233,7 @@ mod tests {
     use hailer::Text;
 
     #[test]
-    fn what_is_searched_is_what_there_is() {
+    fn search_finds_current_servers_only() {
         let live = Arc::new(StateTable::default());
         let server = |id: i64, name: &str| Server {
             id: ServerId(id),

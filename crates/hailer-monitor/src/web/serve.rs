@@ -89,7 +89,7 @@ async fn converse(
     mut closing: watch::Receiver<bool>,
     bounds: Bounds,
 ) {
-    // Responses are written at once, and events are small.
+    // Each write is a complete response or a small event, so do not wait for more data.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));

@@ -122,8 +122,9 @@ impl MinecraftQueryExchange {
         }
     }
 
-    /// Repeats a request (spec/minecraft-query.md#6.5). Some servers forget a token at any time, so that an unanswered stat
-    /// needs a new one. Others know a token only a moment after they sent it, so that the second stat is repeated as it is.
+    /// Repeats a request (spec/minecraft-query.md#6.5). Some servers drop a token at any time, so a
+    /// stat without a reply needs a new one. Others accept a token only a moment after they sent
+    /// it, so the second stat is repeated unchanged.
     fn repeat(&mut self, out: &mut Vec<u8>) -> Step {
         if core::mem::take(&mut self.is_unreadable) {
             return self.send(out);

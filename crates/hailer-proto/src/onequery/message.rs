@@ -60,7 +60,7 @@ impl Flags {
     pub const MORE: Self = Self(0x0001);
     /// The endpoint wants an auth token.
     pub const REFUSED: Self = Self(0x0002);
-    /// Counts and players are those of a network.
+    /// Counts and players cover a whole network of servers.
     pub const NETWORK: Self = Self(0x0010);
     /// The server info ends with host and port.
     pub const ADDRESS: Self = Self(0x0020);

@@ -21,7 +21,7 @@ const TYPE_BASIC: u8 = 0;
 const TYPE_FULL: u8 = 1;
 /// Capability: the server speaks version 2 on this port.
 const CAPABLE_OF_V2: u16 = 0x0001;
-/// Capability: counts and players are those of a network.
+/// Capability: counts and players cover a whole network of servers.
 const CAPABLE_OF_NETWORK: u16 = 0x0002;
 const V2_VERSION: u8 = 1;
 

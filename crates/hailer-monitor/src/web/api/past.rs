@@ -19,8 +19,8 @@ const MOST: u32 = 500;
 const PAGE: u32 = 100;
 /// End of the year 9999, the latest accepted time, in Unix milliseconds.
 const LATEST: Millis = 253_402_300_799_999;
-/// Maximum number of samples read for one series. Samples are stored by time, so those of one
-/// server are read together with those of all others.
+/// Maximum number of samples read for one series. Samples are stored by time, so a series of one
+/// server reads the samples of all servers.
 const MOST_SAMPLES: i64 = 1_000_000;
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;

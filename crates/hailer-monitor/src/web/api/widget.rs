@@ -146,7 +146,7 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     #[test]
-    fn the_policy_lets_this_style_through_and_no_other() {
+    fn policy_allows_only_this_style() {
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE));
         assert!(
             POLICY.contains(&format!("'sha256-{digest}'")),

@@ -1,5 +1,5 @@
-//! The last answer of a server: fields beyond those of a row, and its datagrams explained field by
-//! field by the regular parser.
+//! The last answer of a server: fields that a row of the list does not show, and its datagrams,
+//! explained field by field by the regular parser.
 
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};

@@ -42,7 +42,7 @@ pub(crate) struct Found {
 }
 
 impl Filter {
-    /// Parses a URL query. Unknown parts are ignored, so that old links work.
+    /// Parses a URL query. Unknown parts are ignored, so links from earlier versions work.
     pub(crate) fn read(query: &str) -> Self {
         let mut filter = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
