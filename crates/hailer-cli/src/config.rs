@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   reader   TOML ─► serde types, with all errors and their lines
-//!   serve    the keys of the file ─► ServeConfig       flags   the flags ─► ServerConfig
-//!   status   a status as people write it               check   keys that exclude each other, token files
+//!   serve    keys of the file ─► ServeConfig
+//!   flags    flags ─► ServerConfig
+//!   status   a status as users write it
+//!   check    keys that exclude each other, token files
 //! ```
 //!
 //! `hailer serve --example` prints every key with an explanation: see `example-serve.toml`.
@@ -204,6 +206,9 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
 }
 
 /// Reads a text file in UTF-8.
+///
+/// # Errors
+/// The file cannot be read, or is not UTF-8.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     match std::fs::read(path).map(String::from_utf8) {

@@ -20,6 +20,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Opens the file to append lines. A new file is readable by its owner only.
+///
+/// # Errors
+/// The file cannot be opened.
 pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -70,6 +73,9 @@ impl std::fmt::Debug for Line {
 
 impl Secrets {
     /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line is invalid.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,

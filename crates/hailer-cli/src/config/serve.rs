@@ -870,6 +870,9 @@ impl ObserveInput {
 }
 
 /// Finds a protocol by its id. The error begins with the key.
+///
+/// # Errors
+/// No protocol has this id. The error lists the known ids.
 pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| {
         let known = registry::PROTOCOLS

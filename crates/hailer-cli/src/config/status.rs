@@ -102,6 +102,9 @@ impl FromText for Uuid {
 
 impl StatusConfig {
     /// Adds a player by name, for a flag.
+    ///
+    /// # Errors
+    /// The name is empty.
     pub(crate) fn add_player(&mut self, name: &str) -> Result<(), String> {
         let member = TextOr(Member::from_short(name)?);
         self.players.push(Spanned::new(0..0, member));

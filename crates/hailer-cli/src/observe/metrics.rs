@@ -2,6 +2,9 @@
 //!
 //! Labels are our addresses, protocols, kinds, reasons and sources. Clients cannot create series,
 //! so the prefixes of a snapshot are left out.
+//!
+//! Limits: [`CLIENTS`] connections, [`MAX_REQUEST`] bytes for a request, [`PATIENCE`] for a request
+//! and its response.
 
 use super::snapshot::{Counts, Snapshot, State, reasons};
 use super::{CLIENTS, Look};

@@ -1,8 +1,8 @@
 //! Observation of a running responder.
 //!
 //! ```text
-//!   the responder ─► Snapshot ─┬─► control   Unix socket, lines of JSON ─► hailer serve status, hailer top
-//!                    snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
+//!   responder ─► Snapshot ─┬─► control   Unix socket, JSON lines ─► hailer serve status, hailer top
+//!                snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
 //! ```
 //!
 //! These modules only use [`Snapshot`], which a callback returns on demand.
@@ -122,6 +122,9 @@ impl Drop for Observer {
 }
 
 /// Parses an address for the metrics.
+///
+/// # Errors
+/// The text is no loopback address with a port.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok();
     let address = address.filter(|address| address.ip().is_loopback());

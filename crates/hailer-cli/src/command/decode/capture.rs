@@ -35,6 +35,9 @@ pub(super) fn is_capture(start: &[u8]) -> bool {
 
 /// Reads enough of a stream to detect its format and to start the capture reader. Reads no more,
 /// since a live capture may deliver the rest much later.
+///
+/// # Errors
+/// The stream cannot be read.
 pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut start = Vec::new();
     stream.take(PCAP_HEADER).read_to_end(&mut start)?;

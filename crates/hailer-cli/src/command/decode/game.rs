@@ -1,4 +1,6 @@
 //! Decodes game sessions: recordings, captures, or bytes of a connection.
+//!
+//! Limit: at most 1,024 connections at the same time. When it is exceeded, all are finished.
 
 use super::capture::Segment;
 use super::tcp::{Flow, Missing};
@@ -535,8 +537,9 @@ enum Kind {
 }
 
 impl Conversation {
-    /// Starts a conversation with its first segment. The client is the sender of a SYN, otherwise
-    /// the side that does not use the game's port, otherwise the side with the higher port.
+    /// Starts a conversation with its first segment. A SYN comes from the client, and a SYN with
+    /// ACK from the server. Otherwise the client is the side that does not use the game's port, or
+    /// else the side with the higher port.
     fn new(segment: &Segment, port: u16) -> Self {
         let (from, to) = (segment.from, segment.to);
         let is_from_client = match (segment.syn, from.port() == port, to.port() == port) {

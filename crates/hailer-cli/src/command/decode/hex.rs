@@ -4,6 +4,9 @@
 use super::Found;
 
 /// Parses the bytes of one datagram.
+///
+/// # Errors
+/// A word is not hexadecimal, or has an odd number of digits.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let text = text
         .replace("0x", " ")
@@ -33,6 +36,9 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
 
 /// Parses one datagram per line. Lines of a dump begin with an offset and form one datagram until
 /// the offset is 0 again.
+///
+/// # Errors
+/// A line is not hexadecimal. The error names the line.
 pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
     let mut found: Vec<Found> = Vec::new();
     for (number, line) in text.lines().enumerate() {

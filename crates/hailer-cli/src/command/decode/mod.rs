@@ -1,4 +1,6 @@
 //! `hailer decode`: explains datagrams and game sessions, from hexadecimal, captures or recordings.
+//!
+//! Limit: the last requests of at most 65,536 conversations are stored.
 
 mod capture;
 mod game;

@@ -48,7 +48,11 @@ impl Flow {
         self.at == 0
     }
 
-    /// Adds the bytes of a segment and returns those that are next in order.
+    /// Passes the bytes of a segment to `due` if they are next in order, with stored bytes that follow
+    /// them. Stores the bytes of early segments.
+    ///
+    /// # Errors
+    /// More than [`MAX_PENDING`] bytes are stored, so the bytes before them count as lost.
     pub(super) fn segment(
         &mut self,
         seq: u32,
@@ -90,7 +94,10 @@ impl Flow {
         }
     }
 
-    /// Ends the stream. Bytes that are missing now stay missing.
+    /// Ends the stream and drops stored bytes.
+    ///
+    /// # Errors
+    /// Bytes before the stored ones are missing.
     pub(super) fn end(&mut self) -> Result<(), Missing> {
         let Some((&first, _)) = self.pending.first_key_value() else {
             return Ok(());

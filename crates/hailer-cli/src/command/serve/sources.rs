@@ -1,8 +1,9 @@
 //! Sources and networks of `hailer serve`: tasks that publish on the boards.
 //!
 //! ```text
-//!   file, poll, push ─► TimedStatus ─► Policy ─┬─────────────────────────► boards
-//!   fixed status ──────────────────────────────┴─► Network ─► its view ─► boards    (mode "aggregate")
+//!   file, poll, push ─► TimedStatus ─► Policy ─┬──────────────────────────► boards
+//!   fixed status ──────────────────────────────┴─► Network ─► its view ───► boards
+//!                                                             (mode "aggregate")
 //! ```
 //!
 //! A reload restarts the sources, which begin with their last status. Networks stay connected: a

@@ -104,6 +104,9 @@ impl Checkpoint {
     }
 
     /// Writes the checkpoint and replaces the previous one.
+    ///
+    /// # Errors
+    /// The file cannot be written or renamed.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
         let new = beside(path, "new");
         let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
@@ -116,6 +119,9 @@ impl Checkpoint {
     }
 
     /// Reads the checkpoint of an interrupted sweep.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable, damaged or has another version.
     pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let json = match fs::read(path) {

@@ -141,6 +141,9 @@ struct Shared {
 
 impl Output {
     /// Starts the writer. A new output begins with its header.
+    ///
+    /// # Errors
+    /// The first checkpoint cannot be written, or the thread cannot be started.
     pub(super) fn new(plan: Plan) -> io::Result<Self> {
         let Plan {
             mut encoder,
@@ -205,6 +208,9 @@ impl Output {
 
     /// Writes the remaining results and waits for the writer. Returns the counts and the duration,
     /// both including earlier runs.
+    ///
+    /// # Errors
+    /// The writer could not write the output or a checkpoint.
     pub(super) fn finish(mut self, counts: &Counts) -> io::Result<(Counts, Duration)> {
         let checkpoint = self
             .stopped_at

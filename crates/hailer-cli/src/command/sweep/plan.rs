@@ -270,6 +270,9 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
 }
 
 /// Builds the library's configuration. Reads the file of the auth token.
+///
+/// # Errors
+/// The token file cannot be read.
 pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig> {
     let (what, pace) = (&args.what, &args.pace);
     let mut config = SweepConfig::default();
@@ -302,6 +305,9 @@ pub(super) enum Targets {
 impl Targets {
     /// Reads the targets and skips those that an earlier part of the sweep has finished. Returns
     /// `None` if the sweep was stopped meanwhile.
+    ///
+    /// # Errors
+    /// A target or a list is invalid, a list cannot be read, or no target is left.
     pub(super) fn read(
         args: &Sweep,
         from: &Position,

@@ -34,6 +34,9 @@ impl Cause {
 impl Stop {
     /// Waits for signals and the time limit on a thread. A second signal ends the process
     /// immediately.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be started.
     pub(super) fn watch(time: Option<Duration>) -> std::io::Result<Arc<Self>> {
         let stop = Arc::new(Self::default());
         let set = stop.clone();

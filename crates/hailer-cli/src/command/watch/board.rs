@@ -16,8 +16,9 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Maximum number of samples for one server, and in total.
+/// Maximum number of samples for one server.
 const LOOKS: usize = 720;
+/// Maximum number of samples in total.
 const ALL_LOOKS: usize = 1_000_000;
 /// Minimum number of samples for each server, even if there are many servers.
 const FEWEST_LOOKS: usize = 10;

@@ -31,9 +31,11 @@ pub(super) struct Past {
     pub(super) said: Option<Arc<LastStatus>>,
 }
 
-/// Maximum numbers of MOTD lines, events and player names.
+/// Maximum number of lines of a MOTD.
 const MOTD_LINES: usize = 4;
+/// Maximum number of events.
 const EVENTS: usize = 50;
+/// Maximum number of player names.
 const PLAYERS: usize = 1_024;
 /// Maximum number of rules and extras.
 const VALUES: usize = 500;

@@ -42,6 +42,9 @@ const PER_NETWORK: f64 = 2_000.0;
 
 /// Returns the servers of the configuration, then those of arguments and lists. Targets may have no
 /// protocol yet.
+///
+/// # Errors
+/// A target is invalid, a file cannot be read, or there are too many servers.
 pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut typed = args.given.clone();
     for path in &args.targets {

@@ -22,22 +22,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Number of servers per page, and maximum number of pages. Together they cover the servers that
-/// one monitor process can have.
+/// Number of servers per page.
 const PAGE: usize = 500;
+/// Maximum number of pages. Together they cover the servers that one monitor process can have.
 const PAGES: usize = 400;
 /// Maximum size of a response in bytes.
 const LONGEST: u64 = 16 << 20;
 /// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between attempts to reach a monitor, and between requests for details.
+/// Time between attempts to reach a monitor.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Time between requests for the details of one server.
 const DETAILS_AGAIN: Duration = Duration::from_secs(15);
 /// Length of the fetched history in milliseconds.
 const BEFORE: Millis = 3_600_000;
-/// Maximum number of samples, one hour with one per second, and the minimum time between requests
-/// for rows: a fifth of the rate that a monitor allows.
+/// Maximum number of samples: one hour with one per second.
 const POINTS: u32 = 4_000;
+/// Minimum time between requests for rows: a fifth of the rate that a monitor allows.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Maximum number of events of one server.
 const EVENTS: usize = 50;
@@ -52,6 +53,9 @@ pub(super) struct Monitor {
 }
 
 /// Returns the HTTP agent for a monitor, and its URL without a final slash.
+///
+/// # Errors
+/// The URL is invalid.
 pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent, String)> {
     let url = if typed.contains("://") {
         typed.to_owned()
@@ -101,6 +105,9 @@ impl Monitor {
     }
 
     /// Checks that the monitor is reachable.
+    ///
+    /// # Errors
+    /// The monitor is unreachable, or its reply is invalid.
     pub(super) fn check(mut self) -> anyhow::Result<Self> {
         self.page(0, Some(1), &mut Vec::new())?;
         self.pages.clear();
@@ -108,6 +115,9 @@ impl Monitor {
     }
 
     /// Starts a thread that sends updates until the receiver is dropped.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub(super) fn listen(
         mut self,
         every: Duration,

@@ -87,7 +87,11 @@ impl Fleet {
     }
 }
 
-/// Listens at `wanted`, or else at the usual address. If that is in use, the system chooses a port.
+/// Listens at `wanted`. If that is `None`, listens at the usual address, or at a free port if the
+/// usual one is in use.
+///
+/// # Errors
+/// The wanted address cannot be used, or no port is free.
 pub(super) async fn listen(
     wanted: Option<SocketAddr>,
     usual: SocketAddr,

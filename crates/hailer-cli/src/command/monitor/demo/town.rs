@@ -51,7 +51,7 @@ pub(super) struct Town {
     started: Millis,
 }
 
-/// Where the players of a server live, and thus their evening.
+/// Region of the players, which determines their evening.
 #[derive(Clone, Copy, PartialEq)]
 enum Region {
     Europe,
@@ -198,7 +198,7 @@ impl Town {
             _ if at < self.opened() => false,
             Way::Down if at >= self.started - DOWN => false,
             Way::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
-            // Earlier samples are too sparse to show the flapping.
+            // Stored samples are one minute apart, so the past needs slower changes.
             Way::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
             _ => !self
                 .outage(at.div_euclid(DAY))
