@@ -1,4 +1,5 @@
-//! Batches by bare system calls, for the loops that the sweep is compared with. They use nothing of `hailer-udp`.
+//! Batches of datagrams with bare system calls, for the loops that the sweep is compared with. Does
+//! not use `hailer-udp`.
 #![allow(unsafe_code)]
 
 use libc::{
@@ -11,21 +12,22 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Datagrams in one call.
+/// Maximum number of datagrams per call.
 pub(crate) const BATCH: usize = 64;
-/// Longer than any datagram of these benches, and no multiple of a page: slots would compete for the same cache lines.
+/// Size of a slot in bytes. Longer than any datagram of these benchmarks, and not a multiple of a
+/// page, so that slots do not compete for the same cache lines.
 pub(crate) const SLOT: usize = 4_096 + 64;
-/// Room in the queues of a socket.
+/// Size of a socket's queues in bytes.
 const BUFFER: c_int = 32 << 20;
-/// Head and body of an `IP_PKTINFO` message, which needs no padding.
+/// Size of an `IP_PKTINFO` message, which needs no padding.
 const CONTROL: usize = size_of::<Control>();
 
-/// An IPv4 address and a port.
+/// IPv4 address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Peer {
-    /// The address as a number.
+    /// Address as a number.
     pub(crate) ip: u32,
-    /// The port.
+    /// Port.
     pub(crate) port: u16,
 }
 
@@ -39,8 +41,8 @@ struct Control {
 
 const _: () = assert!(size_of::<cmsghdr>().is_multiple_of(align_of::<in_pktinfo>()));
 
-/// A blocking socket on a port of all addresses, with long queues. With `destination`, it reports the
-/// local address of each datagram.
+/// Returns a blocking socket on a port of all addresses, with long queues. With `destination`, it
+/// reports the local address of each datagram.
 pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, port))?;
     let set = |level: c_int, name: c_int, value: c_int| {
@@ -67,7 +69,7 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
     }
 }
 
-/// Waits for a datagram, for at most `millis` milliseconds.
+/// Waits for a datagram for at most `millis` milliseconds.
 pub(crate) fn wait(socket: &UdpSocket, millis: i32) {
     let mut polled = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -78,7 +80,7 @@ pub(crate) fn wait(socket: &UdpSocket, millis: i32) {
     unsafe { libc::poll(&raw mut polled, 1, millis) };
 }
 
-/// Room for a batch, in or out.
+/// Buffers for a batch of datagrams to receive or send.
 pub(crate) struct Batch {
     payloads: Box<[[u8; SLOT]]>,
     lengths: [usize; BATCH],
@@ -91,7 +93,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns an empty batch. `with_control`: it has the local address of each datagram.
+    /// Returns an empty batch. `with_control`: whether it includes the local address of each
+    /// datagram.
     pub(crate) fn new(with_control: bool) -> Self {
         // SAFETY: plain C structures, for which all zeros is a value.
         let (peer, control, vector, header) = unsafe { (zeroed(), zeroed(), zeroed(), zeroed()) };
@@ -107,12 +110,12 @@ impl Batch {
         }
     }
 
-    /// How many datagrams it holds.
+    /// Returns the number of datagrams.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns a datagram: its source, its local address, its payload.
+    /// Returns a datagram: source, local address, payload.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> (Peer, u32, &[u8]) {
         let name = &self.peers[i];
@@ -127,7 +130,8 @@ impl Batch {
         )
     }
 
-    /// Adds a datagram, which `write` writes; it returns the length. There must be room. `from` counts only with control.
+    /// Adds a datagram. `write` writes the payload and returns its length. There must be space.
+    /// `from` is only used with control messages.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -152,7 +156,8 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Makes the headers point to the first parts, with these lengths or with all the room there is.
+    /// Points the headers to the first `count` parts, with their lengths, or with their full
+    /// capacity if `full`.
     fn point(&mut self, count: usize, full: bool) {
         for i in 0..count {
             let length = if full { SLOT } else { self.lengths[i] };
@@ -172,7 +177,7 @@ impl Batch {
         }
     }
 
-    /// Receives what waits, up to a batch, in place of what it held.
+    /// Replaces the content with up to a batch of waiting datagrams.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.point(BATCH, true);
         // SAFETY: the headers were just made to point into boxes of this batch, with their true lengths, and nothing else
@@ -200,7 +205,7 @@ impl Batch {
         Ok(self.len)
     }
 
-    /// Sends all, waiting for room if there is none, and is empty then.
+    /// Sends all datagrams, waiting for space if necessary. The batch is empty afterwards.
     pub(crate) fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let count = std::mem::take(&mut self.len);
         self.point(count, false);

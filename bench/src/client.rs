@@ -1,4 +1,5 @@
-//! The client of a measurement, a fresh process for each run: a bare loop or the sweep. It measures itself.
+//! Client of a measurement: the bare loop or the sweep. Each run is a new process, which measures
+//! itself.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Game, ip, target};
@@ -15,10 +16,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Which client.
+/// Kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Does nothing: how much memory a process has anyway.
+    /// Does nothing, to measure the memory of an empty process.
     Empty,
     /// The bare loop.
     Bare,
@@ -84,7 +85,7 @@ pub(crate) struct Figures {
     pub(crate) note: String,
 }
 
-/// Runs, and prints the figures.
+/// Runs the client and prints the figures.
 pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     let mut figures = match plan.kind {
         Kind::Empty => Figures::default(),
@@ -96,7 +97,7 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Peak resident memory in KiB.
+/// Returns the peak resident memory in KiB.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -105,7 +106,7 @@ fn peak() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// User and system time of this process so far.
+/// Returns the user and system time of this process so far, in seconds.
 fn cpu() -> f64 {
     let seconds =
         |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
@@ -137,11 +138,11 @@ struct State {
     is_done: bool,
 }
 
-/// Timeout of a target. There are no retries.
+/// Timeout of a target in microseconds. There are no retries.
 const TIMEOUT_MICROS: u32 = 1_000_000;
 
-/// One unconnected socket, a fixed window, batches both ways, an array indexed by address. Replies are checked by type and
-/// sender, not decoded.
+/// Runs the bare loop: one unconnected socket, a fixed window, batches both ways, and an array
+/// indexed by address. Replies are checked by type and sender, but not decoded.
 fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
     const { assert!(size_of::<State>() == 20) }
     let opening = plan.game.opening();
@@ -214,11 +215,11 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
             calls.1 += 1;
             output.send(&socket)?;
         }
-        // In order of sending, so that the oldest comes first.
+        // Targets are in the order of sending, so the oldest comes first.
         while oldest < next {
             let state = &mut states[oldest as usize];
             if !state.is_done {
-                // An answer that waits in the queue is not late.
+                // A reply that waits in the queue is not late.
                 if count > 0 || now.wrapping_sub(state.sent) < TIMEOUT_MICROS {
                     break;
                 }
@@ -248,7 +249,7 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
     })
 }
 
-/// Targets as a list of 8 bytes each.
+/// List of targets, 8 bytes each.
 struct List {
     targets: Vec<u64>,
     next: usize,
@@ -284,7 +285,7 @@ impl ProbeSource for List {
     }
 }
 
-/// Counts, and writes lines if there is a file.
+/// Counts the answers, and writes them as lines if there is a file.
 struct Tally {
     completed: u64,
     file: Option<File>,

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// The link between the namespaces, with the responder on the near side.
 const LINK: u8 = 0;
-/// The source of 1 datagram in 8: an attacker that forges sources has a victim.
+/// Source of 1 datagram in 8. Represents the victim of an attacker that forges sources.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const VICTIM_ON_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 51, 100, 7);
 /// Protocols of the honest clients, one each.
@@ -37,13 +37,13 @@ const LATE: Duration = Duration::from_millis(300);
 const CLOCK_TOLERANCE_S: f64 = 0.05;
 /// Players that join through the relay.
 const PLAYERS: u32 = 40;
-/// How long a player waits for a reply before the next try.
+/// Timeout of a player for a reply, before the next try.
 const PLAYER_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a player tries to join.
+/// Time limit for a player to join.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes that the game server sends in reply to anything it does not know.
+/// Length of the game server's reply to any unknown datagram, in bytes.
 const GAME_REPLY_BYTES: usize = 1_200;
-/// Bytes of the forged datagrams to the game server.
+/// Payload of the forged datagrams to the game server.
 const JUNK: &[u8; 20] = b"20 bytes of nothing.";
 
 /// Options of the flooding process.
@@ -147,7 +147,7 @@ pub(crate) fn relay(seconds: f64, rate: FloodRate, loopback: bool) -> anyhow::Re
     run("relay", seconds, rate, loopback, judge_relay)
 }
 
-/// Runs `judge` in two namespaces, unless the user asked for loopback or the system refuses.
+/// Runs `judge` in two namespaces, unless the user selected loopback or the system refuses.
 fn run(
     command: &str,
     seconds: f64,
@@ -180,7 +180,7 @@ fn run(
     }
 }
 
-/// The address of the responder: this side of the link, or loopback.
+/// Returns the address of the responder: this side of the link, or loopback.
 fn listen_ip(attacker: &Attacker) -> anyhow::Result<Ipv4Addr> {
     if namespace::is_inside() {
         attacker.link()
@@ -333,14 +333,14 @@ fn judge_memory(memory: &[f64]) {
     at_most("times the memory after a fifth", last / first, 1.05, "");
 }
 
-/// The process that floods. Killed when dropped.
+/// Flooding process. Killed when dropped.
 struct Attacker {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
 impl Attacker {
-    /// Starts the process, which waits for its target. With namespaces, it runs in another one.
+    /// Starts the process, which waits for its target. With namespaces, it runs in a separate one.
     fn start(seconds: f64, rate: FloodRate, relay: bool) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let is_apart = namespace::is_inside();
@@ -365,7 +365,7 @@ impl Attacker {
     fn link(&self) -> anyhow::Result<Ipv4Addr> {
         let pid = self.child.id();
         namespace::link(pid, LINK)?;
-        // Every address is on the far side, so that replies to forged sources arrive there.
+        // All addresses are on the far side, so replies to forged sources arrive there.
         namespace::ip(&format!("route add default via {}", namespace::far(LINK)))?;
         namespace::ip_there(pid, "route add local default dev lo table main")?;
         Ok(namespace::near(LINK))
@@ -390,8 +390,8 @@ impl Drop for Attacker {
     }
 }
 
-/// A game server that amplifies: it sends 1,200 bytes in reply to any datagram. Players join in two steps. Stopped when
-/// dropped.
+/// Game server that amplifies: it sends 1,200 bytes in reply to any datagram. Players join in two
+/// steps. Stopped when dropped.
 struct Game {
     address: SocketAddr,
 }
@@ -417,7 +417,8 @@ impl Game {
         Ok(Self { address })
     }
 
-    /// The reply to a datagram from a session, which the game server knows by its port.
+    /// Returns the reply to a datagram from a session. The game server identifies sessions by their
+    /// port.
     fn reply(port: u16, bytes: &[u8]) -> Vec<u8> {
         let nonce = Self::nonce(port);
         match bytes.split_first() {
@@ -464,7 +465,8 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         let mut players = Vec::new();
         if config.relay {
             for index in 0..PLAYERS {
-                // The first joins when the flood has filled the relay, the last in time to be judged.
+                // The first player joins when the flood has filled the relay, the last one early
+                // enough to be judged.
                 let share = 0.2 + 0.4 * f64::from(index) / f64::from(PLAYERS);
                 let start = started + Duration::from_secs_f64(config.seconds * share);
                 let raw = config.raw;
@@ -475,7 +477,8 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
                 clients.push(scope.spawn(move || query(protocol, to, end)));
             }
         }
-        // On a busy machine the flood gives way: it must not win by taking the responder's time.
+        // On a busy machine the flood slows down: it must not win by taking CPU time from the
+        // responder.
         let _ = rustix::process::nice(19);
         let (port, rate) = (socket.local_addr().port(), config.rate);
         let forged = if config.raw {
@@ -676,7 +679,8 @@ fn query(protocol: &str, to: SocketAddrV4, until: Instant) -> anyhow::Result<Cli
     Ok(figures)
 }
 
-/// Joins the game through the relay as clients of games do, with retries, and then pings it until the end.
+/// Joins the game through the relay like a game client, with retries, and then sends pings until
+/// the end.
 fn play(
     to: SocketAddrV4,
     index: u32,
@@ -692,7 +696,7 @@ fn play(
     socket.set_read_timeout(Some(PLAYER_TIMEOUT))?;
     let mut figures = PlayerFigures::default();
     let mut buffer = [0; 2_048];
-    // The reply that starts with this byte, without it.
+    // Returns the reply that starts with this byte, without the byte.
     let mut exchange = |request: &[u8], kind: u8| -> anyhow::Result<Option<[u8; 4]>> {
         socket.send(request)?;
         while let Ok(length) = socket.recv(&mut buffer) {
@@ -724,7 +728,7 @@ fn play(
     Ok(figures)
 }
 
-/// A budget as its receiver sees it.
+/// Budget as observed by its receiver.
 struct Gauge {
     rate: f64,
     burst: f64,
@@ -734,7 +738,7 @@ struct Gauge {
 }
 
 impl Gauge {
-    /// A budget of `rate` per second with a burst of `seconds`.
+    /// Returns a budget of `rate` per second with a burst of `seconds`.
     fn new(rate: u32, seconds: f64) -> Self {
         let rate = f64::from(rate);
         Self {
@@ -760,7 +764,7 @@ fn count_replies(socket: &Socket, relay: bool, stop: &AtomicBool) -> anyhow::Res
     let budget = Budget::default();
     let mut all = Gauge::new(budget.unverified_total, 1.0);
     let mut datagrams = Gauge::new(budget.unverified_total_packets, 1.0);
-    // Through the relay the victim seems verified, since its source keeps sending.
+    // Through the relay the victim seems verified, because its source keeps sending.
     let victim_rate = if relay {
         budget.verified_per_source
     } else {

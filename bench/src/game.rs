@@ -1,4 +1,4 @@
-//! The queries that are measured: requests, replies, and addresses of the targets.
+//! Queries that are measured: requests, replies, and addresses of the targets.
 
 use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
@@ -13,22 +13,22 @@ use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// The first target: the others follow it.
+/// Address of the first target. The others follow it.
 const FIRST: u32 = u32::from_be_bytes([127, 0, 1, 0]);
-/// Different replies of the canned server.
+/// Number of different replies of the server with prepared replies.
 const VARIANTS: usize = 1_024;
 
-/// The address of a target.
+/// Returns the address of a target.
 pub(crate) fn ip(target: u32) -> u32 {
     FIRST + target
 }
 
-/// The target of an address, if it is one.
+/// Returns the target with an address.
 pub(crate) fn target(ip: u32) -> usize {
     ip.wrapping_sub(FIRST) as usize
 }
 
-/// A query of two round trips.
+/// Query of two round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Game {
     /// Minecraft Query: handshake, full stat.
@@ -40,7 +40,7 @@ pub(crate) enum Game {
 }
 
 impl Game {
-    /// Its name in tables.
+    /// Returns the name in tables.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Minecraft => "Minecraft full",
@@ -49,7 +49,7 @@ impl Game {
         }
     }
 
-    /// Its protocol.
+    /// Returns the protocol.
     pub(crate) fn protocol(self) -> &'static dyn Protocol {
         let id = match self {
             Self::Minecraft => "minecraft-query",
@@ -68,7 +68,7 @@ impl Game {
         ask
     }
 
-    /// The first datagram, as our own exchange sends it.
+    /// Returns the first datagram, as our own exchange sends it.
     pub(crate) fn opening(self) -> Vec<u8> {
         let mut out = Vec::new();
         self.protocol()
@@ -77,8 +77,8 @@ impl Game {
         out
     }
 
-    /// The bare client: checks the type of a reply in this step. Returns the length of the next request, 0 after the last
-    /// reply, or `None` for other datagrams.
+    /// Handles a reply in the bare client: checks its type in this step. Returns the length of the
+    /// next request, 0 after the last reply, or `None` for other datagrams.
     #[inline]
     pub(crate) fn follow(
         self,
@@ -129,7 +129,7 @@ impl Game {
     }
 }
 
-/// Servers with prepared replies: the bytes of a farm's servers, with a token that is bound to source and server.
+/// Prepared replies: the bytes of a farm's servers, with a token that depends on source and server.
 pub(crate) struct Canned {
     game: Game,
     replies: Vec<[Vec<u8>; 2]>,
@@ -137,7 +137,7 @@ pub(crate) struct Canned {
     key: SipHasher13,
 }
 
-/// The contents of a request: the step, and the four bytes that the reply repeats.
+/// Content of a request: the step, and the four bytes that the reply repeats.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     step: u8,
@@ -145,14 +145,14 @@ pub(crate) struct Wish {
 }
 
 impl Canned {
-    /// Writes the answers. `silent`: share of the addresses.
+    /// Prepares the replies. `silent`: share of the addresses that never reply.
     pub(crate) fn new(game: Game, silent: f64) -> anyhow::Result<Self> {
         let port = game.protocol().info().port;
         let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
         settings.ports = vec![(game.protocol(), port)];
         let farm = farm::Farm::new(settings)?;
         let mut farm_port = farm.port(0, port);
-        // Servers that take more than two requests are none of these.
+        // Servers that take more than two requests are skipped.
         let replies: Vec<_> = (0..32 * VARIANTS as u32)
             .filter_map(|target| talk(game, &mut farm_port, target))
             .take(VARIANTS)
@@ -171,13 +171,13 @@ impl Canned {
         })
     }
 
-    /// Whether an address never answers.
+    /// Returns whether an address never replies.
     #[inline]
     pub(crate) fn is_silent(&self, ip: u32) -> bool {
         Cookie(3).derive(u64::from(ip)) % 65_536 < self.silent
     }
 
-    /// The mean length of an answer to each step.
+    /// Returns the mean length of the reply to each step, in bytes.
     pub(crate) fn lengths(&self) -> [usize; 2] {
         [0, 1].map(|step| {
             self.replies
@@ -195,7 +195,7 @@ impl Canned {
         hasher.finish()
     }
 
-    /// Reads a request.
+    /// Parses a request.
     #[inline]
     pub(crate) fn hear(&self, from: Peer, to: u32, request: &[u8]) -> Option<Wish> {
         let four = |at: usize| {
@@ -224,7 +224,7 @@ impl Canned {
         Some(Wish { step, echo })
     }
 
-    /// Writes the reply. Returns its length.
+    /// Writes the reply. Returns its length in bytes.
     #[inline]
     pub(crate) fn answer(&self, wish: Wish, from: Peer, to: u32, out: &mut [u8; SLOT]) -> usize {
         let variant = Cookie(4).derive(u64::from(to)) as usize % VARIANTS;
@@ -245,12 +245,12 @@ impl Canned {
     }
 }
 
-/// As vanilla servers have it.
+/// Limits a token to the values of vanilla servers.
 fn minecraft_token(token: u64) -> u32 {
     token as u32 >> 8
 }
 
-/// Digits and a NUL. Returns how many bytes.
+/// Writes the decimal digits and a NUL. Returns the number of bytes.
 fn decimal(number: u32, out: &mut [u8]) -> usize {
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
     let mut rest = number;
@@ -262,7 +262,7 @@ fn decimal(number: u32, out: &mut [u8]) -> usize {
     digits + 1
 }
 
-/// Both replies of a farm's server, if there are two.
+/// Returns both replies of a farm's server, or `None` if there are not two.
 fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<[Vec<u8>; 2]> {
     let us = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut exchange = game.protocol().exchange(&game.ask(), Cookie(1));
@@ -292,7 +292,7 @@ fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<[
     Some(replies)
 }
 
-/// How many of the targets of a farm answer.
+/// Returns how many targets of a farm reply.
 pub(crate) fn alive(farm: &farm::Farm, game: Game, targets: u32, port: u16) -> anyhow::Result<u64> {
     let port = Some(port).filter(|port| *port > 0).context("a port")?;
     let lives = |target: &u32| {

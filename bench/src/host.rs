@@ -1,4 +1,4 @@
-//! Processes of a measurement and the machine they run on.
+//! Processes of a measurement, and the machine that they run on.
 
 use crate::client::Figures;
 use crate::game::Game;
@@ -10,10 +10,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Jiffies in a second, as /proc counts them on every common system.
+/// Jiffies per second in /proc, the same on all common systems.
 const JIFFIES: f64 = 100.0;
 
-/// Keeps this process on one core. On a machine that has only one, there it is anyway.
+/// Pins this process to one core. Does nothing on a machine with only one core.
 pub(crate) fn pin(core: usize) {
     let mut set = CpuSet::new();
     if set.set(core).is_ok() {
@@ -21,28 +21,28 @@ pub(crate) fn pin(core: usize) {
     }
 }
 
-/// This program again, with other arguments.
+/// Returns a command that runs this program with other arguments.
 pub(crate) fn again(args: &[String]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(args);
     Ok(command)
 }
 
-/// A server process. Ended when dropped.
+/// Server process. Stopped when dropped.
 pub(crate) struct Server {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// Its port.
+    /// Port of the server.
     pub(crate) port: u16,
     /// Number of targets that reply.
     pub(crate) alive: u64,
-    /// Its protocol.
+    /// Protocol of the server.
     pub(crate) game: Game,
 }
 
 impl Server {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it replies.
     pub(crate) fn start(plan: &server::Plan) -> anyhow::Result<Self> {
         let name = |value: &dyn ToString| value.to_string();
         let kind = if plan.kind == server::Kind::Farm {
@@ -91,7 +91,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends it. Returns how many datagrams it lost by its own fault.
+    /// Stops the server. Returns the number of datagrams that it lost itself.
     pub(crate) fn end(mut self) -> anyhow::Result<u64> {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -108,7 +108,7 @@ impl Drop for Server {
     }
 }
 
-/// Results of a client, and of the machine in the same time.
+/// Results of a client, and of the machine during the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// Results of the client.
@@ -117,11 +117,11 @@ pub(crate) struct Run {
     pub(crate) server: f64,
     /// CPU of other processes, as a share of the machine.
     pub(crate) foreign: f64,
-    /// Targets that reply, without a result at the client.
+    /// Targets that reply, but have no result at the client.
     pub(crate) lost: u64,
 }
 
-/// Runs a client process to its end.
+/// Runs a client process until it ends.
 pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result<Run> {
     let pid = server.map(|server| server.child.id());
     let (server_before, all_before, started) = (pid.and_then(cpu_of), busy(), Instant::now());
@@ -154,12 +154,12 @@ pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result
     })
 }
 
-/// Resident memory of a process in KiB.
+/// Returns the resident memory of a process in KiB.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
     memory(pid, "VmRSS:")
 }
 
-/// The most of it so far.
+/// Returns the peak resident memory of a process in KiB.
 pub(crate) fn peak(pid: u32) -> Option<u64> {
     memory(pid, "VmHWM:")
 }
@@ -170,16 +170,16 @@ fn memory(pid: u32, name: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// User and system time of a process in seconds.
+/// Returns the user and system time of a process, in seconds.
 pub(crate) fn cpu_of(pid: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may hold spaces.
+    // The name before it may contain spaces.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<f64>().ok();
     Some((next()? + next()?) / JIFFIES)
 }
 
-/// Time in which the machine was not idle, in seconds of one core.
+/// Returns the time in which the machine was not idle, in seconds of one core.
 pub(crate) fn busy() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<f64> = stat

@@ -1,4 +1,4 @@
-//! The measurements, in rounds, and their output.
+//! Measurements in rounds, and their output.
 
 use crate::client::{self, Figures};
 use crate::game::Game;
@@ -15,10 +15,12 @@ use std::time::Instant;
 const FOREIGN: f64 = 0.12;
 /// Share of a core above which the server may limit a run.
 const SERVER: f64 = 0.97;
-/// Delay of a reply: some 81 ms for a full query of two round trips, with the overhead of the loops.
+/// Delay of a reply. A full query of two round trips takes about 81 ms, including the overhead of
+/// the loops.
 const DELAY_MS: u64 = 40;
 const SILENT: f64 = 0.2;
-/// Targets of a run without delay. It takes less than a second, because the load of a shared host changes fast.
+/// Targets of a run without delay. A run takes less than a second, because the load of a shared
+/// host changes quickly.
 const SHORT: u32 = 100_000;
 /// Rounds of such runs for each round of the others.
 const SHORT_ROUNDS: usize = 3;
@@ -369,7 +371,8 @@ impl Args {
             let targets = self.targets(targets);
             let server = self.server(Game::Minecraft, 1.0, 0, targets)?;
             let mut sweep = Series::new(format!("sweep, {targets} targets"));
-            // The rate limit per network has a table, so it is off. The timeout is long, so that all probes are in flight.
+            // The rate limit per network needs a table, so it is off. The timeout is long, so that
+            // all probes are in flight.
             sweep.add(run(
                 &server,
                 targets,
@@ -464,7 +467,8 @@ impl Args {
         self.hailer.clone().map_or_else(beside, Ok)
     }
 
-    /// Runs the program once, in a process of its own that has no other children and hardly any memory.
+    /// Runs the program once, in a separate process without other children and with almost no
+    /// memory.
     fn cli_once(&self, port: u16) -> anyhow::Result<()> {
         let hailer = self.program()?;
         let target = format!("minecraft-query://127.0.1.0:{port}");
@@ -492,7 +496,7 @@ impl Args {
     }
 }
 
-/// One run against a server. `how`: the kind of client and its options.
+/// Runs once against a server. `how`: the kind of client and its options.
 fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
     let game = format!("{:?}", server.game).to_lowercase();
     let (port, targets) = (server.port.to_string(), targets.to_string());
@@ -506,7 +510,7 @@ fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
     host::client(&args, Some(server))
 }
 
-/// Ends a server, and reports datagrams that it lost.
+/// Stops a server, and reports datagrams that it lost.
 fn server_lost(server: Server) -> anyhow::Result<()> {
     match server.end()? {
         0 => {}
@@ -515,7 +519,7 @@ fn server_lost(server: Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs of one kind.
+/// Runs of the same kind.
 struct Series {
     name: String,
     runs: Vec<Run>,
@@ -553,12 +557,13 @@ impl Series {
         range(self.runs.iter().map(of))
     }
 
-    /// The median of the ratios to another series, round by round: neighbours in time share what else the host does.
+    /// Returns the median of the ratios to another series, computed per round: adjacent runs share
+    /// the load of the host.
     fn ratio(&self, other: &Self, of: impl Fn(&Run) -> f64) -> f64 {
         median(self.ratios(other, of).collect())
     }
 
-    /// The least and the greatest of these ratios.
+    /// Returns the lowest and the highest of these ratios.
     fn spread(&self, other: &Self, of: impl Fn(&Run) -> f64) -> String {
         range(self.ratios(other, of))
     }

@@ -19,14 +19,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Polling interval in milliseconds: the default of the monitor.
 const INTERVAL: i64 = 60_000;
-/// Largest delay of a sample in milliseconds. A sample has the time when it was due. Jitter is a twentieth of the interval,
-/// a timeout takes some seconds, and writing takes one.
+/// Maximum delay of a sample in milliseconds. A sample has the time when it was due. Jitter is a
+/// twentieth of the interval, a timeout takes a few seconds, and writing takes one.
 const LATEST: i64 = 15_000;
 /// Requests per second.
 const REQUESTS: u32 = 5;
 /// Open pages with live updates.
 const OPEN_PAGES: usize = 3;
-/// How often `/metrics` is requested.
+/// Interval between requests of `/metrics`.
 const SCRAPES: Duration = Duration::from_secs(15);
 const GROUPS: u32 = 20;
 /// Network conditions of the farm.
@@ -55,7 +55,7 @@ pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Resu
     measure(hailer, &plan, &folder, targets, minutes)
 }
 
-/// Serves the farm until standard input ends. Says on standard output which protocol has which port.
+/// Serves the farm until standard input ends. Prints the port of each protocol.
 pub(crate) fn fleet() -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
@@ -87,7 +87,7 @@ fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
     let ports: Vec<_> = ports.iter().collect();
     for number in 0..targets {
         let (protocol, port) = ports[number as usize % ports.len()];
-        // From 127.1.0.0 on, 200 to each /24, as at hosting companies.
+        // From 127.1.0.0 on, 200 servers per /24, as at hosting companies.
         let address = Ipv4Addr::from(0x7F01_0000 + number + number / 200 * 56);
         let group = number % GROUPS;
         let _ = writeln!(
@@ -210,12 +210,13 @@ fn measure(
 
 const METRICS: &str = "/metrics";
 
-/// Asks for pages until the end, one after the other, and for metrics now and then. Returns times in milliseconds.
+/// Requests pages one after the other until the end, and metrics at intervals. Returns times in
+/// milliseconds.
 fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String, Vec<f64>>> {
     let times: Mutex<BTreeMap<String, Vec<f64>>> = Mutex::default();
     let ids: Vec<String> = (1..=100).map(|id: u32| id.to_string()).collect();
     for _ in 0..OPEN_PAGES {
-        // As a browser does that has the list open. It ends with the monitor.
+        // Like a browser that shows the list. It ends with the monitor.
         let url = format!("{url}/live/rows?ids={}", ids.join(","));
         thread::spawn(move || {
             let agent: ureq::Agent = ureq::Agent::config_builder().build().into();
@@ -299,7 +300,8 @@ struct Samples {
 }
 
 impl Samples {
-    /// Reads all samples by an export. Each server must have one for each of its times between two.
+    /// Counts all samples in an export. Each server must have one for each of its times between the
+    /// two given ones.
     fn read(
         hailer: &Path,
         folder: &Path,
@@ -328,7 +330,7 @@ impl Samples {
         };
         let (server, at, answered) = (column("server")?, column("at")?, column("answered")?);
         let mut samples = Self::default();
-        // By name: the server's phase, and how many of its samples are of the time between.
+        // By name: the phase of the server, and the number of its samples in the time between.
         let mut seen: HashMap<String, (i64, u64)> = HashMap::new();
         for line in lines {
             let line = line?;
@@ -381,7 +383,7 @@ impl Process {
         Ok(process)
     }
 
-    /// As Ctrl-C would. Waits until it has ended.
+    /// Stops the process as Ctrl-C does, and waits until it has ended.
     fn interrupt(mut self) -> anyhow::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
@@ -397,7 +399,7 @@ impl Drop for Process {
     }
 }
 
-/// A folder that goes with its owner.
+/// Folder that is removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests in flight: enough that the queue is never empty, and never full.
+/// Requests in flight: enough to keep the queue from becoming empty, and too few to fill it.
 const WINDOW: usize = 512;
 /// Timeout after which the requests are sent again.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Longer than any reply of these measurements.
+/// Longer than any reply in these measurements, in bytes.
 const LONGEST: usize = 4_096;
 
 /// A server.
@@ -55,7 +55,7 @@ pub(crate) struct Plan {
 
 /// A query whose reply is measured.
 pub(crate) struct Case {
-    /// Its name in tables.
+    /// Name of the query in tables.
     pub(crate) title: &'static str,
     protocol: &'static str,
     depth: Depth,
@@ -63,7 +63,7 @@ pub(crate) struct Case {
     bar: f64,
 }
 
-/// All of them.
+/// All cases.
 pub(crate) const CASES: [Case; 4] = [
     Case {
         title: "Minecraft full stat",
@@ -95,7 +95,7 @@ pub(crate) const CASES: [Case; 4] = [
     },
 ];
 
-/// Answers until standard input ends. Says its port first.
+/// Replies until standard input ends. Prints its port first.
 pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
@@ -153,7 +153,7 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// All protocols with datagrams, for a server of average size.
+/// Returns all datagram protocols, for a server of average size.
 pub(crate) fn board() -> anyhow::Result<Board> {
     let protocols = registry::datagram()
         .map(|protocol| (protocol, Options::default()))
@@ -178,7 +178,7 @@ pub(crate) fn ample() -> Budget {
     budget
 }
 
-/// A server of average size.
+/// Returns a status of average size.
 pub(crate) fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
@@ -206,16 +206,16 @@ pub(crate) fn status() -> Status {
     status
 }
 
-/// A process that answers. Ended when dropped.
+/// Server process. Stopped when dropped.
 pub(crate) struct Server {
     child: Child,
     out: BufReader<ChildStdout>,
-    /// Its port.
+    /// Port of the server.
     pub(crate) port: u16,
 }
 
 impl Server {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it replies.
     pub(crate) fn start(args: &[&str]) -> anyhow::Result<Self> {
         let args: Vec<String> = ["answer", "--kind"]
             .iter()
@@ -238,12 +238,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Its process.
+    /// Returns the id of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends a pool. Returns the number of datagrams that it received.
+    /// Stops a pool. Returns the number of datagrams that it received.
     pub(crate) fn end(mut self) -> anyhow::Result<u64> {
         drop(self.child.stdin.take());
         let mut line = String::new();
@@ -392,7 +392,7 @@ fn offer(
                 .waited
                 .context("a system with timestamps")?
                 .as_secs_f64();
-            // Replies come in the order of the requests.
+            // Replies arrive in the order of the requests.
             took.push((now - waited - due(took.len())) * 1e6);
         }
         ensure!(
@@ -416,7 +416,7 @@ fn offer(
     ])
 }
 
-/// Each case, interleaved.
+/// Runs all cases, interleaved.
 pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     heading(
         "replies per second on one core, against a loop that sends the same sizes to any datagram",

@@ -143,7 +143,8 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
             output.send(&socket)?;
         }
         if count == 0 && released == 0 {
-            // Sleep instead of waiting for the socket: a sender pays for waking a local receiver, but not a remote one.
+            // Sleep instead of waiting for the socket. Waking a local receiver costs the sender
+            // time; waking a remote one would not.
             std::thread::sleep(NAP);
         }
     }

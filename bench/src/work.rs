@@ -1,4 +1,5 @@
-//! The hot paths, repeated and with little around them: for a counter of instructions (`count.rs`) or a profiler.
+//! Hot paths, repeated with little code around them, for counting instructions (`count.rs`) or for
+//! a profiler.
 
 use crate::bare::BATCH;
 use crate::respond::{self, CASES, Case};
@@ -16,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Repeats a path `times` times. Without a path: prints the names.
+/// Repeats a path `times` times. Without a path, prints the names of all paths.
 pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
     let Some(path) = path else {
         names().for_each(|name| println!("{name}"));
@@ -35,7 +36,7 @@ pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of the paths.
+/// Names of the paths.
 pub(crate) fn names() -> impl Iterator<Item = String> {
     paths().map(|path| path.name())
 }
@@ -190,7 +191,7 @@ fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> 
     Ok(done)
 }
 
-/// Real sockets, but the other side sends by calls that take next to nothing, and never reads.
+/// Real sockets, but the other side uses the cheapest system calls and never reads.
 fn datagrams(times: u64) -> anyhow::Result<u64> {
     let socket = Socket::bind(
         (Ipv4Addr::LOCALHOST, 0).into(),

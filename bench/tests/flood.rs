@@ -1,13 +1,14 @@
-//! Short floods: the verdicts are those of the benchmark.
+//! Short floods with the same verdicts as the benchmark.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// One flood at a time.
+/// Runs one flood at a time.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// Enough to use up the budget, and less than what a responder without optimization can receive on a busy machine.
+/// Enough to use up the budget, and less than an unoptimized responder can receive on a busy
+/// machine.
 const FLOOD_RATE: &str = "15000";
 const RELAY_RATE: &str = "5000";
 

@@ -13,7 +13,7 @@ const CONTROL: usize = 136;
 const HEADER: usize = ALIGN + 8;
 const ALIGN: usize = size_of::<usize>();
 
-/// An address and control messages, in the kernel's layout.
+/// Address and control messages of a datagram, in the kernel's layout.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
 pub(crate) struct Envelope {
@@ -23,7 +23,7 @@ pub(crate) struct Envelope {
     control_length: u8,
 }
 
-/// A control message: metadata of a datagram from the system.
+/// Control message: metadata of a datagram from the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
     /// Local address that the datagram was sent to.
@@ -151,7 +151,7 @@ impl Envelope {
 
 fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
     match (level, kind) {
-        // The second address is a local one, even if the datagram was sent to a broadcast address.
+        // The second address is local, even if the datagram was sent to a broadcast address.
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             Some(Note::To(Ipv4Addr::from(at::<4>(data, 4)?).into()))
         }
@@ -200,7 +200,7 @@ fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }
 
-/// Appends to a buffer that is large enough for everything that is appended.
+/// Appends to a buffer that must be large enough.
 struct Writer<'a> {
     room: &'a mut [u8],
     length: &'a mut u8,

@@ -8,9 +8,9 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// How often sockets are checked: there is no portable way to wait for several.
+/// Interval between checks of the sockets. There is no portable way to wait for several.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
-/// Largest size of a queue: systems take it as a C `int`.
+/// Maximum size of a queue in bytes: systems take it as a C `int`.
 pub(crate) const MAX_BUFFER_BYTES: usize = i32::MAX as usize;
 
 /// Returns an unbound socket with the options that all systems have.
@@ -133,7 +133,8 @@ impl std::os::fd::AsFd for Socket {
     }
 }
 
-/// Implements [`crate::wait`]. Room to send cannot be detected, so the wait for it is short.
+/// Implements [`crate::wait`]. It cannot detect space to send, so it waits for it only a short
+/// time.
 pub(crate) fn wait(has_something: impl Fn() -> bool, writable: bool, timeout: Duration) {
     let end = Instant::now()
         + if writable {

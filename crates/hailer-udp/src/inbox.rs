@@ -4,12 +4,12 @@ use crate::BATCH;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Longest UDP datagram.
+/// Maximum length of a UDP datagram, in bytes.
 const LONGEST: usize = 65_535;
-/// Keeps slots off multiples of a page, where they would compete for the same cache lines.
+/// Offsets slots from multiples of a page, where they would compete for the same cache lines.
 const SLACK: usize = 577;
 
-/// Buffers for up to [`BATCH`] datagrams. Pages of memory are used only as far as datagrams reach.
+/// Buffers for up to [`BATCH`] datagrams. Only the memory pages that datagrams fill are used.
 #[derive(Debug)]
 pub struct Inbox {
     arena: Vec<u8>,

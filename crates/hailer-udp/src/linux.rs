@@ -1,4 +1,4 @@
-//! The implementation for Linux: one system call for up to [`BATCH`] datagrams, with their metadata.
+//! Linux implementation: one system call for up to [`BATCH`] datagrams, with their metadata.
 
 use crate::envelope::{Envelope, Note};
 use crate::fallback::MAX_BUFFER_BYTES;
@@ -22,14 +22,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Slots of the first system call. Few datagrams wait most of the time, and the slots of a whole batch cost a sixth of
-/// receiving a datagram. If the last batch was larger, the call has slots for a whole batch.
+/// Slots of the first system call. Usually few datagrams wait, and the slots of a whole batch add a
+/// sixth to the cost of receiving one. If the last batch was larger, the call has slots for a whole
+/// batch.
 const FIRST_SLOTS: usize = 8;
-/// Refusals in one system call.
+/// Maximum number of refusals per system call.
 const REFUSALS: usize = 16;
-/// System calls for refusals in a row.
+/// Maximum number of system calls for refusals in a row.
 const CALLS: usize = 32;
-/// Bytes of payload kept of a refused datagram. Routers rarely return more.
+/// Maximum number of payload bytes kept of a refused datagram. Routers rarely return more.
 const QUOTED: usize = 576;
 
 #[derive(Debug)]

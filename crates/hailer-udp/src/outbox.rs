@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// How often in a row a call may fail until its error counts as that of the first datagram. A call may also report the
-/// error of an earlier datagram, once.
+/// Number of consecutive failures after which an error counts as that of the first datagram. Before
+/// that, a call may report the error of an earlier datagram.
 pub(crate) const MAX_SEND_TRIES: usize = 16;
 
 /// Datagrams to send, in order, to different addresses. Memory is reused from batch to batch.
@@ -93,7 +93,7 @@ impl Outbox {
         self.entries.len() - self.done
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -168,7 +168,7 @@ impl Outbox {
     }
 }
 
-/// Whether the system has no room at the moment.
+/// Returns whether an error means that the system has no space at the moment.
 fn is_full(error: &io::Error) -> bool {
     // ENOBUFS has no name in the standard library.
     let no_buffers = if cfg!(windows) {
@@ -182,7 +182,8 @@ fn is_full(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(no_buffers)
 }
 
-/// Whether an error belongs to an earlier datagram, however often it is reported.
+/// Returns whether an error always belongs to an earlier datagram, even if it is reported
+/// repeatedly.
 pub(crate) fn is_of_others(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -233,7 +234,7 @@ mod tests {
                     Response::Takes(takes) => takes,
                     Response::Full => return Err(ErrorKind::WouldBlock.into()),
                     Response::Refused => return Err(ErrorKind::ConnectionRefused.into()),
-                    // May be an error of the datagram itself, so it is not repeated too often.
+                    // It may be an error of this datagram, so the number of tries is limited.
                     Response::Unreachable if unreachable < MAX_SEND_TRIES => {
                         unreachable += 1;
                         return Err(ErrorKind::HostUnreachable.into());

@@ -1,4 +1,5 @@
-//! Neither side allocates, once its buffers have their capacity. One test alone: the allocator counts for the process.
+//! Checks that neither side allocates once its buffers have grown. This must be the only test in
+//! the file, because the allocator counts for the whole process.
 
 use hailer_udp::{Inbox, Outbox, Socket, SocketConfig, wait};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -23,7 +23,7 @@ fn bind(address: IpAddr, change: impl FnOnce(&mut SocketConfig)) -> Socket {
     Socket::bind((address, 0).into(), &settings(change)).unwrap()
 }
 
-/// Both implementations, where there are two.
+/// Runs a test with both implementations, on systems that have two.
 fn both(test: impl Fn(bool)) {
     for portable in [false, true] {
         println!("portable: {portable}");
@@ -31,7 +31,7 @@ fn both(test: impl Fn(bool)) {
     }
 }
 
-/// The loopback addresses of this machine.
+/// Returns the loopback addresses of this machine.
 fn families() -> Vec<IpAddr> {
     let there = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
     if !there(&V6) {
@@ -193,7 +193,7 @@ fn replies_from_the_address_that_received() {
     }
 }
 
-/// A port where nothing listens.
+/// Returns a port on which nothing listens.
 fn closed(address: IpAddr) -> SocketAddr {
     UdpSocket::bind((address, 0)).unwrap().local_addr().unwrap()
 }

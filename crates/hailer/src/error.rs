@@ -156,7 +156,8 @@ impl Error {
         }
     }
 
-    /// Combines the failures of all protocols, in the order of the registry. If a name cannot be resolved in any of them,
+    /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error
+    /// itself.
     /// for the same reason, that is the error.
     pub(crate) fn of_all_protocols(mut failures: Vec<ProtocolFailure>) -> Self {
         failures.sort_by_key(|failure| std::cmp::Reverse(failure.error.weight()));

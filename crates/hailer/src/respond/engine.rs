@@ -57,11 +57,12 @@ const MAX_DRAIN_BATCHES: usize = 256;
 /// A listening address, its responders and its optional relay.
 #[derive(Clone)]
 pub struct ListenerConfig {
-    /// The address to listen on. Port 0: any free port.
+    /// Address to listen on. Port 0 selects any free port.
     pub address: SocketAddr,
-    /// The responders.
+    /// Responders of the listener.
     pub board: Board,
-    /// The game server that receives what no protocol claims. `None`: such datagrams are dropped.
+    /// Game server that receives the datagrams that no protocol claims. `None`: such datagrams are
+    /// dropped.
     pub relay: Option<SocketAddr>,
     /// Sockets that are bound to the address already, for example by a service manager. Each is served by one worker,
     /// since two workers would track the same networks; further workers do not serve this listener, and further sockets
@@ -73,13 +74,13 @@ pub struct ListenerConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolConfig {
-    /// Number of threads. 0: one for each core.
+    /// Number of threads. 0 selects one per core.
     pub workers: usize,
     /// Rate limits for replies.
     pub budget: Budget,
-    /// Largest number of relay sessions, for each listener and worker. Each is an open socket.
+    /// Maximum number of relay sessions per listener and worker. Each is an open socket.
     pub relay_sessions: usize,
-    /// After this time without a datagram from its source, a relay session is closed.
+    /// Idle time of the source after which a relay session is closed.
     pub relay_idle: Duration,
 }
 
@@ -115,7 +116,7 @@ struct Shared {
     config: ArcSwap<PoolConfig>,
     stop: AtomicBool,
     wakers: Vec<Waker>,
-    /// The last report of each worker.
+    /// Last report of each worker.
     reports: Vec<Mutex<WorkerReport>>,
 }
 
@@ -132,26 +133,26 @@ struct BoundListener {
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One for each worker. Inherited sockets: one for each of the first workers.
+    /// One socket per worker. Inherited sockets: one for each of the first workers.
     sockets: Arc<[Socket]>,
-    /// The counters of each worker, as last published.
+    /// Counters of each worker, as last published.
     counts: Arc<[Mutex<Counts>]>,
 }
 
 /// Counters of one listener.
 #[derive(Clone, Debug)]
 pub struct ListenerCounts {
-    /// The listening address, with its port.
+    /// Listening address with its port.
     pub address: SocketAddr,
-    /// The sum over all workers.
+    /// Sum over all workers.
     pub counts: Counts,
 }
 
-/// An address that cannot be listened on.
+/// Error of an address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {cause}")]
 pub struct ListenError {
-    /// The address.
+    /// Address that failed.
     pub address: SocketAddr,
     /// Error of the system.
     pub cause: io::Error,
@@ -279,7 +280,7 @@ impl ResponderPool {
         }))
     }
 
-    /// Answers what waits in the sockets, stops, and returns the counters.
+    /// Answers the datagrams that wait in the sockets, stops, and returns the counters.
     pub fn stop(mut self) -> Vec<ListenerCounts> {
         self.join();
         self.counts()
@@ -375,7 +376,7 @@ fn queues(address: SocketAddr) -> SocketConfig {
     let mut settings = SocketConfig::default();
     settings.receive_buffer = Some(RECEIVE_BUFFER);
     settings.send_buffer = Some(SEND_BUFFER);
-    // Costs a little, so only if the listener has several addresses.
+    // Distribution has a small cost, so it is only used if the listener has several addresses.
     settings.destination = address.ip().is_unspecified();
     settings
 }
@@ -408,7 +409,7 @@ fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
 
 const WAKER: Token = Token(usize::MAX);
 
-/// One thread.
+/// Worker thread.
 struct Worker {
     index: usize,
     poll: Poll,
@@ -417,20 +418,20 @@ struct Worker {
     limiter: RateLimiter,
     inbox: Inbox,
     clock: Clock,
-    /// The current list, and this worker's state for each of its listeners.
+    /// Current list, and this worker's state for each of its listeners.
     list: Arc<Vec<Arc<BoundListener>>>,
     listeners: Vec<Listener>,
     reported_at: Instant,
     rated_at: Instant,
 }
 
-/// A worker's state for a listener.
+/// State of a worker for one listener.
 struct Listener {
     bound: Arc<BoundListener>,
     outbox: Outbox,
     counts: Counts,
     relay: Option<Relay>,
-    /// There may be more to receive.
+    /// Whether there may be more to receive.
     is_hot: bool,
 }
 
@@ -628,7 +629,7 @@ impl Listener {
         self.bound = bound;
     }
 
-    /// Answers a batch, if there may be one. Returns whether there may be more.
+    /// Answers a batch, if one is waiting. Returns whether there may be more.
     fn serve(
         &mut self,
         index: usize,

@@ -35,19 +35,19 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Longer than any game's datagram, since longer ones travel in fragments.
+/// Maximum length of a datagram in bytes. Longer ones travel in fragments, and no game sends them.
 const MAX_DATAGRAM_BYTES: usize = 4_096;
-/// Datagrams of one session received in a row.
+/// Maximum number of datagrams of one session received in a row.
 const MAX_RECEIVED: usize = 64;
-/// Longest age of an unverified session.
+/// Maximum age of an unverified session.
 const UNVERIFIED_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that a new source has to send again before another new source may replace its session.
+/// Time for a new source to send again before another new source may replace its session.
 const MIN_AGE: Duration = Duration::from_millis(100);
-/// Longest silence of a verified source while other sources are refused.
+/// Maximum idle time of a verified source while other sources are refused.
 const CROWDED_IDLE: Duration = Duration::from_secs(10);
-/// One network has at most this share of the sessions.
+/// Maximum share of the sessions for one network, as a divisor.
 const NETWORK_SHARE: usize = 16;
-/// Sessions that one network may have in any case.
+/// Minimum number of sessions that one network may always have.
 const MIN_NETWORK_SESSIONS: usize = 64;
 
 /// Sessions with one game server.
@@ -91,22 +91,23 @@ struct Session {
     socket: UdpSocket,
     serial: u64,
     opened: Instant,
-    /// When the source last sent. In an unverified session: when it was opened or the last reply was sent.
+    /// When the source last sent. For an unverified session: when it was opened or the last reply
+    /// was sent.
     active: Instant,
     /// Bytes received from the source since the last reply.
     unanswered_bytes: usize,
-    /// The source sent again before it got a reply, in this session or before it.
+    /// Whether the source sent again before it got a reply, in this session or before it.
     has_retried: bool,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No reply was sent.
+    /// No reply has been sent.
     New,
-    /// A reply was sent.
+    /// A reply has been sent.
     Replied,
-    /// The source sent again after a reply.
+    /// The source has sent again after a reply.
     Verified,
 }
 
@@ -260,7 +261,7 @@ impl Relay {
             .insert(hash, now);
     }
 
-    /// The oldest unverified session of these.
+    /// Returns the oldest unverified session of a queue.
     fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
         let unverified = slots.iter().filter_map(|&slot| {
             let session = self.sessions.get(slot)?.as_ref()?;
@@ -275,8 +276,9 @@ impl Relay {
         has_retried || age.is_some_and(|age| age >= MIN_AGE)
     }
 
-    /// The session that a new source may replace. Sessions of sources that have retried are replaced only by such sources,
-    /// and only if they take up half of the relay or there are no others.
+    /// Returns the session that a new source may replace. Sessions of sources that have retried are
+    /// replaced only by such sources, and only if they take up half of the relay or there are no
+    /// others.
     fn oldest(&mut self, has_retried: bool, now: Instant) -> Option<usize> {
         let fresh = self.first_of(false);
         if !has_retried {
@@ -290,7 +292,7 @@ impl Relay {
         }
     }
 
-    /// The oldest session of a queue. Removes outdated tickets before it.
+    /// Returns the oldest session of a queue. Removes outdated tickets before it.
     fn first_of(&mut self, has_retried: bool) -> Option<usize> {
         let queue = if has_retried {
             &mut self.retrying
@@ -395,7 +397,7 @@ impl Relay {
             let length = match session.socket.recv(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Nothing listens on the game server's port at this moment.
+                // Nothing listens on the game server's port at the moment.
                 Err(_) => continue,
             };
             let trust = match session.state {
@@ -418,7 +420,7 @@ impl Relay {
             });
             counts.relayed_back += 1;
         }
-        // There may be more, and events are reported once: ask for another.
+        // There may be more, and each event is reported only once, so request another.
         let _ = self
             .registry
             .reregister(&mut session.socket, token, Interest::READABLE);
@@ -452,7 +454,7 @@ impl Relay {
     }
 }
 
-/// Whether a ticket's session is open, unverified, and still belongs to the queue.
+/// Returns whether a ticket's session is open, unverified, and still belongs to the queue.
 fn is_current(sessions: &[Option<Session>], ticket: &Ticket, has_retried: bool) -> bool {
     let session = sessions.get(ticket.slot).and_then(Option::as_ref);
     session.is_some_and(|session| {
@@ -470,12 +472,12 @@ impl Drop for Relay {
     }
 }
 
-/// The hashes that were inserted recently: a pair of Bloom filters in 1 MiB.
+/// Set of recently inserted hashes: a pair of Bloom filters in 1 MiB.
 ///
 /// A hash stays for at least 5 s or 262,144 further hashes, whichever comes first, and at most twice as long. At this
 /// number, 0.5 % of other hashes are taken for members.
 struct RecentSet {
-    /// The present filter and the one before.
+    /// The current filter and the previous one.
     filters: [Vec<u64>; 2],
     inserted: usize,
     started: Instant,
@@ -495,7 +497,7 @@ impl RecentSet {
         }
     }
 
-    /// The words and bits of a hash: two halves of the hash, and two mixtures of them.
+    /// Returns the words and bits of a hash: two halves of the hash, and two mixtures of them.
     fn bits(hash: u64) -> [(usize, u64); 4] {
         let (a, b) = (hash as u32, (hash >> 32) as u32);
         [0, 1, 2, 3].map(|i| {
