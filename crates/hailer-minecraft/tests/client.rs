@@ -441,7 +441,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
         lab.ticks(3);
         assert!(
             lab.heard("Player").is_empty(),
-            "{build}: no place, nothing to say of it"
+            "{build}: position sent before the server set one"
         );
         lab.say(PlayerAbilities {
             abilities: Abilities(5),
@@ -493,7 +493,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
             (3, 57),
             "{build}"
         );
-        // Turning, walking, and both at once.
+        // Turning, walking, and both together.
         lab.heard.clear();
         lab.client.look(10.0, 100.0);
         lab.ticks(1);
@@ -736,7 +736,10 @@ fn dimension_change_replaces_the_map() {
         level_type: "default".into(),
     });
     let game = lab.client.game();
-    assert!(game.world().is_empty(), "no body stands on old blocks");
+    assert!(
+        game.world().is_empty(),
+        "collisions must not use blocks of the old dimension"
+    );
     assert_eq!(game.map_world().len(), 1);
     lab.column(5, 5, &floor(10));
     let columns: Vec<_> = lab
@@ -852,7 +855,7 @@ fn respawns_in_every_build() {
         assert_eq!(lab.heard, [expected], "{build}");
         lab.heard.clear();
         lab.ticks(30);
-        assert!(lab.heard.is_empty(), "the dead say nothing");
+        assert!(lab.heard.is_empty(), "dead players must send no position");
         lab.say(back(0));
         assert_eq!(
             lab.events.last(),
@@ -1094,7 +1097,11 @@ fn broken_columns_are_warnings() {
         );
         assert!(game.world().is_empty() && lab.client.is_playing());
         lab.column(0, 0, &stone());
-        assert_eq!(lab.client.game().world().len(), 1, "the next one is read");
+        assert_eq!(
+            lab.client.game().world().len(),
+            1,
+            "the next column must be parsed"
+        );
     }
 }
 

@@ -54,7 +54,7 @@ fn server() {
         .for_each(|bytes: &[u8]| fuzzing::server(bytes));
 }
 
-/// Sampled packets with some of their bytes changed: random bytes alone seldom get past the first field.
+/// Sampled packets with some bytes changed: purely random bytes seldom get past the first field.
 #[test]
 fn damaged_packets() {
     for (number, &build) in Build::DIALECTS.iter().enumerate() {

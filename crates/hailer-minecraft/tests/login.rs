@@ -183,7 +183,7 @@ fn every_build_logs_in_and_plays_with_bytes_split_at_random() {
             assert_eq!(server.state(), ConnectionState::Closed);
             assert!(
                 server.send(&KeepAlive { token: 1 }.into()).is_err(),
-                "nothing follows the end"
+                "packets after the end"
             );
         }
     }
@@ -259,7 +259,7 @@ fn bytes_after_the_secret_are_read_once_it_is_known() {
     carry(&mut server, &mut client, &mut dice);
     assert!(
         client.send(&EncryptionResponse::default().into()).is_err(),
-        "not without a secret"
+        "a reply without a secret must fail"
     );
     assert!(client.secure(&[1; 15]).is_err());
     client.secure(&[1; 16]).unwrap();

@@ -1,6 +1,6 @@
-//! What is made from the table for people and programs: parts of the spec page, and a file in JSON.
+//! Files generated from the packet table: parts of the spec page, and a JSON file.
 //!
-//! `BLESS=1 cargo test` writes them; otherwise a difference fails.
+//! `BLESS=1 cargo test` writes them. Without it, a difference fails the test.
 
 use hailer_minecraft::packet::{PacketDirections, PacketInfo};
 use hailer_minecraft::state::TRANSITIONS;
@@ -27,7 +27,7 @@ fn check(path: &str, expected: &str) {
         .find(|(stored, expected)| stored != expected);
     assert!(
         stored == expected,
-        "{path} is not what the table says; BLESS=1 writes it. First: {differs:?}"
+        "{path} differs from the table; BLESS=1 rewrites it. First difference: {differs:?}"
     );
 }
 
@@ -234,7 +234,7 @@ fn the_spec_page_matches_the_table() {
             .unwrap_or_else(|| panic!("{PAGE} has no place for {name}"));
         let (_, tail) = rest
             .split_once("<!-- end -->")
-            .expect("a generated part ends");
+            .expect("a generated part must have an end mark");
         page = format!("{head}{marker}\n{part}\n<!-- end -->{tail}");
     }
     check(PAGE, &page);

@@ -1,4 +1,5 @@
-//! Whole sessions in memory: our clients on our server, in every build, with the bytes split at random.
+//! Whole sessions in memory: our clients on our server, in every build, with the bytes split at
+//! random.
 
 use hailer_minecraft::chunk::Block;
 use hailer_minecraft::client::{self, Client};
@@ -405,8 +406,8 @@ fn unencrypted_clients_are_refused_if_encryption_is_required() {
     assert!(table.seats[new].client.is_playing() && table.seats[new].client.is_encrypted());
 }
 
-/// A client that has entered and then sends any packet of the game with any content neither stops the server nor harms
-/// the other player.
+/// A client that joins and then sends any game packets with any content neither stops the server
+/// nor affects the other player.
 #[test]
 fn a_hostile_player_does_not_affect_others() {
     for &build in Build::DIALECTS {

@@ -559,7 +559,7 @@ fn terrain_arrives_unchanged() {
         assert_ne!(
             column.block(x as u8, y as u8 - 1, z as u8).id,
             0,
-            "solid ground below"
+            "no solid ground below the player"
         );
         assert_eq!(
             (
@@ -615,8 +615,7 @@ fn one_build_and_1_2_5_share_the_port() {
         for &theirs in Build::DIALECTS {
             let mut table = Table::new(settings(served));
             let one = table.sit(theirs, "Who");
-            // If two builds have the same protocol number, the server cannot tell them apart and
-            // replies with its own build.
+            // Two builds may have the same protocol number. The server then assumes its own build.
             if served != theirs && served.protocol() == theirs.protocol() {
                 continue;
             }
@@ -1109,7 +1108,7 @@ fn clicks_in_the_inventory() {
     assert_eq!(
         answer(&mut table, click(21, 0, false, Slot::of(7, 1, 0))),
         Some(false),
-        "not what is there"
+        "the click names another item"
     );
     table.ticks(1);
     let cursor = |packet: &Packet| match packet {
@@ -1226,8 +1225,8 @@ fn a_thousand_idle_connections_and_the_limits() {
             table.server.hang_up(id);
         });
     table.enter(build, "Player");
-    // Each address has a limit on pending logins, and the newest are kept. Loopback has no limit of
-    // its own.
+    // Each address has a limit on pending logins, and the newest are kept. Loopback may use the
+    // whole limit.
     let limits = table.server.config().limits.clone();
     for (address, share) in [
         (ip(5000), limits.logins_per_ip),
@@ -1553,7 +1552,7 @@ fn respawning_players_unload_everything() {
         assert_eq!(
             flags,
             Some(MetadataValue::Byte(0)),
-            "{build}: crouches no more"
+            "{build}: still crouching"
         );
     }
 }

@@ -199,7 +199,7 @@ fn announced_sizes_above_the_limit_are_refused() {
     assert_eq!(
         stream.next().unwrap_err(),
         broken,
-        "a broken stream stays broken"
+        "an error must be permanent"
     );
 }
 

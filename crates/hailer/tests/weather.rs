@@ -1,8 +1,8 @@
-//! Does a query finish in bad weather, how fast, and at what cost? Driver and exchange talk to our responders in
-//! simulated time: no socket, no sleep, the same in every run.
+//! Success rate, duration and cost of queries in bad weather. Driver and exchange run against our
+//! responders in simulated time: no socket and no sleep, so every run is the same.
 //!
-//! The table is `golden/weather.txt`; `BLESS=1 cargo test` writes it. A change of a number there is a change of
-//! behaviour to be argued for.
+//! The table is `golden/weather.txt`; `BLESS=1 cargo test` writes it. A changed number there is a
+//! change of behaviour that needs a reason.
 
 use hailer::Status;
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};

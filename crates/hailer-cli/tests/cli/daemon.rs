@@ -63,7 +63,7 @@ fn ask(client: &UdpSocket) -> Option<String> {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < WAIT, "{what}: it never came to be");
+        assert!(started.elapsed() < WAIT, "{what}: not in time");
         std::thread::sleep(Duration::from_millis(30));
     }
 }
@@ -97,11 +97,15 @@ fn relays_other_datagrams_to_the_game_and_back() {
     game.send_to(b"world", session).unwrap();
     for expected in [&b"welcome"[..], b"world"] {
         let length = one.recv(&mut buffer).unwrap();
-        assert_eq!(&buffer[..length], expected, "from where it was sent to");
+        assert_eq!(
+            &buffer[..length],
+            expected,
+            "the reply must come from the queried address"
+        );
     }
     one.send(b"play").unwrap();
     game.recv_from(&mut buffer).unwrap();
-    assert!(ask(&one).is_some(), "queries are answered here");
+    assert!(ask(&one).is_some(), "queries must not be relayed");
     two.send(b"no room").unwrap();
     let status = || {
         run([
@@ -408,18 +412,21 @@ fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
     let old = get(&here);
     assert!(
         good(&here, old) && good(&other.address(), old),
-        "on both nodes"
+        "a node rejects a valid token"
     );
     node.stop("TERM");
     let (node, _) = start(&here, first);
     assert!(good(&here, old), "after a restart");
     assert!(
         good(&here, get(&other.address())),
-        "of another node, after a restart"
+        "the token of the other node, after a restart"
     );
     node.stop("TERM");
     let (node, _) = start(&here, second);
-    assert!(bad(&here, old), "of another secret");
+    assert!(
+        bad(&here, old),
+        "a token of another secret must be rejected"
+    );
     node.stop("TERM");
     // The secret changes with a reload. Tokens of the previous secret stay valid for one change.
     let (node, config) = start(&here, first);
@@ -431,9 +438,12 @@ fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
         });
     };
     reread(Some(second), "second");
-    assert!(good(&here, old), "the secret before is still good");
+    assert!(good(&here, old), "the previous secret must stay valid");
     reread(Some(second), "again");
-    assert!(good(&here, old), "the same again is no change");
+    assert!(
+        good(&here, old),
+        "a reload with the same secret must change nothing"
+    );
     let new = get(&here);
     reread(None, "random");
     assert!(bad(&here, old) && good(&here, new), "two generations");
@@ -484,7 +494,7 @@ fn repeated_log_lines_are_limited_and_counted() {
     let held: usize = held.split(' ').nth(2).unwrap().parse().unwrap();
     assert!(
         held + of_sources > 30,
-        "each source failed once at least: {said}"
+        "each source failed at least once: {said}"
     );
     let summary = said.lines().last().unwrap();
     let half = sent / 2;

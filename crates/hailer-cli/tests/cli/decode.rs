@@ -140,7 +140,7 @@ fn standard_input_may_be_lines_or_a_dump() {
         "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
     let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
     let dash = run_with(["decode", "--json", "-"], lines.as_bytes()).ends_with(0);
-    assert_eq!(dash.out, said.out, "- is standard input");
+    assert_eq!(dash.out, said.out, "`-` is standard input");
     assert_eq!(
         messages(&said)[..2],
         [
@@ -483,7 +483,7 @@ fn shows_a_live_capture_while_it_is_written() {
         });
         let line = said
             .recv_timeout(Duration::from_secs(10))
-            .expect("the first datagram is shown before the end");
+            .expect("the first datagram was not shown before the end");
         assert!(line.contains("Minecraft Query handshake request"), "{line}");
         drop(stdin);
         process.wait();

@@ -60,7 +60,7 @@ fn help_matches_the_golden_files() {
     }
     assert!(
         outdated.is_empty(),
-        "BLESS=1 rewrites these, if the change is meant:\n{}",
+        "If these changes are intended, rewrite the files with BLESS=1:\n{}",
         outdated.join("\n")
     );
 }

@@ -1,6 +1,8 @@
-//! `hailer sweep` of a `hailer farm` in bad weather: what is written is what grows there, once each.
+//! `hailer sweep` of a `hailer farm` with loss and delay: each server is written once, with its
+//! real status.
 //!
-//! `HAILER_SWEEP_TARGETS=1000000 cargo test --release -p hailer-cli --test cli harvest` does it with a million.
+//! `HAILER_SWEEP_TARGETS=1000000 cargo test --release -p hailer-cli --test cli harvest` runs it
+//! with 1,000,000 servers.
 
 use crate::farm::port;
 use crate::support::{ids, protocol};
@@ -106,7 +108,7 @@ fn sweep(
         assert_eq!(line["status"], expected, "{target}");
         assert!(
             answered.insert(target.to_owned()),
-            "{target} stands there twice"
+            "{target} was written twice"
         );
         lines += 1;
     }
@@ -130,7 +132,7 @@ fn sweep(
     );
     assert!(
         partial < 10 + lines / 1_000,
-        "{partial} of {lines} without players"
+        "{partial} of {lines} answers lack the player list"
     );
     println!("{summary}, {partial} without players");
     counts["probes"].as_u64().unwrap()
@@ -182,7 +184,7 @@ fn each_server_is_written_once_with_and_without_shares() {
         assert!(asked.abs_diff(u64::from(3 * each / 4)) <= 1, "{asked}");
         for target in answered {
             assert!(whole.contains(&target), "{target}");
-            assert!(together.insert(target), "in two shares");
+            assert!(together.insert(target), "a target is in two shares");
         }
     }
     assert_eq!(together.len(), whole.len());

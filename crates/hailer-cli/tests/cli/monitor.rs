@@ -442,7 +442,7 @@ fn exported_history_can_be_imported() {
     .fails_as_usage("no such history");
     assert!(
         !Path::new(&none).exists() && !Path::new(&place("x.ndjson")).exists(),
-        "nothing is made in vain"
+        "a failed export must create no file"
     );
     let import = |file: &str| run(["monitor", "import", file, "--history", &none]);
     import("/no/such/file").fails_as_usage("/no/such/file: ");
@@ -532,7 +532,7 @@ fn killed_monitor_loses_at_most_one_interval() {
     }
     assert!(
         last.values().is_sorted(),
-        "what was there is there: {last:?}"
+        "older samples are lost: {last:?}"
     );
 }
 
@@ -622,7 +622,7 @@ fn test_alert_reports_each_delivery() {
     );
     assert!(
         said.out.starts_with("json: arrived\n"),
-        "the others get theirs: {}",
+        "one failed receiver must not affect the others: {}",
         said.out
     );
     run(["monitor", "test-alert", "--config", &plan(&folder, "")])

@@ -70,7 +70,7 @@ fn demo_starts_with_a_year_of_history() {
         };
         assert!(
             servers.iter().any(is_of),
-            "{} is asked and answers",
+            "{} has no answer",
             protocol.info().id
         );
     }
@@ -79,7 +79,7 @@ fn demo_starts_with_a_year_of_history() {
     assert!(page.contains("lobby-eu") && page.contains("CROSSROADS") && page.contains("mallory"));
     assert!(
         !page.contains("<script>") && !page.contains("<img src=x"),
-        "hostile names are text"
+        "hostile names must be escaped"
     );
     let page = get("/server/harbour?range=1y");
     assert_eq!(page.matches("<svg class=\"chart").count(), 3, "{page}");
@@ -123,7 +123,7 @@ fn demo_starts_with_a_year_of_history() {
     assert_eq!(
         std::fs::read_dir(&folder).unwrap().count(),
         0,
-        "nothing stays behind"
+        "the demo must remove its files"
     );
 }
 

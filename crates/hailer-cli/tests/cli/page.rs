@@ -87,7 +87,7 @@ fn page_follows_the_configuration() {
         .get("/api/v1/servers/lobby", "localhost")
         .contains("\"state\":\"up\"")
     {
-        assert!(start.elapsed() < WAIT, "it never answered");
+        assert!(start.elapsed() < WAIT, "no response");
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(
@@ -158,7 +158,7 @@ fn page_follows_the_configuration() {
     let mut rest = Vec::new();
     assert!(
         page.read_to_end(&mut rest).is_ok(),
-        "it was told that it is over"
+        "the stream was not ended properly"
     );
 }
 

@@ -182,7 +182,11 @@ fn tables_fit_narrow_terminals_without_broken_words() {
     let (one, two) = (serve.address(), serve.url("ugp"));
     for (columns, has_map) in [("60", false), ("80", false), ("120", true)] {
         let lines = table(columns, ["query", "--all", &one, &two, &closed]);
-        assert_eq!(lines.len(), ids().len() + 3, "a row is a line: {lines:#?}");
+        assert_eq!(
+            lines.len(),
+            ids().len() + 3,
+            "each row must be one line: {lines:#?}"
+        );
         let width: usize = columns.parse().unwrap();
         assert!(lines.iter().all(|line| line.width() <= width), "{lines:#?}");
         for line in &lines[1..lines.len() - 1] {
@@ -197,7 +201,7 @@ fn tables_fit_narrow_terminals_without_broken_words() {
         assert_eq!(lines[0].contains("round trip"), width > 60, "{lines:#?}");
         assert!(
             !lines[0].contains("remarks"),
-            "nothing to remark: {lines:#?}"
+            "no remarks expected: {lines:#?}"
         );
     }
     for columns in ["60", "80"] {
@@ -442,7 +446,7 @@ fn reads_auth_tokens_from_flag_environment_or_file() {
             .ends_with(1)
             .out
             .contains("requires an auth token"),
-        "an empty variable is none"
+        "an empty variable must be ignored"
     );
 
     run(["query", &target, "--auth-token-file", "/no/such/file"]).fails_as_usage("/no/such/file");
@@ -463,7 +467,7 @@ fn reads_auth_tokens_from_flag_environment_or_file() {
     help.env("HAILER_AUTH_TOKEN", "s3cret");
     assert!(
         !finish(help, None).ends_with(0).out.contains("s3cret"),
-        "help does not show it"
+        "help must not show the token"
     );
 }
 
@@ -852,7 +856,7 @@ fn raw_shows_the_datagrams_of_failed_queries() {
     assert_eq!(
         said.matches("48 65 6c 6c 6f").count(),
         1,
-        "the datagram at fault is shown once: {said}"
+        "the invalid datagram must be shown once: {said}"
     );
 }
 
@@ -873,7 +877,7 @@ fn queries_many_servers_concurrently() {
     assert_eq!(said.json().len(), 20);
     assert!(
         started.elapsed() < Duration::from_secs(4),
-        "one after the other it would take 6 s"
+        "queries one after the other would take 6 s"
     );
 }
 

@@ -43,7 +43,7 @@ fn schemas_are_valid_and_describe_each_member() {
             assert_eq!(
                 object.get("additionalProperties"),
                 Some(&Value::Bool(false)),
-                "{path} is open"
+                "{path} permits unknown members"
             );
             for (name, member) in members {
                 let said = member["description"].is_string() || member["$ref"].is_string();

@@ -148,7 +148,7 @@ fn sighup_reloads_the_file() {
     std::fs::write(config.text(), "[[server]]\nporp = 1\n").unwrap();
     serve.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(motd(), "after", "a mistake changes nothing");
+    assert_eq!(motd(), "after", "an invalid file must change nothing");
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{said}");
     assert!(
@@ -403,7 +403,11 @@ fn closed_output_causes_no_panic() {
         "200ms",
     ]));
     drop(process.child.stderr.take());
-    assert_eq!(process.wait().code(), Some(0), "notes that nobody reads");
+    assert_eq!(
+        process.wait().code(),
+        Some(0),
+        "closed standard error must not fail the command"
+    );
     let mut process = Process::start(&mut command([
         "serve",
         "--listen",
@@ -474,7 +478,7 @@ fn simulated_players_join_and_leave() {
     while online() == first {
         assert!(
             started.elapsed() < Duration::from_secs(30),
-            "nobody came, nobody went"
+            "no player joined or left"
         );
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -497,7 +501,7 @@ fn the_demo_shows_every_protocol_and_ends() {
     assert_eq!(
         said.out.matches("round trip").count(),
         registry::PROTOCOLS.len() + 1,
-        "views, and ping among the commands"
+        "one view per protocol, and the `ping` command"
     );
     assert!(
         said.out.contains("Try next") && said.err.is_empty(),
@@ -528,7 +532,7 @@ fn dropped_server_leaves_no_process() {
     };
     assert!(
         UdpSocket::bind(&address).is_ok(),
-        "the test's own tool leaves no process behind"
+        "the server is still running"
     );
     let _ = closed();
 }
@@ -617,7 +621,10 @@ fn a_reload_without_redis_does_not_delay_local_players() {
     serve.signal("HUP");
     let started = Instant::now();
     while players() != Some(2) {
-        assert!(started.elapsed() < Duration::from_secs(4), "not at once");
+        assert!(
+            started.elapsed() < Duration::from_secs(4),
+            "the change took too long"
+        );
     }
     let (code, said) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{said}");
@@ -683,7 +690,7 @@ fn servers_of_a_network_report_all_players() {
     assert_eq!(
         ask(&first),
         (vec!["Alice".into()], 1, "1".into()),
-        "what it knows of itself"
+        "local players only"
     );
     let args = [
         "--port",
@@ -709,7 +716,11 @@ fn servers_of_a_network_report_all_players() {
     let (code, said) = second.stop("TERM");
     assert_eq!(code, Some(0), "{said}");
     let is_alone = (0..150).any(|_| ask(&first).0 == ["Alice"]);
-    assert!(is_alone, "who leaves says so");
+    assert!(is_alone, "a server that stops must unregister");
     drop(redis);
-    assert_eq!(ask(&first).0, ["Alice"], "answers never stop");
+    assert_eq!(
+        ask(&first).0,
+        ["Alice"],
+        "queries must be answered without Redis"
+    );
 }

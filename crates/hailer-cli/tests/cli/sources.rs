@@ -108,7 +108,7 @@ fn polled_status_is_served_in_other_protocols() {
     assert_ne!(
         own.to_string(),
         port,
-        "its own idea of its address is not handed on"
+        "the polled server's address must not be served"
     );
     behind.stop("TERM");
     std::thread::sleep(Duration::from_millis(1_500));
@@ -134,11 +134,7 @@ fn file_source_follows_replacements_and_ignores_partial_writes() {
     .unwrap();
     let serve = Serve::start(1, [Path::new("--config"), &config]);
     let url = serve.url("minecraft-query");
-    assert_eq!(
-        ask(&url),
-        None,
-        "nothing is known yet, and nothing to say instead"
-    );
+    assert_eq!(ask(&url), None, "no status and no fallback yet");
     replace(&path, r#"{ "map": "one", "players": ["Alice", "Bob"] }"#);
     let status = until(&url, is_at("one")).unwrap();
     assert_eq!(

@@ -110,7 +110,7 @@ impl Terminal {
                 .local_flags
                 .contains(LocalFlags::ECHO)
         };
-        assert!(!echoes(&self.terminal), "keys are not echoed");
+        assert!(!echoes(&self.terminal), "keys must not be echoed");
         match signal {
             "key" => self.press("q"),
             signal => {
@@ -128,7 +128,7 @@ impl Terminal {
         // Checks that the command left the alternate screen and restored the cursor.
         self.reads(
             |seen| seen.contains("\x1b[?1049l") && seen.contains("\x1b[?25h"),
-            "the first screen",
+            "the normal screen",
         );
         assert!(echoes(&self.terminal));
     }

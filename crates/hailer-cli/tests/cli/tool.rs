@@ -155,7 +155,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < patience, "it does not end");
+            assert!(started.elapsed() < patience, "the command does not end");
             std::thread::sleep(Duration::from_millis(3));
         }
     }
@@ -275,7 +275,7 @@ impl Serve {
     }
 }
 
-/// Returns the address in a line that starts with `listening on`.
+/// Returns the address in a `listening on` line.
 pub(crate) fn address(line: &str) -> String {
     line.trim_start_matches("listening on ")
         .split(' ')
@@ -337,7 +337,7 @@ pub(crate) fn assert_harmless(text: &str, colours: bool) {
             // Only `ESC [`, digits and semicolons, `m` is permitted.
             let end = rest
                 .find('m')
-                .unwrap_or_else(|| panic!("an open escape sequence in {text:?}"));
+                .unwrap_or_else(|| panic!("an unfinished escape sequence in {text:?}"));
             let inner = rest[..end]
                 .strip_prefix('[')
                 .unwrap_or_else(|| panic!("ESC {:?}", &rest[..end]));
