@@ -36,7 +36,7 @@ const MAX_WAITING: usize = 1 << 16;
 /// Longest wait of a probe for the rate limit of its network. A longer one holds up the whole
 /// sweep, which keeps the waiting probes few.
 const MAX_BOOKED: Duration = Duration::from_secs(60);
-/// Longest timeout, whatever is configured: the timer wheel of [`Flight`] covers only about 268 s.
+/// Upper bound of the configured timeout: the timer wheel of [`Flight`] covers only about 268 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(240);
 /// Longest deadline of a query: its start is stored in 32 bits of milliseconds.
 const MAX_DEADLINE: Duration = Duration::from_secs(30 * 86_400);

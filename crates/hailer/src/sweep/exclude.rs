@@ -25,7 +25,7 @@ const RESERVED: [Span; 4] = [
     },
 ];
 
-/// Addresses that a sweep never queries: those of a list, and those that no server can have
+/// Addresses that a sweep never queries: a list, and the addresses that no server can have
 /// (`0.0.0.0/8`, multicast, `240.0.0.0/4`).
 ///
 /// A line of the list is an address, a network such as `192.0.2.0/24` or a range such as

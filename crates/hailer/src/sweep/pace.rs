@@ -115,7 +115,7 @@ impl PrefixLimiter {
     /// Creates a limiter without bookings. The seed prevents others from choosing which networks
     /// share a bucket.
     pub fn new(per_prefix: f64, seed: u64) -> Self {
-        // At the least one datagram in 11 days.
+        // Rates below one datagram in 11 days count as that rate.
         let each = if per_prefix == f64::INFINITY {
             0.0
         } else {

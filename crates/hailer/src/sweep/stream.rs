@@ -1,11 +1,15 @@
-//! A list that comes as it is written, and may never end.
+//! Probe source for a list that is read while it is written, and may never end.
 //!
-//! What decides the index of a question is its place in the input: a range takes as many as it holds, a wrong, double or
-//! excluded target one. Thus an index means the same in every run over the same input with the same seed, however slowly
-//! that comes, and a sweep goes on where another stopped by reading the input again.
+//! The index of a probe depends only on its place in the input: a range takes one index for each of
+//! its probes; an invalid, duplicate or excluded target takes one. An index therefore means the
+//! same in every run over the same input with the same seed, at whatever speed it arrives, and a
+//! sweep can be continued by reading the input again.
 //!
-//! When a question is asked is not so certain. A window of the input is held and drawn from at random, so that neighbours
-//! are spread. If the writer pauses, what the window holds is drawn without waiting for more.
+//! The order is less certain. Probes are drawn at random from a window of 65,536, which spreads
+//! neighbours. If the writer pauses, the window is drawn from without waiting for more.
+//!
+//! Limits: 65,536 probes in the window, 32 chunks of 256 between the threads, and at least 917,504
+//! remembered targets to detect duplicates.
 
 use super::list::SourceConfig;
 use super::lookups::Lookups;
@@ -26,33 +30,35 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Questions that are held to draw from: some 4 MB, and 256 networks of a sorted list.
+/// Number of probes to draw from: about 4 MB, or 256 networks of a sorted list.
 const WINDOW: usize = 1 << 16;
-/// An unfilled window is drawn from once nothing came for this long,
+/// A window that is not full is drawn from if nothing arrived for this long,
 const PAUSE: Duration = Duration::from_millis(100);
-/// or it was held for this long.
+/// or if it was held for this long.
 const HOLD: Duration = Duration::from_secs(1);
-/// Questions go from thread to thread in chunks of at most so many, and so many chunks may wait.
+/// Size and largest number of the chunks of probes that wait between the threads.
 const CHUNK: usize = 256;
 const CHUNKS: usize = 32;
-/// Names that are taken from the window at one call.
+/// Most names to take from the window in one call of `next`.
 const NAMES_AT_ONCE: usize = 64;
-/// Of the last so many different questions none is asked twice; twice as many are remembered, in 20 MB.
+/// Number of remembered probes in each of two generations, which take 20 MB together. Duplicates
+/// farther apart are not detected.
 const MEMORY: usize = 7 << 17;
 
-/// A source of questions from an input that is read as it comes.
+/// Source of probes from an input that is read while it arrives.
 ///
-/// Lines are as in a list. Those that cannot be understood are failures. Ranges are walked through in random order, never
-/// held. Doubles are removed if fewer than 750,000 other questions stand between them. A thread reads the input; nobody
-/// ever waits for it.
+/// Lines have the same form as in a list. Invalid ones are reported as failures. Ranges are walked through
+/// in random order and never expanded in memory. Duplicates are removed if fewer than 750,000 other
+/// probes are between them. A separate thread reads the input, so [`next`](ProbeSource::next) never
+/// blocks on it.
 pub struct StreamSource {
     messages: Receiver<Message>,
     pool: Vec<Question>,
     held: Option<Held>,
     is_over: bool,
-    /// Above all indices that came.
+    /// Above all indices received so far.
     came: u64,
-    /// Where an earlier sweep stopped, its unfinished indices ascending.
+    /// Where an earlier sweep stopped, with its unfinished indices ascending.
     from: Arc<Position>,
     total: Option<u64>,
     draws: u64,
@@ -61,25 +67,25 @@ pub struct StreamSource {
     digest: u64,
 }
 
-/// The pool is held back; else it is drawn from until it is empty.
+/// The window is held back. Without this, it is drawn from until it is empty.
 #[derive(Clone, Copy)]
 struct Held {
     since: Instant,
-    /// When something came last.
+    /// When the last probe arrived.
     came: Instant,
 }
 
-/// What both threads see.
+/// State shared by the two threads.
 #[derive(Default)]
 struct Shared {
-    /// Nobody listens any more.
+    /// Whether the source was dropped.
     is_gone: AtomicBool,
     skipped: Mutex<Skipped>,
 }
 
 enum Message {
     Questions(Vec<Question>),
-    /// The input has ended; so many questions were in it.
+    /// The input has ended. Contains the number of its probes.
     End(u64),
 }
 
@@ -95,9 +101,15 @@ enum What {
 }
 
 impl StreamSource {
-    /// Reads that input, whose name is for errors. Targets without protocol are asked in each of these protocols, or, if
-    /// these are none, in all that travel in datagrams. Begins at the start, or with what an earlier sweep over the same
-    /// input left, whose [`digest`](Self::digest) was the same.
+    /// Starts to read `input`, whose name appears in errors. Targets without a protocol are queried
+    /// in each of these protocols or, if there are none, in all datagram protocols. Continues an
+    /// earlier sweep over the same input with the same [`digest`](Self::digest), or begins at the
+    /// start.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a protocol is not a datagram protocol or there are too many, or if the
+    /// thread cannot start.
     pub fn new(
         name: &str,
         input: impl Read + Send + 'static,
@@ -134,9 +146,9 @@ impl StreamSource {
         };
         let file: Arc<str> = name.into();
         let (name, lines) = (file.clone(), Lines::new(input));
-        // Whoever waits for input cannot be woken: the thread is left to itself.
+        // A blocking read cannot be interrupted, so the thread is detached.
         let thread = std::thread::Builder::new().name("targets".into());
-        // That nobody listens any more is no error of the reader.
+        // That the source was dropped is no error of the reader.
         thread
             .spawn(move || drop(reader.run(&name, lines, &defaults)))
             .map_err(|cause| ListError::Read { file, cause })?;
@@ -155,7 +167,7 @@ impl StreamSource {
         })
     }
 
-    /// What came and is not asked, so far, of all shares together.
+    /// Returns the targets that were read and skipped so far, over all shares.
     pub fn skipped(&self) -> Skipped {
         *self
             .shared
@@ -164,12 +176,13 @@ impl StreamSource {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number for all that decides which index means what, but for the input: protocols, exclusions, seed and share.
+    /// Returns a digest of everything but the input that maps indices to probes: protocols,
+    /// exclusions, seed and share.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Takes what came, as far as the window has room.
+    /// Moves received probes into the window while it has room.
     fn fill(&mut self) {
         while !self.is_over && self.pool.len() < WINDOW {
             match self.messages.try_recv() {
@@ -196,7 +209,7 @@ impl StreamSource {
         }
     }
 
-    /// A question of the window, if it is full, will get no fuller, or was held long enough.
+    /// Draws a probe from the window if it is full, will get no fuller or was held long enough.
     fn draw(&mut self) -> Option<Question> {
         if self.pool.is_empty() {
             return None;
@@ -264,7 +277,7 @@ impl ProbeSource for StreamSource {
     }
 
     fn position(&self) -> Position {
-        // What came in order and is older than what an earlier sweep left is still to come.
+        // Unfinished indices that the reader has not reached yet are still to come.
         let Position { next, unfinished } = &*self.from;
         let to_come = unfinished.partition_point(|index| *index < self.came);
         let here = self
@@ -281,13 +294,13 @@ impl ProbeSource for StreamSource {
     }
 }
 
-/// The thread that reads.
+/// State of the thread that reads the input.
 struct Reader {
     sender: SyncSender<Message>,
     chunk: Vec<Question>,
-    /// Questions since it was last seen whether anybody listens.
+    /// Probes since the last check whether the source was dropped.
     steps: usize,
-    /// The next question's.
+    /// Index of the next probe.
     index: u64,
     questions: u64,
     seen: Seen,
@@ -299,7 +312,7 @@ struct Reader {
     shared: Arc<Shared>,
 }
 
-/// Nobody listens any more.
+/// The source was dropped.
 struct Gone;
 
 impl Reader {
@@ -310,7 +323,7 @@ impl Reader {
         defaults: &Defaults,
     ) -> Result<(), Gone> {
         loop {
-            // Before waiting for the writer, what is here goes out.
+            // Before a read that may block, send what is buffered.
             if !lines.is_ready() {
                 self.flush()?;
             }
@@ -338,7 +351,7 @@ impl Reader {
         match entry.whom {
             Whom::Addresses(span) => {
                 let ways = protocols.len() as u64;
-                // No overflow: ranges are not that long.
+                // Cannot overflow: ranges are limited to 2^40 addresses.
                 let order = Order::new(span.len() as u64 * ways, self.seed ^ mix(self.index));
                 for at in (0..order.length()).filter_map(|place| order.at(place)) {
                     let service = entry.service(protocols[(at % ways) as usize]);
@@ -388,7 +401,8 @@ impl Reader {
         }
     }
 
-    /// The next index. Now and then sees whether anybody listens, which else only a send would tell.
+    /// Returns the next index. Checks now and then whether the source was dropped, which otherwise
+    /// only a send would detect.
     fn step(&mut self) -> Result<u64, Gone> {
         self.steps += 1;
         if self.steps == 4096 {
@@ -402,7 +416,7 @@ impl Reader {
         Ok(self.index - 1)
     }
 
-    /// Whether it is in our share, and not finished by an earlier sweep.
+    /// Returns whether a probe is in our share and not finished by an earlier sweep.
     fn is_wanted(&mut self, index: u64) -> bool {
         let is_ours = self.shard.holds(index);
         self.questions += u64::from(is_ours);
@@ -434,8 +448,8 @@ impl Reader {
     }
 }
 
-/// Remembers questions by a hash of 64 bits: the new ones, and those that were the new ones before. That two different
-/// ones have the same hash does not happen in a million sweeps.
+/// Detects duplicates by 64-bit hashes, in two generations. A collision does not happen in a
+/// million sweeps.
 struct Seen {
     memory: usize,
     new: Hashes,
@@ -446,7 +460,8 @@ struct Seen {
 type Hashes = HashSet<u64, BuildHasherDefault<Already>>;
 
 impl Seen {
-    /// The key is the seed's, so that the same input leaves the same out.
+    /// Creates an empty set. The hash key depends only on the seed, so that the same input always
+    /// skips the same duplicates.
     fn new(seed: u64, memory: usize) -> Self {
         let key = SipHasher13::new_with_keys(mix(seed), mix(!seed));
         Self {
@@ -473,7 +488,7 @@ impl Seen {
     }
 }
 
-/// For what is a hash already.
+/// Hasher for values that are hashes already.
 #[derive(Default)]
 struct Already(u64);
 
@@ -510,7 +525,7 @@ mod tests {
         StreamSource::new("input", input, &[], exclusions.into(), walk, from).unwrap()
     }
 
-    /// The next questions, at most so many, by index. `Later` has an end, or the test fails.
+    /// Returns the next probes, at most `most`, by index. Fails if `Pending` lasts too long.
     fn take(stream: &mut StreamSource, most: usize) -> Vec<(u64, String)> {
         let (mut taken, mut progress) = (Vec::new(), Instant::now());
         while taken.len() < most {
@@ -545,7 +560,7 @@ mod tests {
     const INPUT: &str = "192.0.2.7\nugp://192.0.2.0/24\nugp://192.0.2.3\nbad..name\n# nothing\n192.0.2.7:22000\n\
                          ugp://2001:db8::/123\nhost:0\nugp://198.51.100.1-198.51.100.9:1\n224.0.0.1\n";
 
-    /// Gives a few bytes at a time, with pauses: what comes together, and when, must not matter.
+    /// Returns a few bytes at a time, with pauses. How the input is split must not matter.
     struct Drops(Cursor<&'static [u8]>, usize);
 
     impl Read for Drops {
@@ -571,7 +586,7 @@ mod tests {
             (taken.len(), taken.len()),
             "doubles in {taken:?}"
         );
-        // Of 256, six are excluded and one was there already.
+        // Of the 256, six are excluded and one is a duplicate.
         assert_eq!(taken.len(), 3 + 249 + 1 + 2 + 32 + 1 + 9);
         assert_eq!(stream.total(), Some(taken.len() as u64));
         assert_eq!(
@@ -643,7 +658,7 @@ mod tests {
         assert_eq!(all, whole);
     }
 
-    /// A writer that never writes again, and never closes.
+    /// The writer neither writes nor closes.
     #[test]
     fn whoever_pauses_is_not_waited_for() {
         let (reader, mut writer) = io::pipe().unwrap();
@@ -659,7 +674,7 @@ mod tests {
             .map(|(_, whom)| whom)
             .collect();
         whom.sort_unstable();
-        // The third line may go on.
+        // The third line has no line break, so it may continue.
         assert_eq!(whom, ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]);
         assert!(matches!(stream.next(), Next::Pending));
         assert_eq!(
@@ -675,7 +690,7 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(1));
     }
 
-    /// What an earlier sweep left stays unfinished until it has come again and was given.
+    /// Unfinished probes of an earlier sweep stay unfinished until the source has returned them again.
     #[test]
     fn what_is_still_to_come_is_unfinished() {
         let (reader, mut writer) = io::pipe().unwrap();
@@ -713,7 +728,7 @@ mod tests {
         );
     }
 
-    /// An input without end is read no further than there is room, and its thread ends when nobody listens.
+    /// The reader stops when the channel is full, and ends when the source is dropped.
     #[test]
     fn an_endless_input_is_bounded() {
         struct Endless(#[expect(dead_code, reason = "is counted")] Arc<()>);
@@ -732,7 +747,7 @@ mod tests {
         );
         let taken = take(&mut stream, 1000);
         assert!(stream.pool.len() <= WINDOW + CHUNK);
-        // Spread from the start, though the range is walked through in a stream.
+        // The range is spread from the start, although a stream is walked through in order.
         let networks: BTreeSet<&str> = taken
             .iter()
             .map(|(_, whom)| whom.rsplit_once('.').unwrap().0)

@@ -1,6 +1,6 @@
-//! What a sweep asks: lists of targets, read, cleared of what is double or excluded, and kept small.
+//! Targets of a sweep: parsed lists without duplicates and excluded addresses, in little memory.
 //!
-//! A line is what [`Target`] reads, or a range of addresses:
+//! A line is a [`Target`] or a range of addresses:
 //!
 //! ```text
 //!   play.example.com                     in each protocol of the sweep, at its own port
@@ -10,8 +10,11 @@
 //!   192.0.2.1-192.0.2.9   192.0.2.1-192.0.2.9:25565   [2001:db8::1-2001:db8::9]:25565
 //! ```
 //!
-//! A range holds all of its addresses, first and last included. Blank lines, what follows a `#` and all but the first
-//! word of a line mean nothing.
+//! A range includes its first and last address. Only the first word of a line counts. Blank lines
+//! and text after a `#` are ignored.
+//!
+//! Limits: 2^40 probes, 1,024 bytes for a target; 8 bytes of memory for a single IPv4 address, 20
+//! for an IPv6 address, 48 for a range.
 
 use super::exclude::{Ban, Exclusions};
 use super::services::{self, MAX_PROTOCOLS, Service, number_of};
@@ -23,92 +26,94 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// The most questions of one sweep, and addresses of one range: eighty years at 400 a second.
+/// Largest number of probes in a sweep and of addresses in a range. At 400 probes per second they
+/// take 87 years.
 const MAX_QUESTIONS: u64 = 1 << 40;
-/// No target is longer.
+/// Longest target, in bytes.
 const MAX_LINE: usize = 1024;
 
-/// A set of questions, each with a number: its index. IPv4 addresses take 8 bytes each, IPv6 addresses 20, ranges 48 bytes
-/// in all, whatever they hold.
+/// A set of probes, numbered by an index. IPv4 addresses take 8 bytes each, IPv6 addresses 20, and
+/// ranges of any length 48.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Single IPv4 addresses: protocol (8 bits), port (16), address (32). This and what follows is sorted.
+    /// Single IPv4 addresses: protocol (8 bits), port (16), address (32). This and the other lists
+    /// are sorted.
     four: Vec<u64>,
     six: Vec<Six>,
     ranges: Vec<Range>,
-    /// How many addresses the ranges before the one of the same place hold.
+    /// For each range, the number of addresses in the ranges before it.
     starts: Vec<u64>,
     in_ranges: u64,
     names: Vec<Name>,
     skipped: Skipped,
 }
 
-/// One of a set of targets.
+/// An element of [`Targets`].
 #[derive(Clone, Copy)]
 pub enum Item<'a> {
-    /// An address, and in which protocol to ask.
+    /// An address and the protocol to query it in.
     Address(SocketAddr, &'static dyn Protocol),
-    /// A name to be looked up.
+    /// A name that must be resolved first.
     Name(&'a Name),
 }
 
-/// A name that is asked in one protocol.
+/// A host name to query in one protocol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     host: Arc<str>,
     protocol: u8,
-    /// 0: as an SRV record or the protocol has it.
+    /// Zero: from an SRV record or the default of the protocol.
     port: u16,
     typed: Arc<str>,
-    /// Another name has the same `typed` and reports failures of the lookup.
+    /// Whether another name with the same `typed` reports a failed lookup.
     is_repeat: bool,
 }
 
-/// What was typed and is not asked.
+/// Numbers of targets that were given but are not queried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Said more than once.
+    /// Given more than once.
     pub duplicates: u64,
     /// In the list of exclusions.
     pub excluded: u64,
-    /// Addresses where no server can be.
+    /// Addresses that no server can have.
     pub reserved: u64,
 }
 
-/// Why a list cannot be swept.
+/// Errors of target lists.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// A line cannot be understood.
+    /// A line is invalid.
     #[error("{file}:{line}: {error}")]
     Line {
-        /// The list's name.
+        /// Name of the list.
         file: Arc<str>,
-        /// Counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// Problem with the line.
         error: TargetError,
     },
     /// The list cannot be read.
     #[error("{file}: cannot be read: {cause}")]
     Read {
-        /// The list's name.
+        /// Name of the list.
         file: Arc<str>,
-        /// What the operating system says.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// A protocol to sweep with is none that travels in datagrams.
+    /// A protocol of the sweep does not use datagrams.
     #[error("{} is spoken over {}, and a sweep asks over UDP; choose from {}", .0.title, .0.transport, datagram_ids())]
     Stream(&'static Info),
     /// The process has used too many protocols.
     #[error("a process can sweep with at most {MAX_PROTOCOLS} protocols")]
     TooManyProtocols,
-    /// More than 2^40 questions.
+    /// More than 2^40 probes.
     #[error("{0} questions are too many: a sweep asks at most {MAX_QUESTIONS}; split the ranges")]
     TooMany(u128),
 }
 
-/// Collects targets.
+/// Collects targets and removes duplicates.
 #[derive(Debug)]
 pub struct Collector {
     defaults: Defaults,
@@ -119,8 +124,13 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Collects targets; those that name no protocol are asked in each of these, or, if these are none, in all that travel
-    /// in datagrams.
+    /// Creates an empty collector. Targets without a protocol are queried in each of `protocols`
+    /// or, if there are none, in all datagram protocols.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a protocol is not a datagram protocol, or if the process has used too
+    /// many.
     pub fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
         let defaults = Defaults::new(protocols)?;
         Ok(Self {
@@ -132,7 +142,11 @@ impl Collector {
         })
     }
 
-    /// Adds what one line says.
+    /// Adds one line.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the line is invalid.
     pub fn add(&mut self, line: &str) -> Result<(), TargetError> {
         match line
             .split('#')
@@ -144,8 +158,12 @@ impl Collector {
         }
     }
 
-    /// Adds the lines of a file. The name is for errors; of a wrong line `wrong` decides whether it ends the reading:
-    /// `Err` does it.
+    /// Adds the lines of a file. The name appears in errors. `wrong` is called for each invalid
+    /// line; if it returns an error, reading stops.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the input cannot be read, or the error that `wrong` returned.
     pub fn read(
         &mut self,
         name: &str,
@@ -155,7 +173,12 @@ impl Collector {
         read_lines(name, input, |text| self.add_word(text), wrong)
     }
 
-    /// The set of all that was added, without what is double or excluded. Of a name, what it leads to is seen later.
+    /// Returns the targets without duplicates and excluded addresses. The addresses of names are
+    /// checked later, after the lookup.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there are more than 2^40 probes.
     pub fn finish(self, exclusions: &Exclusions) -> Result<Targets, ListError> {
         let Self {
             defaults: _,
@@ -259,17 +282,17 @@ impl Collector {
 }
 
 impl Targets {
-    /// How many questions there are.
+    /// Returns the number of probes.
     pub fn len(&self) -> u64 {
         (self.four.len() + self.six.len() + self.names.len()) as u64 + self.in_ranges
     }
 
-    /// Whether there is nobody to ask.
+    /// Returns whether there are no targets.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The target with this index; `None` behind the last.
+    /// Returns the target with an index, or `None` after the last.
     pub fn item(&self, index: u64) -> Option<Item<'_>> {
         let (mut at, four, six) = (index, self.four.len() as u64, self.six.len() as u64);
         if at < four {
@@ -299,12 +322,12 @@ impl Targets {
             .map(Item::Name)
     }
 
-    /// What was typed and is not among them.
+    /// Returns the numbers of targets that were given but are not in the set.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }
 
-    /// Adds all that decides which index means what.
+    /// Adds everything that maps indices to probes to a digest.
     pub(super) fn digest(&self, digest: &mut Digest) {
         digest.number(self.four.len() as u64);
         for packed in &self.four {
@@ -326,22 +349,23 @@ impl Targets {
 }
 
 impl Name {
-    /// As it was typed.
+    /// Returns the target as typed.
     pub fn typed(&self) -> &Arc<str> {
         &self.typed
     }
 
-    /// In which protocol it is asked.
+    /// Returns the protocol to query it in.
     pub fn protocol(&self) -> &'static dyn Protocol {
         services::protocol(self.protocol)
     }
 
-    /// The port that was typed, or the protocol's own if no SRV record can tell another.
+    /// Returns the port as typed, or the default port if the protocol has no SRV record. `None` if
+    /// an SRV record may set it.
     pub fn port(&self) -> Option<u16> {
         (self.port > 0).then_some(self.port)
     }
 
-    /// Whether another probe of the same target reports a failed lookup.
+    /// Returns whether another probe of the same target reports a failed lookup.
     pub(super) fn is_repeat(&self) -> bool {
         self.is_repeat
     }
@@ -357,7 +381,7 @@ impl Name {
         }
     }
 
-    /// The name alone.
+    /// Returns the host name without scheme and port.
     pub fn host(&self) -> &Arc<str> {
         &self.host
     }
@@ -372,7 +396,7 @@ impl Skipped {
     }
 }
 
-/// Addresses, first and last included, as [`number`]s.
+/// A range of addresses, first and last included, as [`number`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Span {
     pub(super) first: u128,
@@ -380,20 +404,20 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// How many; one too few for all addresses that there are, which no list asks.
+    /// Returns the number of addresses. One too low for the whole space, which no list contains.
     pub(super) fn len(self) -> u128 {
         (self.last - self.first).saturating_add(1)
     }
 }
 
-/// A range of addresses that are asked in one way.
+/// A range of addresses with the same protocol and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     service: Service,
     span: Span,
 }
 
-/// A single IPv6 address, in 20 bytes.
+/// A single IPv6 address in 20 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Six {
     service: Service,
@@ -423,7 +447,8 @@ pub(super) fn item((service, ip): (Service, u128)) -> Item<'static> {
     Item::Address(SocketAddr::new(address(ip), service.port), protocol)
 }
 
-/// An address as a number: of IPv4, as IPv6 maps it, so that both ways to write one are one.
+/// Returns an address as a number. IPv4 addresses are mapped to IPv6, so that both notations are
+/// the same number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(ip) => 0xFFFF_0000_0000 | u128::from(ip.to_bits()),
@@ -435,7 +460,7 @@ pub(super) fn address(number: u128) -> IpAddr {
     Ipv6Addr::from_bits(number).to_canonical()
 }
 
-/// Grows by half, not by double: with ten million targets that is memory one can see.
+/// Adds an item. The list grows by half and not by double, which matters with ten million targets.
 fn push<T>(list: &mut Vec<T>, item: T) {
     if list.len() == list.capacity() {
         list.reserve_exact((list.len() / 2).max(1024));
@@ -443,7 +468,8 @@ fn push<T>(list: &mut Vec<T>, item: T) {
     list.push(item);
 }
 
-/// Sorts ranges and joins those of one service that overlap or touch; returns how many addresses were double.
+/// Sorts ranges and joins those with the same service that overlap or touch. Returns the number of
+/// duplicate addresses.
 fn merge(ranges: &mut Vec<Range>) -> u64 {
     ranges.sort_unstable();
     let mut doubled: u64 = 0;
@@ -468,7 +494,7 @@ fn merge(ranges: &mut Vec<Range>) -> u64 {
     doubled
 }
 
-/// Marks all but the first name of each target. The names are sorted by host.
+/// Marks all but the first name of each target. The names must be sorted by host.
 fn mark_repeats(names: &mut [Name]) {
     for group in names.chunk_by_mut(|one, next| one.host == next.host) {
         for at in 1..group.len() {
@@ -490,7 +516,7 @@ fn narrow(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// In which protocols targets are asked that name none.
+/// Protocols of targets that name none.
 #[derive(Clone, Debug)]
 pub(super) struct Defaults(Vec<u8>);
 
@@ -536,7 +562,7 @@ fn datagram_ids() -> String {
     ids.join(", ")
 }
 
-/// What one line says.
+/// A parsed line.
 #[derive(Debug)]
 pub(super) struct Entry {
     protocol: Option<u8>,
@@ -556,16 +582,16 @@ impl Entry {
         let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + 3));
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some(split) => split,
-            // Colons of IPv6 are more than one.
+            // Text with several colons is an IPv6 address without a port.
             None if rest.matches(':').count() > 1 => (rest, ""),
             None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
         };
-        // A slash at the end is what browsers add to an address.
+        // Browsers add a slash at the end of an address.
         let range = match host.trim_end_matches('/') {
             host if host.contains(['/', '-']) => span(host).map_err(error)?,
             _ => None,
         };
-        // Whatever is not the range is read as in any target, with the range's first address in its place.
+        // Parse the rest like any target, with the first address in place of the range.
         let target: Target = match range {
             None => text.parse()?,
             Some(Span { first, .. }) => {
@@ -636,7 +662,7 @@ impl Entry {
     }
 }
 
-/// The addresses that a text means: one, a network, or from one to another. `None`: it is a name.
+/// Parses an address, a network or a range. Returns `None` for a name.
 pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
     let ip = |text: &str| text.parse::<IpAddr>().ok();
     if let Some((network, bits)) = text.split_once('/') {
@@ -683,7 +709,7 @@ pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
     }))
 }
 
-/// Lines as they come, for who cannot wait for all of them.
+/// Reads lines one by one while they arrive.
 pub(super) struct Lines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
@@ -692,11 +718,11 @@ pub(super) struct Lines<R> {
 
 /// A line of a list.
 pub(super) enum Line<'a> {
-    /// Nothing but white space and comments.
+    /// Only white space or a comment.
     Blank,
-    /// Its first word.
+    /// First word of the line.
     Word(&'a str),
-    /// Not text, or too long for a target.
+    /// Invalid UTF-8, or too long for a target.
     Wrong(TargetError),
 }
 
@@ -709,12 +735,12 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Whether the next line is here in full, so that reading it waits for nobody.
+    /// Returns whether a full line is buffered, so that the next read cannot block.
     pub(super) fn is_ready(&self) -> bool {
         self.input.buffer().contains(&b'\n')
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut limited = (&mut self.input).take(MAX_LINE as u64 + 1);
@@ -731,7 +757,7 @@ impl<R: Read> Lines<R> {
         let Some(word) = word(&self.line) else {
             return Ok(Some(Line::Blank));
         };
-        // A long comment is no mistake; a word that may go on is.
+        // A long comment is allowed. A word that may continue is not.
         let is_cut = !is_whole && self.line.ends_with(word);
         Ok(Some(match std::str::from_utf8(word) {
             _ if is_cut => Line::Wrong(TargetError::new(
@@ -747,7 +773,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Hands the first word of each line of a list to a function, and what that finds wrong to another.
+/// Passes the first word of each line to `each`, and the errors to `wrong`.
 pub(super) fn read_lines(
     name: &str,
     input: impl Read,
@@ -774,22 +800,22 @@ pub(super) fn read_lines(
     Ok(())
 }
 
-/// The first word of a line, if any stands before a comment.
+/// Returns the first word of a line before any comment.
 fn word(line: &[u8]) -> Option<&[u8]> {
     let text = line.split(|byte| *byte == b'#').next()?;
     text.split(u8::is_ascii_whitespace)
         .find(|word| !word.is_empty())
 }
 
-/// A number that is the same for the same questions, in every run and on every machine.
+/// Digest of the targets. The same for the same targets, in every run and on every machine.
 pub(super) struct Digest(SipHasher13);
 
 impl Digest {
-    /// The first word says of what.
+    /// Creates a digest. `of` is the kind of source.
     pub(super) fn new(of: &str) -> Self {
         let mut digest = Self(SipHasher13::new());
         digest.text(of);
-        // What stands for a protocol is its place among them.
+        // Protocols are stored as places in the registry.
         registry::PROTOCOLS
             .iter()
             .for_each(|protocol| digest.text(protocol.info().id));
@@ -810,7 +836,8 @@ impl Digest {
         self.added(service.protocol);
     }
 
-    /// Adds the id of a protocol outside of the registry, whose number differs between processes.
+    /// Adds the id of a protocol outside of the registry, because its number differs between
+    /// processes.
     fn added(&mut self, protocol: u8) {
         if services::is_added(protocol) {
             self.text(services::protocol(protocol).info().id);
@@ -847,7 +874,7 @@ mod tests {
         collector.finish(exclusions)
     }
 
-    /// Every item as text, in the order of the indices.
+    /// Returns every item as text, in the order of the indices.
     fn texts(targets: &Targets) -> Vec<String> {
         let text = |index| match targets.item(index).unwrap() {
             Item::Address(address, protocol) => format!("{}://{address}", protocol.info().id),
@@ -1011,8 +1038,8 @@ mod tests {
         let targets = collect(lines, &Exclusions::default()).unwrap();
         let items: BTreeSet<String> = texts(&targets).into_iter().collect();
         assert_eq!(items.len() as u64, targets.len(), "{items:?}");
-        // At port 25565 four addresses in three protocols; at 22000 and 5520 two each; a name at 25565 in three, at its
-        // own port in three.
+        // Port 25565: four addresses in three protocols. Ports 22000 and 5520: two addresses each.
+        // Names: one at port 25565 and one at its default port, in three protocols each.
         assert_eq!(targets.len(), 12 + 4 + 6);
         assert_eq!(
             targets.skipped().duplicates,
@@ -1020,7 +1047,7 @@ mod tests {
         );
     }
 
-    /// A part of the addresses of a small universe: its text, and which of the universe it means.
+    /// Part of the addresses of a small universe: its text and its addresses.
     fn part() -> impl Strategy<Value = (String, Vec<IpAddr>)> {
         let bases = prop::sample::select(vec!["10.0.0.0", "223.255.255.248", "2001:db8::"]);
         (bases, 0_u128..16, 0_u128..16, 0_u32..3, any::<bool>()).prop_map(
@@ -1087,7 +1114,7 @@ mod tests {
         }
     }
 
-    /// Eight bytes each, and no more than half as many again while they are collected.
+    /// Eight bytes each at the end, and at most half as many again while they are collected.
     #[test]
     fn single_addresses_are_kept_small() {
         let mut collector = Collector::new(&[registry::find("ugp").unwrap()]).unwrap();

@@ -31,7 +31,7 @@ const MAX_SENT: usize = 2;
 /// Pause of a busy sweep, so that the next batch is fuller. A system call for a single datagram is
 /// the most expensive case.
 const REST: Duration = Duration::from_micros(200);
-/// Longest wait, whatever is due, because the sink may stop the sweep.
+/// Longest wait, even if nothing is due, because the sink may stop the sweep.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Time between checks of a full sink.
 const FULL: Duration = Duration::from_millis(5);
