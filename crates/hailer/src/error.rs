@@ -156,9 +156,8 @@ impl Error {
         }
     }
 
-    /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error
-    /// itself.
-    /// for the same reason, that is the error.
+    /// Combines the failures of all protocols, in the order of the registry. If the name lookup
+    /// failed for the same reason in any of them, returns that error.
     pub(crate) fn of_all_protocols(mut failures: Vec<ProtocolFailure>) -> Self {
         failures.sort_by_key(|failure| std::cmp::Reverse(failure.error.weight()));
         let is_same = |failure: &ProtocolFailure| {
@@ -171,7 +170,7 @@ impl Error {
         Self::NoProtocol { failures }
     }
 
-    /// The most informative error: the first of [`Error::NoProtocol`], otherwise the error itself.
+    /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error itself.
     pub fn most_informative(&self) -> &Self {
         match self {
             Self::NoProtocol { failures } => {
@@ -181,7 +180,8 @@ impl Error {
         }
     }
 
-    /// One sentence for each different result of [`Error::NoProtocol`], the most informative first. Empty for other errors.
+    /// Returns one sentence for each different result of [`Error::NoProtocol`], the most
+    /// informative first. Empty for other errors.
     pub fn protocol_reports(&self) -> Vec<String> {
         let Self::NoProtocol { failures } = self else {
             return Vec::new();
@@ -202,7 +202,8 @@ impl Error {
         groups.iter().map(sentence).collect()
     }
 
-    /// A stable word for programs, as in the JSON schema. [`Error::NoProtocol`] has that of its most informative failure.
+    /// Returns a stable identifier for programs, as in the JSON schema. [`Error::NoProtocol`] has
+    /// that of its most informative failure.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Target(_) => "target",
@@ -222,7 +223,8 @@ impl Error {
         }
     }
 
-    /// The exchange that failed, if one began. [`Error::NoProtocol`] has that of its most informative failure.
+    /// Returns the exchange that failed, if one began. [`Error::NoProtocol`] has that of its most
+    /// informative failure.
     pub fn transcript(&self) -> Option<&Transcript> {
         match self {
             Self::Target(_)
@@ -240,7 +242,7 @@ impl Error {
         }
     }
 
-    /// The message without the address.
+    /// Returns the message without the address.
     fn reason(&self) -> String {
         match self {
             Self::Target(error) => error.to_string(),
@@ -271,7 +273,7 @@ impl Error {
         }
     }
 
-    /// The exchange that failed, or all of them for [`Error::NoProtocol`].
+    /// Returns the exchange that failed, or all of them for [`Error::NoProtocol`].
     pub fn transcripts(&self) -> Vec<&Transcript> {
         match self {
             Self::NoProtocol { failures } => failures
@@ -282,20 +284,21 @@ impl Error {
         }
     }
 
-    /// Rank of the error among several of one server: errors with more information about the server rank higher.
+    /// Returns the rank of the error among several errors of one server. Errors with more
+    /// information about the server rank higher.
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self
             .transcript()
             .is_some_and(|transcript| transcript.protocol.transport == Transport::Stream);
         match self {
             Self::Target(_) | Self::NameNotFound { .. } | Self::Excluded { .. } => 0,
-            // An SRV record that leads nowhere says more than a missing address.
+            // An SRV record with an invalid target is more informative than a missing address.
             Self::Lookup { .. } => 1,
             Self::Unreachable { .. } => 2,
             Self::Silence { transcript, .. } if is_stream && transcript.sent == 0 => 2,
             Self::PortClosed { .. } => 3,
             Self::Silence { transcript, .. } if !is_stream && transcript.received == 0 => 4,
-            // Many services accept TCP connections. One that is open still says more than silence.
+            // Many services accept TCP connections, but an open port is still more informative than a timeout.
             Self::Silence { .. } => 5,
             Self::Refused { .. } if is_stream => 5,
             Self::Malformed {
@@ -354,7 +357,7 @@ impl From<TargetError> for Error {
     }
 }
 
-/// A value that already is a target cannot fail to become one.
+/// Converting a target to a target cannot fail.
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}

@@ -261,7 +261,7 @@ impl Relay {
             .insert(hash, now);
     }
 
-    /// Returns the oldest unverified session of a queue.
+    /// Returns the oldest unverified session in these slots.
     fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
         let unverified = slots.iter().filter_map(|&slot| {
             let session = self.sessions.get(slot)?.as_ref()?;
