@@ -38,7 +38,7 @@ pub(crate) const MIN_TOKEN_BYTES: usize = 16;
 /// A complete configuration with comments, which `hailer serve --example` prints.
 pub(crate) const EXAMPLE: &str = include_str!("example-serve.toml");
 
-/// A checked configuration.
+/// Validated configuration of `hailer serve`.
 #[derive(Default)]
 pub(crate) struct ServeConfig {
     pub(crate) servers: Vec<ServerConfig>,
@@ -46,7 +46,7 @@ pub(crate) struct ServeConfig {
     pub(crate) observe: ObserveConfig,
 }
 
-/// A server to reply for.
+/// Configuration of a server that is answered for.
 #[derive(Clone)]
 pub(crate) struct ServerConfig {
     pub(crate) source: StatusSource,
@@ -123,7 +123,7 @@ pub(crate) struct ListenConfig {
     pub(crate) secret: Option<[u8; 16]>,
 }
 
-/// `[engine]`. `None` means the library's default.
+/// The table `[engine]`. `None` means the library's default.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct EngineConfig {
     /// Number of threads. `None`: one for each core.
@@ -142,7 +142,7 @@ pub(crate) struct Allowance {
     pub(crate) packets: Option<u32>,
 }
 
-/// `[observe]`.
+/// The table `[observe]`.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ObserveConfig {
     /// Loopback address of the metrics.

@@ -78,7 +78,7 @@ impl PacketFilter {
     }
 }
 
-/// Packets named by one word on the command line.
+/// Packets that one word on the command line selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PacketNames(Vec<&'static str>);
 

@@ -8,7 +8,7 @@ use hailer::{Player, Status, Text};
 /// Number of players who visit a server.
 const MEMBERS: u64 = 40;
 const MAX_PLAYERS: i64 = 32;
-/// How often the map changes, in seconds.
+/// Time between two changes of the map, in seconds.
 const MAP_SECONDS: u64 = 600;
 
 /// The players of a simulated server.
@@ -47,8 +47,8 @@ impl Population {
         self.pick(seconds / MAP_SECONDS, &maps)
     }
 
-    /// Returns the players who are online. Each has days of 2 to 10 minutes, and is online for 20
-    /// to 60 % of each.
+    /// Returns the players who are online. Each player has a period of 2
+    /// to 10 minutes, and is online for 20 to 60 % of it.
     fn online(self, seconds: u64) -> impl Iterator<Item = u64> {
         let is_online = move |member: &u64| {
             let day = 120 + self.random(*member, 1) % 480;

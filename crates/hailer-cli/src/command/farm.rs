@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The configuration of the farm.
+/// Builds the configuration of the farm.
 fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
     let (address, bits) = args.network[0];
     let mut settings = FarmConfig::new(address, bits);

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// One result as JSON.
+/// One result as a line of JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     schema: &'static str,
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
     )
 }
 
-/// Results so far.
+/// Totals of the results so far.
 #[derive(Default)]
 struct Tally {
     sent: u32,

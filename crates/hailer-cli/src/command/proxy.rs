@@ -115,7 +115,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Host and port of `--to`.
+/// Parses host and port of `--to`.
 fn server(text: &str) -> anyhow::Result<(String, u16)> {
     let target: Target = match text.parse() {
         Ok(target) => target,
@@ -393,8 +393,8 @@ struct Records {
 }
 
 impl Records {
-    /// A folder gets `session-1.hlr` and so on. For a file, the names are `name.hlr`, `name-2.hlr`
-    /// and so on.
+    /// Determines the names of the recordings. In a folder, they are `session-1.hlr` and so on. For
+    /// a file, they are `name.hlr`, `name-2.hlr` and so on.
     fn new(path: &Path) -> anyhow::Result<Self> {
         let part =
             |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());

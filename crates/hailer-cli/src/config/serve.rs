@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::Spanned;
 
-/// The whole file.
+/// Content of the configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct FileInput {
@@ -36,7 +36,7 @@ struct FileInput {
     observe: ObserveInput,
 }
 
-/// A `[[server]]` table.
+/// A table `[[server]]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ServerInput {

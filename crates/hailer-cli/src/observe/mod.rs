@@ -24,8 +24,8 @@ use tokio::task::AbortHandle;
 /// Maximum number of clients, of control socket and metrics each.
 const CLIENTS: usize = 16;
 
-/// Returns a snapshot. Called on the runtime of the observer, at most ten times a second per
-/// client; it should be fast.
+/// Callback that returns a snapshot. It is called on the runtime of the observer, at most ten times
+/// per second for each client, and should be fast.
 type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// Configuration of the observer.

@@ -162,7 +162,7 @@ pub(crate) fn reasons() -> impl Iterator<Item = String> {
     REASONS.iter().map(Reason::key).chain([OTHER.into()])
 }
 
-/// Returns the text of a key. An unknown key stands for itself.
+/// Returns the description of a key. An unknown key is returned unchanged.
 pub(crate) fn in_words(key: &str) -> &str {
     match Reason::find(key) {
         Some(reason) => reason.words,
@@ -227,7 +227,7 @@ impl State {
     /// All states.
     pub(crate) const ALL: [Self; 4] = [Self::Fresh, Self::Stale, Self::Silent, Self::Never];
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
@@ -237,7 +237,7 @@ impl State {
         }
     }
 
-    /// Whether queries are answered.
+    /// Returns whether the source answers queries.
     pub(crate) fn answers(self) -> bool {
         matches!(self, Self::Fresh | Self::Stale)
     }

@@ -65,7 +65,7 @@ pub(crate) enum Cell<'a> {
     Nothing,
     /// An identifier of Hailer.
     Word(&'a str),
-    /// Text from a server.
+    /// A target, or text from a server.
     Foreign(&'a str),
     /// Text from a server, with formatting codes.
     Plain(&'a Text),

@@ -5,9 +5,9 @@ use super::table::{players, reason};
 use super::{line, padded};
 use std::io::Write;
 
-/// Widths of target, players and version.
+/// Widths of target, players and version, in columns.
 const WIDTHS: [usize; 3] = [40, 9, 12];
-/// Width of the name or the failure.
+/// Maximum width of the name or the failure, in columns.
 const TITLE: usize = 60;
 
 /// Writes the names of the columns.

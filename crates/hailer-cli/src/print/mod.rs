@@ -128,7 +128,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// An answer with the same text in every field.
+    /// Returns an answer with the same text in every field.
     pub(crate) fn answer(text: &str) -> Result<Answer, Error> {
         let mut status = Status {
             motd: Some(Text::legacy(text)),
@@ -156,7 +156,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// A typical answer: eight players, plugins, colours in the MOTD.
+    /// Returns a typical answer: eight players, plugins, colours in the MOTD.
     pub(crate) fn typical() -> Answer {
         let mut answer = answer("").unwrap();
         let status = &mut answer.status;

@@ -6,7 +6,7 @@ use hailer::{Answer, Answers, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of a server's text in a cell.
+/// Maximum width of text from a server in a cell, in columns.
 pub(crate) const CELL: usize = 40;
 /// Spaces between two columns.
 const GAP: usize = 2;

@@ -25,8 +25,8 @@ use std::time::Duration;
 const PORT: u16 = 25_565;
 /// Maximum number of concurrent connections. When it is exceeded, all are finished.
 const MAX_CONNECTIONS: usize = 1_024;
-/// If decoding fails within this number of bytes after encryption starts, the secret is probably
-/// wrong.
+/// Number of bytes after the start of encryption within which a failure means that the secret is
+/// probably wrong.
 const SOON: u64 = 64;
 /// Size of the read buffer, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -45,7 +45,7 @@ pub(super) struct Game<'a> {
     pub(super) sessions: u64,
 }
 
-/// Place of a packet in the input, for output.
+/// Place of a packet in the input, as shown to users.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
     text: &'a str,

@@ -85,7 +85,7 @@ impl Cluster {
     }
 }
 
-/// The whole file.
+/// Content of the configuration file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct FileInput {
@@ -96,7 +96,7 @@ struct FileInput {
     receiver: Blocks<Receiver>,
 }
 
-/// `[monitor]`.
+/// The table `[monitor]`.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct MonitorInput {
@@ -117,7 +117,7 @@ struct MonitorInput {
     max_servers: Option<Whole<0, 10_000_000>>,
 }
 
-/// `keep = { … }`.
+/// The table `keep = { … }`.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct KeepInput {
@@ -127,7 +127,7 @@ struct KeepInput {
     day: Option<Parsed<Age>>,
 }
 
-/// `[cluster]`.
+/// The table `[cluster]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ClusterInput {
@@ -151,7 +151,7 @@ enum Role {
     Page,
 }
 
-/// A `[[server]]` table.
+/// A table `[[server]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ServerInput {
@@ -165,7 +165,7 @@ struct ServerInput {
 
 /// Time between polls of a server.
 type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
-/// Lease: how long a failed process keeps its servers.
+/// Time after which other nodes take over the servers of a failed node.
 type Lease = Time<{ cluster::SHORTEST_LEASE.as_millis() as u64 }>;
 
 /// Age at which samples are deleted.
@@ -185,7 +185,7 @@ impl FromText for Age {
     }
 }
 
-/// A file, relative to the folder of the configuration, or PostgreSQL.
+/// Location of the history: a file, relative to the folder of the configuration, or PostgreSQL.
 enum HistoryPlace {
     File(PathBuf),
     Url(String),

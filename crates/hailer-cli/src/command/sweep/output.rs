@@ -355,7 +355,8 @@ struct Writer {
     to: Box<dyn Write + Send>,
     length: Option<u64>,
     path: Option<PathBuf>,
-    /// Returns written buffers for reuse, since allocating new memory costs as much as filling it.
+    /// Channel that returns written buffers for reuse, since touching new memory costs as much as
+    /// filling it.
     used: SyncSender<Vec<u8>>,
     shared: Arc<Shared>,
     progress: ProgressView,
@@ -626,6 +627,7 @@ mod tests {
         assert_eq!(checkpoint.length, Some(gate.written().len() as u64));
     }
 
+    /// Measures the encoders:
     /// `cargo test --release -p hailer-cli output -- --ignored --nocapture`
     #[test]
     #[ignore = "a measurement"]

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep};
 
 /// Time between attempts to reconnect.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long a message is shown.
+/// Time for which a message is shown.
 const NOTICE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {

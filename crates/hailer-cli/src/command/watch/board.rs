@@ -121,7 +121,7 @@ impl Entry {
         .to_lowercase();
     }
 
-    /// Id of the protocol; empty if it is not known yet.
+    /// Returns the id of the protocol; empty if it is not known yet.
     pub(super) fn protocol(&self) -> &str {
         self.seen
             .server
@@ -134,12 +134,12 @@ impl Entry {
         self.seen.last.and_then(|last| last.players)
     }
 
-    /// Latency in microseconds.
+    /// Returns the last latency in microseconds.
     pub(super) fn latency(&self) -> Option<u32> {
         self.seen.last.and_then(|last| last.latency)
     }
 
-    /// The state, as a word of a filter.
+    /// Returns the state as a filter names it.
     pub(super) fn word(&self) -> &'static str {
         match self.seen.state {
             _ if self.seen.is_flapping => "flapping",
@@ -214,7 +214,7 @@ pub(super) struct Sort {
 }
 
 impl Sort {
-    /// Selects a column in its usual direction. Selecting the same column again reverses it.
+    /// Selects a column in its default direction. Selecting the same column again reverses it.
     pub(super) fn press(self, by: By) -> Self {
         match self.by == by && by != By::Given {
             true => Self {
@@ -337,7 +337,7 @@ impl Board {
         }
     }
 
-    /// Removes all servers but these.
+    /// Removes all other servers.
     pub(super) fn keep(&mut self, ids: &[ServerId]) {
         let ids: HashSet<ServerId> = ids.iter().copied().collect();
         if self
@@ -384,7 +384,7 @@ impl Board {
         self.arrange();
     }
 
-    /// Whether states changed since the rows were sorted.
+    /// Returns whether states changed since the rows were sorted.
     pub(super) fn is_stale(&self) -> bool {
         self.is_stale
     }
@@ -419,26 +419,26 @@ impl Board {
             .sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
     }
 
-    /// Number of rows shown.
+    /// Returns the number of shown rows.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The server in a row of the screen.
+    /// Returns the server in a row of the screen.
     pub(super) fn entry(&self, row: usize) -> Option<&Entry> {
         self.order
             .get(row)
             .and_then(|place| self.entries.get(*place as usize))
     }
 
-    /// A server, whether shown or not.
+    /// Returns a server, whether shown or not.
     pub(super) fn server(&self, id: ServerId) -> Option<&Entry> {
         self.by_id
             .get(&id)
             .and_then(|place| self.entries.get(*place))
     }
 
-    /// Row in which a server is shown.
+    /// Returns the row in which a server is shown.
     pub(super) fn row_of(&self, id: ServerId) -> Option<usize> {
         let place = *self.by_id.get(&id)? as u32;
         self.order.iter().position(|other| *other == place)

@@ -161,7 +161,7 @@ fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
         .collect()
 }
 
-/// The state in a few lines.
+/// Returns the state in a few lines.
 fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<Line<'static>> {
     let seen = &entry.seen;
     let (word, style) = state(entry);
@@ -383,7 +383,7 @@ fn nice(most: f64) -> f64 {
         .unwrap_or(most)
 }
 
-/// A line with a title and text.
+/// Returns a line with a title and text.
 fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
     let words = line(words, width.saturating_sub(title.width() + 2));
     let rest = "─".repeat(width.saturating_sub(title.width() + words.width() + 3));

@@ -304,7 +304,7 @@ fn told(live: &StateTable, (ids, events): Changed) -> News {
     }
 }
 
-/// State of a server before its first poll.
+/// Returns the state of a server before its first poll.
 fn unheard(server: &Server, error: Option<&Error>) -> Seen {
     Seen {
         server: Arc::new(server.clone()),

@@ -94,7 +94,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The server whose details are shown, and its history.
+    /// Returns the server whose details are shown, and its history.
     fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
         let id = self.detail?;
         Some((
@@ -424,7 +424,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
     }
 }
 
-/// Chart of the samples, newest at the right. Polls without an answer are gaps.
+/// Draws a chart of the samples, newest at the right. Polls without an answer are gaps.
 fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
     let newest = entry.looks.iter().rev().take(usize::from(area.width));
     // In hundredths, since the widget takes integers. No players is blank, no answer is a dot.
@@ -972,7 +972,7 @@ pub(super) mod tests {
         assert!(shown(&plain(&empty), 80, 10).contains("no servers"));
     }
 
-    /// A server with hostile texts.
+    /// Returns a server with hostile texts.
     fn odd(id: i64) -> Seen {
         let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(30);
         let mut seen = seen(id, &long);

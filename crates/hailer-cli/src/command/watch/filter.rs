@@ -1,6 +1,6 @@
-//! Filter of the shown servers: words that must all be found, and states such as `!down`.
+//! Filter of the shown servers: words that must all occur, and states such as `!down`.
 
-/// States that words with `!` name.
+/// States that a filter names with `!`.
 const STATES: [&str; 4] = ["up", "down", "new", "flapping"];
 
 /// A filter, such as `lobby !down`.
@@ -9,7 +9,7 @@ pub(super) struct Filter {
     typed: String,
     /// Words in lower case.
     words: Vec<String>,
-    /// Beginnings of states, one of which the server must have.
+    /// Prefixes of states, one of which the server must have.
     states: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Filter {
         }
     }
 
-    /// The text as typed.
+    /// Returns the text as typed.
     pub(super) fn typed(&self) -> &str {
         &self.typed
     }
@@ -38,14 +38,14 @@ impl Filter {
         self.words.is_empty() && self.states.is_empty()
     }
 
-    /// Returns a word with `!` that is no state.
+    /// Returns the first word with `!` that names no state.
     pub(super) fn unknown_state(&self) -> Option<&str> {
         let is_known =
             |word: &&String| !STATES.iter().any(|state| state.starts_with(word.as_str()));
         self.states.iter().find(is_known).map(String::as_str)
     }
 
-    /// Whether a server with this state and searchable text, in lower case, is shown.
+    /// Returns whether a server with this state and this searchable text, in lower case, is shown.
     pub(super) fn matches(&self, state: &str, text: &str) -> bool {
         let has_state = |start: &String| state.starts_with(start.as_str());
         (self.states.is_empty() || self.states.iter().any(has_state))

@@ -32,7 +32,7 @@ pub(super) fn server(id: i64, name: &str) -> Server {
     }
 }
 
-/// A server that is up, with 12 of 20 players.
+/// Returns a server that is up, with 12 of 20 players.
 pub(super) fn seen(id: i64, name: &str) -> Seen {
     let said = LastStatus {
         at: NOW,
@@ -77,7 +77,7 @@ fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, mot
     (said.version, said.motd) = (Some(version.into()), Some(Text::legacy(motd)));
 }
 
-/// Five servers: three up, one flapping, one that never answered.
+/// Returns five servers: three up, one flapping, one that never replied.
 pub(super) fn five() -> Vec<Seen> {
     let mut all = [
         (1, "lobby"),
@@ -120,7 +120,7 @@ pub(super) fn five() -> Vec<Seen> {
     all.into()
 }
 
-/// A board with these servers and samples of some minutes.
+/// Returns a board with these servers and samples of some minutes.
 pub(super) fn board() -> Board {
     let mut board = Board::default();
     for look in (0..60).rev() {

@@ -40,7 +40,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// How long an event is shown in the last line.
+/// Time for which an event is shown in the last line.
 const NOTICE: Duration = Duration::from_secs(15);
 /// Longest delay before an update is drawn. Keys are handled immediately.
 const FRAME: Duration = Duration::from_millis(100);

@@ -475,7 +475,7 @@ mod tests {
         )
     }
 
-    /// A monitor that replies to a list of expected requests: path, ETag, status, body.
+    /// Simulates a monitor that replies to a list of expected requests: path, ETag, status, body.
     fn pretend(
         answers: Vec<(&'static str, &'static str, u16, String)>,
     ) -> (Monitor, std::thread::JoinHandle<()>) {

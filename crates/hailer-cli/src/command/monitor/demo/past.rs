@@ -16,7 +16,7 @@ const HOURLY: i64 = 31;
 const RAW: Millis = 25 * HOUR;
 /// Number of days with player sessions.
 const SESSIONS: i64 = 4;
-/// For daily roll-ups, only every eighth player and minute is computed.
+/// Step between the players, and between the minutes, that daily roll-ups are computed from.
 const THINLY: u32 = 8;
 /// Number of samples per batch.
 const AT_ONCE: usize = 20_000;

@@ -23,12 +23,13 @@ const MEMBERS: u32 = 7;
 const CALM: Millis = 2 * HOUR;
 /// Time since the server that is down went down.
 const DOWN: Millis = 3 * HOUR + 20 * MINUTE;
-/// Time since the flapping server began to flap, and time between two of its changes.
+/// Time since the flapping server began to flap.
 const FLAPS: Millis = 2 * HOUR;
+/// Time between two changes of its state.
 const FLAP: Millis = 7_000;
 /// Time between two versions of the development server.
 const BUILD: Millis = 40_000;
-/// Versions, and the time between two of them.
+/// Versions, from oldest to newest, and the time between two of them.
 const RELEASES: [&str; 8] = [
     "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
 ];
@@ -59,7 +60,7 @@ enum Region {
     Asia,
 }
 
-/// Its behaviour.
+/// Behaviour of a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Usual,
