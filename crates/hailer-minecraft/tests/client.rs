@@ -1426,7 +1426,7 @@ fn leaving_ends_the_connection() {
 }
 
 #[test]
-fn silence_is_noticed() {
+fn silent_server_times_out() {
     let mut lab = Lab::playing(Build::LATEST);
     lab.ticks(599);
     assert_eq!(lab.error, None);

@@ -1,5 +1,5 @@
-//! The client and the responders over real sockets. Everything stays on loopback: addresses in 127.0.0.0/8 and ::1,
-//! names through a name server of these tests.
+//! The client and the responders over real sockets on loopback: addresses in 127.0.0.0/8 and ::1,
+//! and names from a name server of these tests.
 
 use hailer::client::Answers;
 use hailer::proto::{Direction, Fault, Options, Roster};
@@ -1298,8 +1298,8 @@ async fn hanging_streams_do_not_delay_detection() {
 // --- names ---
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// The broadcast address. The system refuses to send there, so that default ports can be tested next to programs that
-/// listen on them.
+/// The broadcast address. The system refuses to send to it, so default ports can be tested on
+/// machines where programs listen on them.
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 #[tokio::test]

@@ -237,7 +237,8 @@ fn receive(game: &UdpSocket, expected: &[u8]) -> SocketAddr {
     from
 }
 
-/// The client sends, the game server replies, the client sends again. Returns the address that the game server sees.
+/// Sends from the client, replies from the game server, and sends from the client again. Returns
+/// the client address that the game server sees.
 fn join(client: &UdpSocket, game: &UdpSocket) -> SocketAddr {
     client.send(b"login").unwrap();
     let session = receive(game, b"login");
