@@ -532,7 +532,7 @@ fn positions_are_confirmed_and_sent_like_the_game() {
             lab.client.game().player.position.unwrap().feet,
             [4.5, 71.0, -2.5]
         );
-        // Riding.
+        // Sent while riding.
         lab.heard.clear();
         lab.say(AttachEntity {
             entity: 1298,
@@ -714,7 +714,7 @@ fn a_player_spawned_twice_appears_once() {
     }
     let appeared = |event: &&ClientEvent| matches!(event, ClientEvent::PlayerAppeared { .. });
     assert_eq!(lab.events.iter().filter(appeared).count(), 1);
-    // Another player under the same id is a new one.
+    // A different player with the same entity id replaces the first one.
     lab.say(SpawnNamedEntity {
         entity: 7,
         name: "Steve".into(),
@@ -874,7 +874,7 @@ fn respawns_in_every_build() {
         lab.put(0.5, 65.0, 0.5);
         lab.ticks(1);
         assert_eq!(lab.heard.len(), 2);
-        // In the Nether, everything is replaced.
+        // Going to the Nether unloads the whole world.
         lab.say(back(-1));
         assert!(lab.client.game().world().is_empty());
 

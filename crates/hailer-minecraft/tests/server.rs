@@ -38,7 +38,7 @@ struct Table {
     events: Vec<ServerEvent>,
 }
 
-/// A client.
+/// A client, and what it has received.
 struct Seat {
     id: ClientId,
     connection: Connection,
@@ -295,7 +295,7 @@ impl Seat {
                 assert_eq!(rest, 0);
                 if chunk::is_unload(data.masks, data.ground_up) && build >= Build::W18a {
                     assert_eq!(inflated.len(), 256);
-                    assert!(self.columns.remove(&at).is_some(), "{at:?} was never there");
+                    assert!(self.columns.remove(&at).is_some(), "{at:?} was not loaded");
                 } else {
                     self.columns
                         .entry(at)
@@ -641,7 +641,7 @@ fn one_build_and_1_2_5_share_the_port() {
         let expected = (served > Build::W15a).then_some("Outdated client!");
         assert_eq!(table.seats[one].kicked.as_deref(), expected, "{served}");
     }
-    // 1.2.5 and 1.3.2 in one world.
+    // Clients of 1.2.5 and 1.3.2 in one world.
     let mut table = Table::new(settings(Build::V1_3_2));
     let (old, new) = (
         table.enter(Build::V1_2_5, "Old"),
@@ -657,7 +657,7 @@ fn one_build_and_1_2_5_share_the_port() {
     );
     table.say(old, "from 1.2.5");
     assert!(table.seats[new].heard("<Old> from 1.2.5"));
-    // Items that 1.2.5 does not know are not accepted while such a client is connected.
+    // Items that 1.2.5 lacks are refused, since the server accepts 1.2.5 too.
     table.send(
         new,
         CreativeInventoryAction {
@@ -922,7 +922,7 @@ fn steps_are_checked() {
         table.walk(one, [x + f64::from(i) * 9.0, y, z]);
     }
     assert!(table.seats[one].place[0] < x + 120.0);
-    // Riding counts as standing.
+    // Position packets of a rider (y = -999) do not move the player.
     table.send(
         one,
         PlayerPosition {

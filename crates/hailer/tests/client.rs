@@ -160,7 +160,7 @@ async fn detection_finds_the_one_protocol_of_a_server() {
         assert_eq!(names(&answer.status), ALICE);
         assert!(
             started.elapsed() < ms(3_000),
-            "silent protocols have a second, not the timeout of 5 s"
+            "silent protocols must end after 1 s, before the timeout of 5 s"
         );
     }
 }
@@ -375,7 +375,7 @@ async fn query_many_returns_each_result_with_its_target() {
     assert!(kinds.contains(&"port-closed"), "{failed:?}");
     assert!(
         failed[..2].iter().all(|(_, at)| *at < ms(4_000)),
-        "the silent server delays no other: {failed:?}"
+        "the silent server must not delay others: {failed:?}"
     );
 }
 
@@ -631,13 +631,13 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
     assert_eq!(
         reports.len(),
         3,
-        "the same result is reported once: {reports:?}"
+        "equal results must be reported once: {reports:?}"
     );
     assert!(
         reports[1].starts_with("UGP, OneQuery V2 at "),
         "{reports:?}"
     );
-    // Short enough to be the result of `main`.
+    // Short enough to be printed when `main` returns the error.
     assert!(format!("{error:?}").len() < 700, "{error:?}");
 }
 
@@ -817,7 +817,7 @@ async fn queries_end_at_their_deadline() {
 
 #[tokio::test]
 async fn strict_mode_rejects_deviations() {
-    // A full stat for a basic one.
+    // A full stat in reply to a basic request.
     let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
                  numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
@@ -943,7 +943,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
                 stream.write_all(piece).unwrap();
                 std::thread::sleep(ms(2));
             }
-            // All that the client ever sends.
+            // All bytes that the client ever sends.
             let _ = stream.read_to_end(&mut requests);
             told.send(requests).unwrap();
         });
@@ -1607,10 +1607,10 @@ async fn status_can_be_replaced_under_load() {
         assert_eq!(
             answer.title(),
             Some(number.to_string()),
-            "one reply, one status"
+            "a reply must not mix two statuses"
         );
         assert_eq!(answer.players.list.len(), number % 5);
-        assert!(number >= last, "never an older status");
+        assert!(number >= last, "replies must not return to an older status");
         last = number;
     }
     over.store(true, Ordering::Relaxed);
@@ -1693,7 +1693,8 @@ async fn garbage_does_not_stop_a_service() {
                 bytes.push(state as u8);
             }
             let _ = socket.send_to(&bytes, address);
-            // A client that is gone before the reply, so that the system reports an error to the service.
+            // The client closes its socket before the reply, so that the system reports an error to
+            // the service.
             if round % 50 == 0 {
                 let _ = loopback().send_to(b"\xFF\xFFUGP\0\x01\0", address);
                 tokio::task::yield_now().await;
@@ -1718,7 +1719,7 @@ async fn garbage_does_not_stop_a_service() {
         "{counts:?}"
     );
     let sum = counts.answered + counts.unverified + counts.dropped.values().sum::<u64>();
-    assert_eq!(counts.received, sum, "every datagram is counted once");
+    assert_eq!(counts.received, sum, "every datagram must be counted once");
 }
 
 #[tokio::test]
@@ -1735,7 +1736,7 @@ async fn dropped_queries_stop() {
     tokio::time::sleep(ms(150)).await;
     assert!(
         heard.load(Ordering::Relaxed) <= then + 1,
-        "one may still have been on its way"
+        "the dropped query must not send more than the datagram in flight"
     );
 }
 

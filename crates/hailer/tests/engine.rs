@@ -213,7 +213,7 @@ fn an_address_in_use_changes_nothing() {
     assert_eq!(
         pool.reload(twice).unwrap_err().address,
         taken,
-        "no two posts share an address"
+        "two listeners with the same address must be refused"
     );
 }
 
@@ -257,7 +257,7 @@ fn relays_unclaimed_datagrams_and_the_replies() {
     let address = pool.addresses()[0];
     let [one, two, three] = [(); 3].map(|()| client("127.0.0.1", address));
     let [as_one, as_two] = [&one, &two].map(|client| join(client, &game));
-    assert_ne!(as_one, as_two, "each player has a different session");
+    assert_ne!(as_one, as_two, "each player must have a separate session");
     three.send(b"too many").unwrap();
     until(|| dropped(&pool, "relay full") == 1);
     let long = vec![0x55; 1_400];
@@ -273,7 +273,7 @@ fn relays_unclaimed_datagrams_and_the_replies() {
     assert_eq!(
         ask(&one).as_deref(),
         Some("front"),
-        "queries are still answered here"
+        "queries must not be relayed"
     );
     // A reload with the same game server keeps the sessions.
     pool.reload(vec![listener]).unwrap();
@@ -413,7 +413,10 @@ fn applies_new_settings_without_a_restart() {
     until(|| pool.remaining_budget().bytes_per_second == 512 << 10);
     assert_eq!((pool.workers(), pool.config().relay_sessions), (1, 2));
     two.send(b"two").unwrap();
-    assert!(game.recv(&mut [0; 16]).is_ok(), "there is room for another");
+    assert!(
+        game.recv(&mut [0; 16]).is_ok(),
+        "the new limit must permit another session"
+    );
     (0..20).for_each(|_| assert_eq!(two.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
     two.set_read_timeout(Some(Duration::from_millis(200)))
         .unwrap();

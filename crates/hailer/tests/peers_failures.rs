@@ -47,8 +47,7 @@ struct End {
 }
 
 /// Runs a query in simulated time against a scripted server. The script gets each request and the
-/// time, and returns datagrams with the delay of each after the request. It is called once before
-/// the query, with an empty request.
+/// time, and returns datagrams with the delay of each after the request.
 fn query(
     protocol: &dyn Protocol,
     limits: QueryLimits,

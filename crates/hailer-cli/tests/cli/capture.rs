@@ -1,4 +1,4 @@
-//! Capture files, written by hand.
+//! Builds capture files byte by byte.
 
 /// Link layer of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,8 @@ const COMMANDS: [&str; 16] = [
 /// The actions of `hailer monitor`.
 const ACTIONS: [&str; 6] = ["add", "remove", "list", "test-alert", "export", "import"];
 
-/// The help texts as users see them, at 100 columns. `BLESS=1 cargo test` rewrites the files.
+/// Compares the help texts at 100 columns with the golden files. `BLESS=1 cargo test` rewrites the
+/// files.
 #[test]
 fn help_matches_the_golden_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/cli");

@@ -152,7 +152,7 @@ fn each_server_is_written_once_with_and_without_shares() {
 
     let mut whole = HashSet::new();
     assert_eq!(sweep(ranges, &[], farm, &mut whole), u64::from(3 * each));
-    // Each server in the output is correct and unique. Which ones are missing?
+    // Each server in the output is correct and unique. This counts the missing ones.
     for (line, id) in serve.listening.iter().zip(ids()) {
         let first = ranges
             .iter()
@@ -169,7 +169,7 @@ fn each_server_is_written_once_with_and_without_shares() {
             );
         }
     }
-    // Like four machines at the same time.
+    // Split into shares, as for four machines that run at the same time.
     let shares = std::thread::scope(|scope| {
         let share = |share: &'static str| {
             let mut answered = HashSet::new();

@@ -1,4 +1,4 @@
-//! `hailer join`, against a server of a few lines.
+//! `hailer join` against a small server in this file.
 
 use crate::schema::check;
 use crate::support::dns::{Dns, Record};

@@ -47,7 +47,7 @@ impl Monitor {
         stream
     }
 
-    /// Reads a whole response.
+    /// Sends a request and returns the whole response.
     fn ask(&self, line: &str, headers: &str, body: &str) -> String {
         let mut heard = String::new();
         let mut stream = self.say(

@@ -29,7 +29,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the packets shown, in each direction.
+/// Returns the shown packets of one direction.
 #[track_caller]
 fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
     let way = if way == PacketDirection::ToServer {

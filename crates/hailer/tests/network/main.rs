@@ -735,7 +735,7 @@ async fn unresponsive_redis_blocks_nothing() {
     let told = updates.wait_for(|status| names(status) == ["Alice"]);
     tokio::time::timeout(Duration::from_millis(500), told)
         .await
-        .expect("told at once")
+        .expect("the update did not arrive in time")
         .unwrap();
     until("noticed", || !network.health().connected).await;
     server.freeze(false);
@@ -878,8 +878,8 @@ async fn works_with_a_redis_cluster() {
     assert_eq!(lobby.health().errors, 0, "{:?}", lobby.health());
 }
 
-/// The connection needs the certificate of the authority that signed the server's. Creates both
-/// with `openssl`.
+/// The connection requires the certificate of the authority that signed the server's. The test
+/// creates both with `openssl`.
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_verifies_the_server() {
     if !is_installed() {

@@ -1,5 +1,5 @@
-//! A real Redis behind a real link that fails. TCP delivers late writes after the link returns;
-//! they must do no harm.
+//! A real Redis behind a real link that fails. TCP delivers some writes late, after the link
+//! returns; they must do no harm.
 #![cfg(target_os = "linux")]
 
 use crate::{ALICE, BOB, is_network, until};
@@ -25,8 +25,8 @@ const FRANK: [u8; 16] = [0xF0; 16];
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long the link is interrupted. A loss is noticed after 3 s without a reply.
 const CUT_FOR: Duration = Duration::from_secs(4);
-/// How long the result is checked. TCP repeats data that was unsent when the link failed 6.2 s
-/// later, unless a shorter timeout is set.
+/// How long the result is checked. TCP retransmits data from before the break 6.2 s later, unless a
+/// shorter timeout is set.
 const WATCH: Duration = Duration::from_secs(7);
 
 /// The link that fails, and one for the test itself.
