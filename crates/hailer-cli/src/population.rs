@@ -47,8 +47,8 @@ impl Population {
         self.pick(seconds / MAP_SECONDS, &maps)
     }
 
-    /// Returns the players who are online. Each player has a period of 2
-    /// to 10 minutes, and is online for 20 to 60 % of it.
+    /// Returns the players who are online. Each player has a period of 2 to 10
+    /// minutes, and is online for 20 to 60 % of it.
     fn online(self, seconds: u64) -> impl Iterator<Item = u64> {
         let is_online = move |member: &u64| {
             let day = 120 + self.random(*member, 1) % 480;

@@ -343,7 +343,8 @@ impl Leaf {
         Ok(())
     }
 
-    /// Returns ranges of levels that begin with a row, each with its range of values.
+    /// Divides the levels into ranges of about [`BATCH`] that begin with a row. Returns each with its
+    /// range of values.
     fn batches(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let mut batches = Vec::new();
         let (mut start, mut first_value) = (0, 0);

@@ -10,8 +10,9 @@ use unicode_width::UnicodeWidthStr;
 pub(crate) const CELL: usize = 40;
 /// Spaces between two columns.
 const GAP: usize = 2;
-/// Smallest width of a column before spare columns are removed, and afterwards.
+/// Minimum width of a column while there are spare columns to remove.
 const NARROW: usize = 16;
+/// Minimum width of a column after that.
 const NARROWEST: usize = 8;
 
 /// How a column adapts to a narrow terminal.

@@ -358,8 +358,9 @@ impl Generation {
             .collect()
     }
 
-    /// Publishes the first statuses and starts the tasks. Called when the ports are known. Returns
-    /// the sources that cannot start, with the reason.
+    /// Starts the tasks and sources once the ports are known. Publishes the first status of
+    /// listeners whose port the system chose. Returns the sources that cannot start, with the
+    /// reason.
     async fn open(
         &mut self,
         servers: &[ServerConfig],

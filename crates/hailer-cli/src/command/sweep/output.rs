@@ -5,9 +5,9 @@
 //!             sweep's thread                second thread
 //! ```
 //!
-//! Limits: the queue holds at most [`QUEUE`] buffers and [`MAX_QUEUED_BYTES`] bytes. While it is
-//! full, the sweep starts no new probes, but the replies to probes in flight still extend the
-//! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
+//! Limits: the queue is full with [`QUEUE`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is full,
+//! the sweep starts no new probes, but the replies to probes in flight still extend the buffer, up
+//! to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
 use super::checkpoint::{Checkpoint, Sweep};
 use super::progress::ProgressView;
@@ -31,7 +31,8 @@ use std::time::{Duration, Instant, SystemTime};
 const BATCH: usize = 64 << 10;
 /// Maximum number of queued buffers.
 const QUEUE: usize = 32;
-/// Maximum size of the queued buffers in bytes. Above this limit, the sweep starts no new probes.
+/// Size of the queued buffers in bytes at which the queue is full. The sweep then starts no new
+/// probes.
 const MAX_QUEUED_BYTES: usize = QUEUE * BATCH;
 /// Size of the buffer in bytes at which the sweep waits for the writer.
 const MAX_BUFFER_BYTES: usize = 32 << 20;

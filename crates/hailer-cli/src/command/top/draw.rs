@@ -28,9 +28,9 @@ const WIDE: u16 = 100;
 const LEAST: (u16, u16) = (30, 8);
 /// Space between two columns of sections.
 const GAP: u16 = 2;
-/// Minimum widths of a section: above `ROOMY`, words appear next to the numbers; below `NARROW`,
-/// some numbers are left out.
+/// Minimum width of a section in which words appear next to the numbers, in columns.
 const ROOMY: u16 = 58;
+/// Minimum width of a section in which all numbers appear, in columns.
 const NARROW: u16 = 38;
 
 const KEYS: &[(&str, &str)] = &[
@@ -410,8 +410,9 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     }
 }
 
-/// Columns of a chart's name, at most, and of its number, both with a space.
+/// Maximum width of a chart's name with a space, in columns.
 const NAME: u16 = 24;
+/// Width of a chart's number with a space, in columns.
 const NUMBER: u16 = 11;
 
 fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {

@@ -30,13 +30,13 @@ use tokio::sync::mpsc;
 const SERVERS: usize = 100_000;
 /// Maximum number of polls per second. With more servers, the interval grows.
 const A_SECOND: usize = 2_000;
-/// Targets queried in all protocols at the same time, and the delay before those without an answer
-/// are queried again.
+/// Maximum number of targets that are queried in all protocols at the same time.
 const FINDING: usize = 64;
+/// Time after which targets that did not answer are queried in all protocols again.
 const FIND_AGAIN: Duration = Duration::from_secs(15);
-/// Retries of one poll.
+/// Number of retries of one poll.
 const RETRIES: u32 = 2;
-/// Datagrams per second to one network. Higher than in a sweep, since users watch servers that they
+/// Maximum number of datagrams per second to one network. Higher than in a sweep, since users watch servers that they
 /// know.
 const PER_NETWORK: f64 = 2_000.0;
 

@@ -32,8 +32,9 @@ use unicode_width::UnicodeWidthStr;
 const LEAST: (u16, u16) = (30, 5);
 /// Smallest width, in columns, at which details are next to the table.
 const WIDE: u16 = 120;
-/// Latencies in microseconds above which they are coloured.
+/// Latency in microseconds from which it is coloured as slow.
 const SLOW: u32 = 100_000;
+/// Latency in microseconds from which it is coloured as very slow.
 const VERY_SLOW: u32 = 250_000;
 
 const KEYS: &[(&str, &str)] = &[
