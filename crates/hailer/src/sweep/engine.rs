@@ -76,7 +76,8 @@ impl Outboxes {
     }
 }
 
-/// Engine of a sweep. The caller passes the time and the received datagrams, and sends what it returns.
+/// Engine of a sweep. The caller passes the time and the received datagrams, and sends the datagrams
+/// that the engine puts into the [`Outboxes`].
 pub struct SweepEngine {
     config: SweepConfig,
     /// Limits of a query once the server has replied, with the full timeout.

@@ -1,7 +1,8 @@
 //! Probes in flight: 32 bytes each, found by address and woken by time.
 //!
 //! ```text
-//!   by address: hash table of slot numbers, 5 bytes each     by time: timer wheel of linked lists of slots
+//!   by address: hash table of slot numbers, 5 bytes each
+//!   by time:    timer wheel of linked lists of slots
 //! ```
 //!
 //! The timer wheel has 2^16 places, one for each tick of 8 ms. A slot therefore stores only the low

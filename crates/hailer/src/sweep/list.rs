@@ -264,8 +264,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// However often a sweep is interrupted, and whatever is unfinished then, each probe
-        /// finishes once in the end.
+        /// Each probe finishes exactly once, however often the sweep is interrupted.
         #[test]
         fn nothing_is_lost_or_doubled_by_a_cut(
             seed: u64,

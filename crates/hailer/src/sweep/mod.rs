@@ -2,9 +2,12 @@
 //! address family.
 //!
 //! ```text
-//!   ProbeSource ──► SweepEngine ──► Outbox ──► socket       index ─► target ─► cookie ─► first datagram
-//!                    │       ▲                              state of a silent server: 32 bytes
-//!   Sink ◄── ProbeResult     └── Inbox ◄── socket           reply ─► target ─► cookie ─► exchange ─► status
+//!   ProbeSource ──► SweepEngine ──► Outbox ──► socket
+//!                    │       ▲
+//!   Sink ◄── ProbeResult     └── Inbox ◄── socket
+//!
+//!   send:     index ─► target ─► cookie ─► datagram; a silent server takes 32 bytes
+//!   receive:  datagram ─► probe ─► cookie ─► exchange ─► status
 //! ```
 //!
 //! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 40 bytes each;
@@ -104,7 +107,7 @@ pub trait ProbeSource {
 /// listed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Lowest index that was not returned yet; all above were not returned either.
+    /// The source has returned no index from here on.
     pub next: u64,
     /// Indices below `next` that are not finished, ascending.
     pub unfinished: Vec<u64>,
@@ -131,7 +134,7 @@ pub trait Sink {
         false
     }
 
-    /// Reports the progress. Called every 100 ms and once at the end.
+    /// Reports the progress. Called about every 100 ms and once at the end.
     fn report_progress(&mut self, progress: &Progress<'_>);
 
     /// Returns whether to stop the sweep. Called often. After the first `true` the sweep starts no
@@ -181,7 +184,7 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Datagrams sent again because no reply arrived.
     pub datagrams_resent: u64,
-    /// Resent datagrams to servers that never completed an answer.
+    /// Resent datagrams of probes that timed out.
     pub resent_in_vain: u64,
     /// Resent datagrams after an overflow of our receive queue. These do not count as retries.
     pub resent_after_overflow: u64,
@@ -207,6 +210,7 @@ pub struct SweepConfig {
     /// Limits of one query. The timeout is the longest wait for one datagram; the sweep waits less
     /// when the measured delays allow it, and never more than 240 s. It sends at most 254 retries,
     /// and only one while losses are rare: fewer than one reply in 2,000 arrives after a retry.
+    /// The default allows 2 retries, 2,048 datagrams and 1 MiB from one server.
     pub limits: QueryLimits,
     /// Whether to refuse answers that deviate from the protocol.
     pub strict: bool,
@@ -228,11 +232,11 @@ pub struct SweepConfig {
 #[non_exhaustive]
 pub struct RateLimits {
     /// Datagrams per second to all servers together. When infinite, delays and losses limit the
-    /// rate.
+    /// rate. The default is 1,000.
     pub packets_per_second: f64,
-    /// Bits per second, including IP and UDP headers.
+    /// Bits per second, including IP and UDP headers. Infinite by default.
     pub bits_per_second: f64,
-    /// Datagrams per second to one network: an IPv4 /24 or an IPv6 /48.
+    /// Datagrams per second to one network: an IPv4 /24 or an IPv6 /48. The default is 50.
     pub per_prefix: f64,
 }
 

@@ -217,7 +217,7 @@ mod tests {
             }
         }
 
-        /// Datagrams to one network are spaced apart, in whatever order they are booked.
+        /// Datagrams to one network are spaced apart in any order of bookings.
         #[test]
         fn a_network_is_spared(per_prefix in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
             let mut prefixes = PrefixLimiter::new(per_prefix, 1);

@@ -1,7 +1,7 @@
 //! Protocols as one-byte numbers, so that targets and probes stay small.
 //!
-//! The numbers below the length of the [registry] are places in it. Protocols of callers get the next
-//! numbers when they are first used. A process has at most 256 numbers; they are never freed.
+//! The numbers below the length of the [registry] are places in it. Protocols of callers get the
+//! next numbers when they are first used. A process has at most 256 numbers; they are never freed.
 
 use hailer_proto::{Protocol, registry};
 use std::sync::OnceLock;
@@ -49,7 +49,7 @@ pub(super) fn protocol(number: u8) -> &'static dyn Protocol {
     }
 }
 
-/// Whether the number belongs to a protocol outside of the registry.
+/// Returns whether the number belongs to a protocol outside of the registry.
 pub(super) fn is_added(number: u8) -> bool {
     usize::from(number) >= registry::PROTOCOLS.len()
 }

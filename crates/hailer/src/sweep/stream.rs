@@ -47,10 +47,10 @@ const MEMORY: usize = 7 << 17;
 
 /// Source of probes from an input that is read while it arrives.
 ///
-/// Lines have the same form as in a list. Invalid ones are reported as failures. Ranges are walked through
-/// in random order and never expanded in memory. Duplicates are removed if fewer than 750,000 other
-/// probes are between them. A separate thread reads the input, so [`next`](ProbeSource::next) never
-/// blocks on it.
+/// Lines have the same form as in a list. Invalid ones are reported as failures. Ranges are walked
+/// through in random order and never expanded in memory. A duplicate is removed if it follows the
+/// first by fewer than 750,000 other probes. A separate thread reads the input, so
+/// [`next`](ProbeSource::next) never blocks on it.
 pub struct StreamSource {
     messages: Receiver<Message>,
     pool: Vec<Question>,
@@ -690,7 +690,8 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(1));
     }
 
-    /// Unfinished probes of an earlier sweep stay unfinished until the source has returned them again.
+    /// Unfinished probes of an earlier sweep stay unfinished until the source has returned them
+    /// again.
     #[test]
     fn what_is_still_to_come_is_unfinished() {
         let (reader, mut writer) = io::pipe().unwrap();

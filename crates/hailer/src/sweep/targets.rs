@@ -14,7 +14,7 @@
 //! and text after a `#` are ignored.
 //!
 //! Limits: 2^40 probes, 1,024 bytes for a target; 8 bytes of memory for a single IPv4 address, 20
-//! for an IPv6 address, 48 for a range.
+//! for an IPv6 address, 56 for a range.
 
 use super::exclude::{Ban, Exclusions};
 use super::services::{self, MAX_PROTOCOLS, Service, number_of};
@@ -33,7 +33,7 @@ const MAX_QUESTIONS: u64 = 1 << 40;
 const MAX_LINE: usize = 1024;
 
 /// A set of probes, numbered by an index. IPv4 addresses take 8 bytes each, IPv6 addresses 20, and
-/// ranges of any length 48.
+/// ranges of any length 56.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     /// Single IPv4 addresses: protocol (8 bits), port (16), address (32). This and the other lists
