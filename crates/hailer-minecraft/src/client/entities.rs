@@ -3,7 +3,7 @@
 use crate::types::{Absolute, Delta};
 use std::collections::BTreeMap;
 
-/// Maximum number of entities kept. A busy real server shows a few hundred.
+/// Maximum number of entities kept. A busy real server sends a few hundred.
 pub const MAX_ENTITIES: usize = 4096;
 
 /// Kind of an entity.

@@ -8,8 +8,7 @@ use hailer_proto::Text;
 use serde::Serialize;
 use std::fmt;
 
-/// Something that happened in the game. Names and warnings contain no control characters, and neither does what a
-/// [`Text`] returns.
+/// Event of the game. Names, warnings and the results of [`Text`] contain no control characters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ClientEvent {

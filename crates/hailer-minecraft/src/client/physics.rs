@@ -9,9 +9,9 @@
 use crate::chunk::Block;
 use crate::shape::{CollisionBox, collision_boxes};
 
-/// Half of the body's width.
+/// Half the width of the body.
 const HALF_WIDTH: f64 = 0.3;
-/// The body's height.
+/// Height of the body.
 const HEIGHT: f64 = 1.8;
 /// Highest edge that the body climbs without a jump.
 const MAX_STEP: f64 = 0.5;
@@ -126,7 +126,7 @@ impl Body {
         self.vertical_speed = ((self.vertical_speed - GRAVITY) * AIR_DRAG).max(-MAX_FALL_SPEED);
     }
 
-    /// Way to go in this tick, at most `speed` long.
+    /// Returns the movement for this tick, at most `speed` long.
     fn towards(&self, [x, z]: [f64; 2], speed: f64) -> [f64; 2] {
         let (dx, dz) = (x - self.feet[0], z - self.feet[2]);
         let distance = (dx * dx + dz * dz).sqrt();
@@ -175,7 +175,8 @@ impl Body {
         }
     }
 
-    /// Whether the middle of the body touches a block of these ids. Head and shins do not count, as in the game.
+    /// Returns whether the middle of the body touches a block of these ids. Head and shins do not
+    /// count, as in the game.
     fn touches(&self, ids: &[u16], block_at: &impl Fn([i32; 3]) -> Option<Block>) -> bool {
         let CollisionBox { min, max } = self.bounds();
         let min = [min[0] + 0.001, min[1] + 0.4, min[2] + 0.001];
@@ -188,7 +189,7 @@ fn floor(at: f64) -> i32 {
     at.floor() as i32
 }
 
-/// Coordinates of all blocks that a box touches.
+/// Returns the coordinates of all blocks that a box touches.
 fn cells(min: [f64; 3], max: [f64; 3]) -> impl Iterator<Item = [i32; 3]> {
     let [xs, ys, zs] = [0, 1, 2].map(|axis| {
         let side = |sides: [f64; 3]| sides.get(axis).copied().map_or(0, floor);
@@ -201,13 +202,14 @@ fn cells(min: [f64; 3], max: [f64; 3]) -> impl Iterator<Item = [i32; 3]> {
     })
 }
 
-/// Collision boxes of everything that a body may meet in this tick, a step up included.
+/// Returns the collision boxes of everything that a body may touch in this tick, including a step
+/// up.
 fn obstacles(
     start: &CollisionBox,
     motion: [f64; 3],
     block_at: &impl Fn([i32; 3]) -> Option<Block>,
 ) -> Vec<CollisionBox> {
-    /// Closes columns that are not loaded.
+    /// Adds walls for columns that are not loaded.
     const WALL: Block = Block { id: 1, metadata: 0 };
     let (mut min, mut max) = (start.min, start.max);
     for ((low, high), by) in min.iter_mut().zip(&mut max).zip(motion) {
@@ -233,7 +235,8 @@ fn shifted(bounds: CollisionBox, by: [f64; 3]) -> CollisionBox {
     }
 }
 
-/// How far a box moves before it meets an obstacle, on each axis. A box never stops in an obstacle that it was inside of.
+/// Returns how far a box moves on each axis before it touches an obstacle. An obstacle that the box
+/// was already inside of does not stop it.
 fn slide(mut bounds: CollisionBox, motion: [f64; 3], obstacles: &[CollisionBox]) -> [f64; 3] {
     let y = clipped(1, &bounds, motion[1], obstacles);
     bounds = shifted(bounds, [0.0, y, 0.0]);
@@ -242,7 +245,7 @@ fn slide(mut bounds: CollisionBox, motion: [f64; 3], obstacles: &[CollisionBox])
     [x, y, clipped(2, &bounds, motion[2], obstacles)]
 }
 
-/// Part of `motion` along one axis that obstacles allow.
+/// Returns the part of `motion` along one axis that obstacles allow.
 fn clipped(axis: usize, bounds: &CollisionBox, mut motion: f64, obstacles: &[CollisionBox]) -> f64 {
     for obstacle in obstacles {
         let gap = |axis: usize| {
@@ -273,7 +276,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A floor with its top at y = 64, and other blocks on it.
+    /// Returns a floor with its top at y = 64, and other blocks on it.
     fn floor_with(blocks: &[([i32; 3], u16, u8)]) -> impl Fn([i32; 3]) -> Option<Block> + '_ {
         |at| {
             let found = blocks.iter().find(|(place, ..)| *place == at);
@@ -449,7 +452,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Any blocks, any place, any target: no panic, and never through a closed room of stone.
+        /// Any blocks, position and target: no panic, and the body never leaves a closed room of
+        /// stone.
         #[test]
         fn no_body_leaves_a_closed_room(seed: u64, x in 1.4..6.6_f64, z in 1.4..6.6_f64, target: [f64; 2]) {
             let mut dice = crate::sample::SampleRng::new(seed);

@@ -18,7 +18,8 @@ pub const TICK: Duration = Duration::from_millis(50);
 pub const MAX_CHAT_UNITS: usize = 100;
 /// Ticks after which an unchanged position is sent again.
 const POSITION_TICKS: u32 = 20;
-/// How long a server may send nothing. It sends a keep alive about once per second (spec/minecraft-12w.md#6).
+/// Time limit without a packet from the server. Servers send a keep alive about once per second
+/// (spec/minecraft-12w.md#6).
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Value of y and stance while riding (spec/minecraft-12w.md#5.1).
 const RIDING: f64 = -999.0;
@@ -226,7 +227,8 @@ impl Client {
         self.play.sent = Some(position);
     }
 
-    /// Lets the body fall, stand or walk for one tick. While riding, the server moves it.
+    /// Moves the body for one tick: falling, standing or walking. While riding, the server moves
+    /// it.
     fn move_body(&mut self) {
         let Some(position) = self.game.player.position else {
             return;
@@ -270,7 +272,7 @@ impl Client {
         }
     }
 
-    /// Place to walk to in this tick: x, z. Turns towards a followed player.
+    /// Returns the position to walk to in this tick: x, z. Turns towards a followed player.
     fn target(&mut self, position: Position) -> Option<[f64; 2]> {
         let name = match self.play.goal.as_ref()? {
             Goal::Place { place, .. } => return Some(*place),

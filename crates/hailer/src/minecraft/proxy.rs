@@ -168,6 +168,9 @@ pub struct Proxy {
 
 impl Proxy {
     /// Creates a proxy with a new RSA key.
+    ///
+    /// # Errors
+    /// Creating the key failed.
     pub fn new(settings: ProxyConfig) -> io::Result<Self> {
         let key =
             KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

@@ -145,6 +145,9 @@ impl GameServer {
     }
 
     /// Returns the addresses that the server listens on.
+    ///
+    /// # Errors
+    /// The system does not report an address.
     pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(TcpListener::local_addr).collect()
     }

@@ -137,6 +137,9 @@ impl Push {
     }
 
     /// Returns the listening address.
+    ///
+    /// # Errors
+    /// The system does not report the address.
     pub fn place(&self) -> io::Result<Place> {
         Ok(match &self.listener {
             Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
