@@ -180,8 +180,9 @@ impl Batch {
     /// Replaces the content with up to a batch of waiting datagrams.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.point(BATCH, true);
-        // SAFETY: the headers were just made to point into boxes of this batch, with their true lengths, and nothing else
-        // accesses those before the call returns. All of it is plain data, for which every value is valid.
+        // SAFETY: the headers were just made to point into boxes of this batch, with their true
+        // lengths, and nothing else accesses those before the call returns. All of it is plain
+        // data, for which every value is valid.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

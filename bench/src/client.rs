@@ -45,7 +45,8 @@ pub(crate) struct Plan {
     /// The bare loop: largest number of queries in flight.
     #[arg(long, default_value_t = 1_024)]
     pub(crate) window: u32,
-    /// The bare loop: pause in microseconds when few datagrams arrive, for fuller batches. 0: wait for the next datagram.
+    /// The bare loop: pause in microseconds when few datagrams arrive, for fuller batches. 0: wait
+    /// for the next datagram.
     #[arg(long, default_value_t = 0)]
     pub rest_us: u64,
     /// The sweep: datagrams per second.

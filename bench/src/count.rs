@@ -1,7 +1,8 @@
-//! Instructions of the hot paths, counted by valgrind, next to the figures of `golden/instructions.txt`.
+//! Instructions of the hot paths, counted by valgrind, next to the figures of
+//! `golden/instructions.txt`.
 //!
-//! Time on shared machines varies by a third; instructions hardly vary. Other compilers and C libraries have slightly
-//! different counts, and other architectures cannot be compared.
+//! Time on shared machines varies by a third; instructions hardly vary. Other compilers and C
+//! libraries have slightly different counts, and other architectures cannot be compared.
 
 use crate::work;
 use anyhow::{Context, ensure};

@@ -1,7 +1,7 @@
 //! The responder and the relay under a flood from forged sources, next to honest clients.
 //!
-//! Runs in two network namespaces with a link between them, or on loopback where the system allows no namespaces. The
-//! replies to forged sources are counted where they arrive.
+//! Runs in two network namespaces with a link between them, or on loopback where the system allows
+//! no namespaces. The replies to forged sources are counted where they arrive.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
@@ -33,7 +33,8 @@ const PROTOCOLS: [&str; 3] = ["minecraft-query", "onequery", "ugp"];
 const QUERY_DELAY: Duration = Duration::from_millis(20);
 /// Time to receive replies after the end of the flood.
 const LATE: Duration = Duration::from_millis(300);
-/// Tolerance between the clocks of the responder, which refills the budget, and of the flooding process, which checks it.
+/// Tolerance between the clocks of the responder, which refills the budget, and of the flooding
+/// process, which checks it.
 const CLOCK_TOLERANCE_S: f64 = 0.05;
 /// Players that join through the relay.
 const PLAYERS: u32 = 40;
@@ -437,7 +438,8 @@ impl Game {
     }
 }
 
-/// Floods the address on standard input, runs the honest clients or players, and counts the replies.
+/// Floods the address on standard input, runs the honest clients or players, and counts the
+/// replies.
 pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
@@ -499,7 +501,8 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         Ok(figures)
     })?;
     figures.uncounted = if config.raw {
-        // A query has at most 2 replies for each of 2 tries. A player has a reply for each datagram.
+        // A query has at most 2 replies for each of 2 tries. A player has a reply for each
+        // datagram.
         let queries: u64 = figures.clients.iter().map(|client| client.queries).sum();
         let sent = figures
             .players
@@ -536,7 +539,8 @@ fn arrived() -> anyhow::Result<u64> {
         .context("a count of frames")
 }
 
-/// The datagram of a forged source, always the same: so the receiver of the reply knows the request.
+/// The datagram of a forged source, always the same: so the receiver of the reply knows the
+/// request.
 fn request(from: Ipv4Addr, relay: bool) -> &'static [u8] {
     const UGP: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
     if relay {

@@ -1,4 +1,5 @@
-//! Measures the sweep, the responder and the monitor, mostly against bare loops in the same run. See `README.md`.
+//! Measures the sweep, the responder and the monitor, mostly against bare loops in the same run.
+//! See `README.md`.
 
 #[cfg(target_os = "linux")]
 mod bare;

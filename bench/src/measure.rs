@@ -90,9 +90,11 @@ enum What {
         #[arg(long)]
         loopback: bool,
     },
-    /// Instructions of the hot paths, counted by valgrind, next to those of golden/instructions.txt.
+    /// Instructions of the hot paths, counted by valgrind, next to those of
+    /// golden/instructions.txt.
     Count,
-    /// The monitor: 100,000 servers of a farm, each polled once a minute, while pages are requested.
+    /// The monitor: 100,000 servers of a farm, each polled once a minute, while pages are
+    /// requested.
     Monitor {
         /// Duration in minutes.
         #[arg(long, default_value_t = 5.0)]
@@ -112,7 +114,8 @@ enum What {
     Fleet,
     #[command(hide = true)]
     CliOnce { port: u16 },
-    /// Repeats a hot path, for a counter of instructions. Without arguments: prints the names of the paths.
+    /// Repeats a hot path, for a counter of instructions. Without arguments: prints the names of
+    /// the paths.
     #[command(hide = true)]
     Work {
         #[arg(requires = "times")]

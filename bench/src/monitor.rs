@@ -1,4 +1,5 @@
-//! The monitor: 100,000 servers of a farm, each polled once a minute, while pages and metrics are requested.
+//! The monitor: 100,000 servers of a farm, each polled once a minute, while pages and metrics are
+//! requested.
 
 use crate::host;
 use crate::report::{at_least, at_most, heading};

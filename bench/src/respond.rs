@@ -1,5 +1,6 @@
-//! The responder pool against a bare loop that sends replies of the same size to any datagram. Each is a process on one
-//! core, queried from another core: at full speed, and then at half of the loop's rate.
+//! The responder pool against a bare loop that sends replies of the same size to any datagram. Each
+//! is a process on one core, queried from another core: at full speed, and then at half of the
+//! loop's rate.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;
@@ -284,7 +285,8 @@ pub(crate) fn capture(
     bail!("no end of it")
 }
 
-/// Returns a socket, with a request and a reply captured on it: challenge tokens can be bound to the port.
+/// Returns a socket, with a request and a reply captured on it: challenge tokens can be bound to
+/// the port.
 fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec<u8>)> {
     let socket = bare::bind(0, false)?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -297,7 +299,8 @@ fn open(case: &Case, server: &Server) -> anyhow::Result<(UdpSocket, Vec<u8>, Vec
     Ok((socket, request, reply))
 }
 
-/// Keeps a server busy for `time`. Returns the replies per second, and its CPU time per reply in microseconds.
+/// Keeps a server busy for `time`. Returns the replies per second, and its CPU time per reply in
+/// microseconds.
 fn load(
     server: &Server,
     socket: &UdpSocket,
@@ -354,9 +357,9 @@ fn load(
     Ok((heard as f64 / wall, used * 1e6 / heard.max(1) as f64))
 }
 
-/// Sends `rate` requests per second for `time`, each when it is due, without waiting for replies. Returns, in microseconds:
-/// percentiles 50, 99 and 99.9 of the time from when a request was due until the system had the reply, and percentile 99
-/// of the time until it was sent.
+/// Sends `rate` requests per second for `time`, each when it is due, without waiting for replies.
+/// Returns, in microseconds: percentiles 50, 99 and 99.9 of the time from when a request was due
+/// until the system had the reply, and percentile 99 of the time until it was sent.
 fn offer(
     server: &Server,
     (socket, request, reply): (UdpSocket, Vec<u8>, Vec<u8>),
@@ -469,7 +472,8 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures the time from request to reply at `rate` requests per second, for both servers in turns.
+/// Measures the time from request to reply at `rate` requests per second, for both servers in
+/// turns.
 fn half_load(
     case: &Case,
     raw: &Server,

@@ -1,4 +1,5 @@
-//! The server process of a measurement: prepared replies from a bare loop, or a farm of the library.
+//! The server process of a measurement: prepared replies from a bare loop, or a farm of the
+//! library.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Canned, Game, Wish, alive, ip};

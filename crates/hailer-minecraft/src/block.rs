@@ -138,8 +138,8 @@ const PLANKS: &[u32] = &[0x9C7F4E, 0x67502F, 0xC3B37B, 0x9A6E4D];
 const WOOD: &[u32] = &[0x665132, 0x3A2812, 0xCFCEC9, 0x57451B];
 /// Oak, spruce, birch, jungle. The upper bits are the state of decay.
 const LEAVES: &[u32] = &[0x3C7A1E, 0x3F5F3F, 0x6F9148, 0x2F7D13];
-/// White, orange, magenta, light blue, yellow, lime, pink, grey, light grey, cyan, purple, blue, brown, green,
-/// red, black.
+/// White, orange, magenta, light blue, yellow, lime, pink, grey, light grey, cyan, purple, blue,
+/// brown, green, red, black.
 const WOOL: &[u32] = &[
     0xDDDDDD, 0xDB7D3E, 0xB350BC, 0x6B8AC9, 0xB1A627, 0x41AE38, 0xD08499, 0x404040, 0x9AA1A1,
     0x2E6E89, 0x7E3DB5, 0x2E388D, 0x4F321F, 0x35461B, 0x963430, 0x191616,

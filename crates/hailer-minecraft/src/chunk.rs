@@ -26,8 +26,8 @@ const SECTION: usize = BLOCKS + 3 * NIBBLES;
 /// The largest inflated column: 16 sections with add arrays, and biomes (spec/minecraft-12w.md#7).
 pub const MAX_COLUMN: usize = 16 * (SECTION + NIBBLES) + BIOMES;
 
-/// Maximum of [`bulk_limit`]. The server may announce any number of columns; this is 340 full ones, where
-/// vanilla sends 5.
+/// Maximum of [`bulk_limit`]. The server may announce any number of columns; this is 340 full ones,
+/// where vanilla sends 5.
 pub const MAX_BULK: usize = 64 << 20;
 
 /// A block.
@@ -217,8 +217,9 @@ impl Inflater {
     ///
     /// # Errors
     ///
-    /// The stream is invalid, incomplete or longer than `limit`. The offset counts in `bytes`.
-    /// as in vanilla; their number is returned, so that a caller can name them. No known server sends any.
+    /// The stream is invalid, incomplete or longer than `limit`. The offset counts in `bytes`. as
+    /// in vanilla; their number is returned, so that a caller can name them. No known server sends
+    /// any.
     pub fn inflate(&mut self, bytes: &[u8], limit: usize) -> Result<(&[u8], usize), Error> {
         /// Size of the first allocation. A column fits in it.
         const AT_ONCE: usize = 256 << 10;

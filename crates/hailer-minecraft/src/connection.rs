@@ -5,8 +5,9 @@
 //!   to the peer   ◄─ outgoing()     ◄─ encrypt ◄────────── send(packet)
 //! ```
 //!
-//! Both roles follow the [table of states](crate::state). Unexpected packets are errors, and each direction switches to its
-//! cipher at the exact byte (spec/minecraft-12w.md#6). The caller has the keys:
+//! Both roles follow the [table of states](crate::state). Unexpected packets are errors, and each
+//! direction switches to its cipher at the exact byte (spec/minecraft-12w.md#6). The caller has the
+//! keys:
 //!
 //! - a client that receives [`EncryptionRequest`](crate::table::EncryptionRequest) chooses a
 //!   secret, calls [`Connection::secure`] with it and then sends the packet that carries it;
@@ -163,7 +164,8 @@ impl Connection {
         }
     }
 
-    /// Returns the received bytes that were not read yet. Servers detect the build from the first ones.
+    /// Returns the received bytes that were not read yet. Servers detect the build from the first
+    /// ones.
     pub fn unread(&self) -> &[u8] {
         self.incoming.rest()
     }
@@ -200,7 +202,8 @@ impl Connection {
         Ok(Some(packet))
     }
 
-    /// Returns the decrypted bytes of the last packet, allowed or not, if they are [kept](Self::keeping_bytes).
+    /// Returns the decrypted bytes of the last packet, allowed or not, if they are
+    /// [kept](Self::keeping_bytes).
     pub fn last_bytes(&self) -> &[u8] {
         &self.last
     }
@@ -233,7 +236,8 @@ impl Connection {
     /// Sends a packet.
     ///
     /// # Errors
-    /// The state or the build does not allow the packet, or encryption would start without a secret. Nothing is sent.
+    /// The state or the build does not allow the packet, or encryption would start without a
+    /// secret. Nothing is sent.
     pub fn send(&mut self, packet: &Packet) -> Result<(), UnexpectedPacket> {
         self.send_as(packet, |out, build| packet.write(out, build))
     }
@@ -276,7 +280,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the bytes to send to the peer. Report how many were sent with [`Connection::sent_bytes`].
+    /// Returns the bytes to send to the peer. Report how many were sent with
+    /// [`Connection::sent_bytes`].
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing
     }

@@ -14,7 +14,8 @@ pub enum ClientHello {
 }
 
 impl ClientHello {
-    /// Classifies the first bytes. Returns `None` if one more is needed, or if this is not a client of the game.
+    /// Classifies the first bytes. Returns `None` if one more is needed, or if this is not a client
+    /// of the game.
     pub fn of(first: &[u8]) -> Option<Self> {
         match first {
             [0xFE, ..] => Some(Self::Ping),
@@ -25,7 +26,8 @@ impl ClientHello {
         }
     }
 
-    /// Returns the possible builds, oldest first: the newest of each dialect. Empty if the number is unknown.
+    /// Returns the possible builds, oldest first: the newest of each dialect. Empty if the number
+    /// is unknown.
     pub fn builds(self) -> impl Iterator<Item = Build> {
         let fits = move |build: &Build| match self {
             Self::Ping => *build == Build::LATEST,

@@ -1,5 +1,5 @@
-//! The Minecraft game protocol of the 1.3 pre-releases, 12w16a to 12w30e, on top of 1.2.5 and as in 1.3.2: every packet of
-//! every build, both roles, without I/O.
+//! The Minecraft game protocol of the 1.3 pre-releases, 12w16a to 12w30e, on top of 1.2.5 and as in
+//! 1.3.2: every packet of every build, both roles, without I/O.
 //!
 //! ```text
 //!            table ─────► packet (the macro) ─────► Packet: struct, reader, writer, sampler, line of TABLE

@@ -1,5 +1,6 @@
-//! The macro behind the packet table. For each row it generates a struct, a variant of [`Packet`](crate::Packet), a reader, a
-//! writer, an entry of [`TABLE`](crate::TABLE), and a random sample.
+//! The macro behind the packet table. For each row it generates a struct, a variant of
+//! [`Packet`](crate::Packet), a reader, a writer, an entry of [`TABLE`](crate::TABLE), and a random
+//! sample.
 
 use crate::build::Build;
 use crate::sample::SampleRng;
@@ -94,14 +95,16 @@ pub struct FieldInfo {
     pub exists: fn(Build) -> bool,
 }
 
-/// A packet with its build, which determines its fields. Implements `Display` for people and `Serialize` for programs.
+/// A packet with its build, which determines its fields. Implements `Display` for people and
+/// `Serialize` for programs.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView<'a> {
     pub(crate) packet: &'a crate::Packet,
     pub(crate) build: Build,
 }
 
-/// Invalid packet. The stream cannot be read further, since nothing marks the start of the next packet.
+/// Invalid packet. The stream cannot be read further, since nothing marks the start of the next
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketError {
     /// Name of the packet; `None` if the id is not defined.
@@ -135,8 +138,9 @@ impl fmt::Display for PacketError {
 
 impl std::error::Error for PacketError {}
 
-/// Expands the table. A row is `id Name directions [builds] { field: type [builds], … }`; `[builds]` is a list of ranges. A
-/// field without one exists in all builds of its row. Absent fields have their default and are not written.
+/// Expands the table. A row is `id Name directions [builds] { field: type [builds], … }`;
+/// `[builds]` is a list of ranges. A field without one exists in all builds of its row. Absent
+/// fields have their default and are not written.
 macro_rules! packets {
     (@covers $build:ident) => { true };
     (@covers $build:ident $($range:expr),+) => {

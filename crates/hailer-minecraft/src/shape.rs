@@ -1,7 +1,8 @@
 //! Collision boxes: the parts of a block that stop a body.
 //!
-//! The boxes are those of the 1.3 game, in which most blocks are full cubes. Approximations: corners of stairs are straight
-//! stairs, extended pistons and anvils are full cubes, and so is every block whose id is unknown.
+//! The boxes are those of the 1.3 game, in which most blocks are full cubes. Approximations:
+//! corners of stairs are straight stairs, extended pistons and anvils are full cubes, and so is
+//! every block whose id is unknown.
 
 use crate::block::info;
 use crate::chunk::Block;
@@ -17,7 +18,8 @@ pub struct CollisionBox {
 
 /// Appends the collision boxes of the block at `at` (x, y, z) to `out`: at most five of them.
 ///
-/// `block_at` returns the block at any coordinates. Fences, panes and doors depend on their neighbours.
+/// `block_at` returns the block at any coordinates. Fences, panes and doors depend on their
+/// neighbours.
 pub fn collision_boxes(
     at: [i32; 3],
     block_at: &impl Fn([i32; 3]) -> Block,
@@ -212,8 +214,8 @@ fn is_full_cube(id: u16) -> bool {
     info(id).solid && !is_partial
 }
 
-/// The side of its block on which a door stands. The lower half has the direction (bits 1 and 2) and the open bit (4), the
-/// upper half the hinge (bit 1).
+/// The side of its block on which a door stands. The lower half has the direction (bits 1 and 2)
+/// and the open bit (4), the upper half the hinge (bit 1).
 fn door_side(at: [i32; 3], block_at: &impl Fn([i32; 3]) -> Block) -> Side {
     let [x, y, z] = at;
     let metadata = block_at(at).metadata;

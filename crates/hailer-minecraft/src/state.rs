@@ -1,7 +1,8 @@
-//! States of a connection: which packets the login allows, and where they lead (spec/minecraft-12w.md#6).
+//! States of a connection: which packets the login allows, and where they lead
+//! (spec/minecraft-12w.md#6).
 //!
-//! Clients, servers, proxies and readers of captures use the same table. Both sides send at the same time only in the game,
-//! so one state serves both directions.
+//! Clients, servers, proxies and readers of captures use the same table. Both sides send at the
+//! same time only in the game, so one state serves both directions.
 
 use crate::build::Build::{self, *};
 use crate::packet::PacketDirection::{self, *};
@@ -222,7 +223,8 @@ impl fmt::Display for UnexpectedPacket {
 impl std::error::Error for UnexpectedPacket {}
 
 impl ConnectionState {
-    /// Returns the state after a packet, and whether the following bytes of its direction are encrypted.
+    /// Returns the state after a packet, and whether the following bytes of its direction are
+    /// encrypted.
     ///
     /// # Errors
     /// The packet is not allowed in this state.

@@ -6,8 +6,9 @@
 //!                  └─► PacketError  packet, field, offset: the stream is over
 //! ```
 //!
-//! Packets have no length prefix, so reading ends at an unknown id or an invalid value (spec/minecraft-12w.md#4). When more
-//! bytes arrive, reading restarts at the packet's first byte. Long fields announce their length, so this is rare.
+//! Packets have no length prefix, so reading ends at an unknown id or an invalid value
+//! (spec/minecraft-12w.md#4). When more bytes arrive, reading restarts at the packet's first byte.
+//! Long fields announce their length, so this is rare.
 //!
 //! A packet has at most [`MAX_PACKET`] bytes, unless the caller sets another limit.
 
@@ -133,7 +134,8 @@ impl PacketStream {
 
     /// Adds bytes, in pieces of any length.
     pub fn push(&mut self, bytes: &[u8]) {
-        // Remove packets that were read, so that the buffer holds at most one packet and the bytes received with it.
+        // Remove packets that were read, so that the buffer holds at most one packet and the bytes
+        // received with it.
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.gone += self.start as u64;

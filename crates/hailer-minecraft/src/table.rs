@@ -25,8 +25,8 @@ packets! {
         entity: i32, unused: WireString<16> [..=W16a], level_type: WireString<16>, mode: Shrunk, dimension: Shrunk, difficulty: i8,
         height: u8, max_players: u8,
     }
-    /// Requests the login: with name and protocol number until 12w16a, empty since 12w18a. Since 12w24a it has the fields
-    /// of the reply and is never sent.
+    /// Requests the login: with name and protocol number until 12w16a, empty since 12w18a. Since
+    /// 12w24a it has the fields of the reply and is never sent.
     0x01 LoginRequest ToServer [..] {
         protocol: i32 [..=W17a, W24a..], name: WireString<16> [..=W16a], level_type: WireString<16> [..=W17a, W24a..],
         mode: Shrunk [..=W17a, W24a..], dimension: Shrunk [..=W17a, W24a..], difficulty: i8 [..=W17a, W24a..],
@@ -55,8 +55,8 @@ packets! {
     0x08 UpdateHealth ToClient [..] { health: i16, food: i16, saturation: f32 }
     /// Spawns the player again, perhaps in another dimension.
     0x09 Respawn ToClient [..] { dimension: i32, difficulty: i8, mode: i8, height: i16, level_type: WireString<16> }
-    /// Requests a respawn: with the fields of `Respawn` until 12w17a, empty since 12w18a. Since 12w24a `ClientStatus` is sent
-    /// instead.
+    /// Requests a respawn: with the fields of `Respawn` until 12w17a, empty since 12w18a. Since
+    /// 12w24a `ClientStatus` is sent instead.
     0x09 RespawnRequest ToServer [..] {
         dimension: i32 [..=W17a, W24a..], difficulty: i8 [..=W17a, W24a..], mode: i8 [..=W17a, W24a..],
         height: i16 [..=W17a, W24a..], level_type: WireString<16> [..=W17a, W24a..],
@@ -71,7 +71,8 @@ packets! {
     0x0D PlayerPositionLook ToServer [..] {
         x: f64, y: f64, stance: f64, z: f64, yaw: f32, pitch: f32, on_ground: bool,
     }
-    /// Sets the position of the player; the client returns it. The eyes, feet + 1.62, come before the feet.
+    /// Sets the position of the player; the client returns it. The eyes, feet + 1.62, come before
+    /// the feet.
     0x0D PlayerTeleport ToClient [..] {
         x: f64, stance: f64, y: f64, z: f64, yaw: f32, pitch: f32, on_ground: bool,
     }
@@ -172,7 +173,8 @@ packets! {
     0x46 ChangeGameState ToClient [..] { reason: i8, value: i8 }
     /// Lightning.
     0x47 Thunderbolt ToClient [..] { entity: i32, kind: i8, x: Absolute, y: Absolute, z: Absolute }
-    /// Opens a window: 0 chest, 1 workbench, 2 furnace, 3 dispenser, 4 enchanting, 5 brewing, 6 trade.
+    /// Opens a window: 0 chest, 1 workbench, 2 furnace, 3 dispenser, 4 enchanting, 5 brewing, 6
+    /// trade.
     0x64 OpenWindow ToClient [..] { window: u8, kind: u8, title: WireString<32>, slots: u8 }
     /// Either side closes a window.
     0x65 CloseWindow Both [..] { window: i8 }

@@ -5,13 +5,14 @@
 //!                    └► candidate: 12w30b ─► PacketStream of each direction ─┴─► next() ─► packet, if all of them agree
 //! ```
 //!
-//! A capture may begin late, lack a direction, or have one direction after the other, so states are not checked. The
-//! handshake determines the build. If several builds are possible (32 and 38 stand for two each, or the handshake is
-//! missing), all of them read in parallel, and builds with invalid packets are dropped (spec/minecraft-12w.md#1). A packet is
-//! returned once the remaining builds agree on it.
+//! A capture may begin late, lack a direction, or have one direction after the other, so states are
+//! not checked. The handshake determines the build. If several builds are possible (32 and 38 stand
+//! for two each, or the handshake is missing), all of them read in parallel, and builds with
+//! invalid packets are dropped (spec/minecraft-12w.md#1). A packet is returned once the remaining
+//! builds agree on it.
 //!
-//! Each direction is decrypted from the byte after its 0xFC if the secret is known (spec/minecraft-12w.md#6). Otherwise its
-//! rest is [sealed](Tap::sealed), which is not an error.
+//! Each direction is decrypted from the byte after its 0xFC if the secret is known
+//! (spec/minecraft-12w.md#6). Otherwise its rest is [sealed](Tap::sealed), which is not an error.
 
 use crate::build::Build;
 use crate::crypto::{BadSecret, Cipher, CipherKind};
@@ -85,7 +86,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Creates a tap. Without a build, the build is detected; without a secret, encrypted bytes are only counted.
+    /// Creates a tap. Without a build, the build is detected; without a secret, encrypted bytes are
+    /// only counted.
     pub fn new(build: Option<Build>, secret: Option<Vec<u8>>) -> Self {
         let candidates = match build {
             Some(build) => vec![Candidate::new(build, false)],
@@ -109,7 +111,8 @@ impl Tap {
         }
     }
 
-    /// Marks the end of both directions. [`Tap::next`] then returns packets on which the builds disagree, too.
+    /// Marks the end of both directions. [`Tap::next`] then returns packets on which the builds
+    /// disagree, too.
     pub fn end(&mut self) {
         self.ended = true;
     }
@@ -137,7 +140,8 @@ impl Tap {
     /// Returns the next packet of either direction.
     ///
     /// # Errors
-    /// A direction cannot be read further. The error is returned once; the other direction continues.
+    /// A direction cannot be read further. The error is returned once; the other direction
+    /// continues.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
@@ -168,7 +172,8 @@ impl Tap {
         self.newest(way)?.encrypted_at
     }
 
-    /// Returns the decrypted bytes of a direction that were not read: an incomplete or invalid packet.
+    /// Returns the decrypted bytes of a direction that were not read: an incomplete or invalid
+    /// packet.
     pub fn rest(&self, way: PacketDirection) -> &[u8] {
         self.newest(way).map_or(&[], |lane| lane.stream.rest())
     }
@@ -256,8 +261,8 @@ impl Tap {
         }
     }
 
-    /// Lets each candidate read ahead up to `packets` packets. Candidates that fail are dropped; if all fail, those that read
-    /// furthest stay.
+    /// Lets each candidate read ahead up to `packets` packets. Candidates that fail are dropped; if
+    /// all fail, those that read furthest stay.
     fn read(&mut self, way: PacketDirection, ahead: usize) {
         let secret = self.secret.as_deref();
         for candidate in &mut self.candidates {

@@ -4,11 +4,12 @@ use crate::chunk::{Block, Column};
 use hailer_proto::wire::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
-/// Recommended limit for [`World::new`]. Vanilla's longest view distance, 15, is 961 columns of at most 200 kB.
+/// Recommended limit for [`World::new`]. Vanilla's longest view distance, 15, is 961 columns of at
+/// most 200 kB.
 pub const MAX_COLUMNS: usize = 1024;
 
-/// Column coordinates are within ± this, so that sums of block coordinates fit into 32 bits. Vanilla's world ends at
-/// 1,875,000.
+/// Column coordinates are within ± this, so that sums of block coordinates fit into 32 bits.
+/// Vanilla's world ends at 1,875,000.
 const REACH: i32 = 1 << 26;
 
 /// Columns by coordinates. Their number is limited, since a hostile server may send any number.
@@ -35,7 +36,8 @@ impl World {
     /// Adds or replaces a column.
     ///
     /// # Errors
-    /// There are too many columns, or the coordinates are 2²⁶ or more. The column is dropped and counted.
+    /// There are too many columns, or the coordinates are 2²⁶ or more. The column is dropped and
+    /// counted.
     pub fn insert(&mut self, x: i32, z: i32, column: Column) -> Result<(), Error> {
         let error = if ![x, z].iter().all(|n| (-REACH..REACH).contains(n)) {
             Error::bad("column coordinates", 0, "less than 2^26 in size")
@@ -99,13 +101,15 @@ impl World {
         self.refused
     }
 
-    /// Returns the block at block coordinates, or `None` if its column is not loaded. Below and above the world is air.
+    /// Returns the block at block coordinates, or `None` if its column is not loaded. Below and
+    /// above the world is air.
     pub fn block(&self, x: i32, y: i32, z: i32) -> Option<Block> {
         let column = self.column(x >> 4, z >> 4)?;
         Some(u8::try_from(y).map_or(Block::AIR, |y| column.block(local(x), y, local(z))))
     }
 
-    /// Sets the block at block coordinates. Returns `false` if the column is not loaded, or outside the height of the world.
+    /// Sets the block at block coordinates. Returns `false` if the column is not loaded, or outside
+    /// the height of the world.
     pub fn set_block(&mut self, x: i32, y: i32, z: i32, block: Block) -> bool {
         match (self.column_mut(x >> 4, z >> 4), u8::try_from(y)) {
             (Some(column), Ok(y)) => {

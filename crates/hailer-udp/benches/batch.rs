@@ -1,14 +1,17 @@
-//! Time per datagram over loopback, in user and kernel mode, of four implementations: this crate, a bare loop of `sendmmsg`
-//! and `recvmmsg` (the lower bound), the safe wrappers of `nix`, and one system call per datagram.
+//! Time per datagram over loopback, in user and kernel mode, of four implementations: this crate, a
+//! bare loop of `sendmmsg` and `recvmmsg` (the lower bound), the safe wrappers of `nix`, and one
+//! system call per datagram.
 //!
-//! Measured in 2026 on a virtual machine with Linux 6.18, where system calls are cheap and loopback is expensive: the crate
-//! took 0.95 to 1.08 of the bare loop's time. `nix` took 1.1 for replies from many addresses, because it needs a call for
-//! each, and 1.2 for a call that receives one datagram, because it allocates buffers for a whole batch; otherwise the same.
-//! Timestamps cost 60 to 110 ns per datagram. One call per datagram took 0.7 to 1.0: batches save time only where system
-//! calls are expensive.
+//! Measured in 2026 on a virtual machine with Linux 6.18, where system calls are cheap and loopback
+//! is expensive: the crate took 0.95 to 1.08 of the bare loop's time. `nix` took 1.1 for replies
+//! from many addresses, because it needs a call for each, and 1.2 for a call that receives one
+//! datagram, because it allocates buffers for a whole batch; otherwise the same. Timestamps cost 60
+//! to 110 ns per datagram. One call per datagram took 0.7 to 1.0: batches save time only where
+//! system calls are expensive.
 //!
-//! One thread runs the implementations in turns and measures only the system calls. The figures are medians of many short
-//! samples, so other load on the machine disturbs few of them. `cargo bench -p hailer-udp`.
+//! One thread runs the implementations in turns and measures only the system calls. The figures are
+//! medians of many short samples, so other load on the machine disturbs few of them. `cargo bench
+//! -p hailer-udp`.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -130,7 +133,8 @@ mod linux {
                         ipi_spec_dst: spec,
                         ipi_addr: in_addr { s_addr: 0 },
                     };
-                    // SAFETY: the header's control buffer is borrowed, aligned, and longer than the message.
+                    // SAFETY: the header's control buffer is borrowed, aligned, and longer than the
+                    // message.
                     unsafe {
                         let message = libc::CMSG_FIRSTHDR(&self.headers[i].msg_hdr);
                         (*message).cmsg_level = libc::IPPROTO_IP;
@@ -198,8 +202,9 @@ mod linux {
         }
     }
 
-    /// The wrappers of `nix` 0.31. Its headers serve one call, because it does not reset the lengths that the system wrote.
-    /// One set of control messages holds for all datagrams of a call.
+    /// The wrappers of `nix` 0.31. Its headers serve one call, because it does not reset the
+    /// lengths that the system wrote. One set of control messages holds for all datagrams of a
+    /// call.
     struct Nix {
         socket: UdpSocket,
         bytes: Vec<[u8; LONG]>,

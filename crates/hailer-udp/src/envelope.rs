@@ -7,9 +7,11 @@ use std::time::Duration;
 
 /// Size of `sockaddr_in6`, the longest address.
 const NAME: usize = 28;
-/// Size of the control messages of a refusal, the largest: 32 bytes for a time, 40 for an address, 64 for the error.
+/// Size of the control messages of a refusal, the largest: 32 bytes for a time, 40 for an address,
+/// 64 for the error.
 const CONTROL: usize = 136;
-/// Size of a `cmsghdr`: length, level and type. Control messages are aligned to the size of the length.
+/// Size of a `cmsghdr`: length, level and type. Control messages are aligned to the size of the
+/// length.
 const HEADER: usize = ALIGN + 8;
 const ALIGN: usize = size_of::<usize>();
 
@@ -47,7 +49,8 @@ impl Envelope {
         }
     }
 
-    /// Returns the envelope of a datagram to send. `from`: the local address to send from; `None`: the system chooses.
+    /// Returns the envelope of a datagram to send. `from`: the local address to send from; `None`:
+    /// the system chooses.
     pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
         let mut envelope = Self {
             name_length: 0,
@@ -182,7 +185,8 @@ fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
         (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
             Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?)))
         }
-        // `sock_extended_err`: the error and its origin. The system call itself reports local errors.
+        // `sock_extended_err`: the error and its origin. The system call itself reports local
+        // errors.
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
             matches!(
                 *data.get(4)?,

@@ -31,9 +31,11 @@ pub(crate) struct Meta {
 pub struct Received<'a> {
     /// Address of the sender.
     pub from: SocketAddr,
-    /// Local address that it was sent to, with [`SocketConfig::destination`](crate::SocketConfig::destination).
+    /// Local address that it was sent to, with
+    /// [`SocketConfig::destination`](crate::SocketConfig::destination).
     pub to: Option<IpAddr>,
-    /// Time in the receive queue, with [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
+    /// Time in the receive queue, with
+    /// [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
     pub waited: Option<Duration>,
     /// Payload, truncated to the inbox's maximum length.
     pub bytes: &'a [u8],

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A [`Socket`] is unconnected and never blocks; [`wait`] blocks, for up to 16 sockets. There is an
-//! implementation for Linux and a portable one for other systems. Both pass the same tests ([`SocketConfig::portable`]). Features that
-//! the system lacks are switched off: see [`Capabilities`].
+//! implementation for Linux and a portable one for other systems. Both pass the same tests
+//! ([`SocketConfig::portable`]). Features that the system lacks are switched off: see
+//! [`Capabilities`].
 //!
 //! ```
 //! use hailer_udp::{Inbox, Outbox, SocketConfig, Socket, wait};
@@ -69,26 +70,30 @@ pub const MAX_WAIT_SOCKETS: usize = 16;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SocketConfig {
-    /// Requested size of the receive queue in bytes, as the system counts them. The system may give less. `None`: the
-    /// system's default.
+    /// Requested size of the receive queue in bytes, as the system counts them. The system may give
+    /// less. `None`: the system's default.
     pub receive_buffer: Option<usize>,
-    /// Requested size of the send queue in bytes, as the system counts them. `None`: the system's default.
+    /// Requested size of the send queue in bytes, as the system counts them. `None`: the system's
+    /// default.
     pub send_buffer: Option<usize>,
     /// Whether several sockets may share the address. The system distributes the peers over them.
     pub reuse_port: bool,
-    /// Number of sockets that will share the address; 0 and 1 have no effect. All datagrams of one network (/24 or /56)
-    /// then go to the same socket. Otherwise, and on systems without this feature, the system chooses the socket by address
-    /// and port. Set it on the first socket. Sockets are numbered in the order in which they were bound.
+    /// Number of sockets that will share the address; 0 and 1 have no effect. All datagrams of one
+    /// network (/24 or /56) then go to the same socket. Otherwise, and on systems without this
+    /// feature, the system chooses the socket by address and port. Set it on the first socket.
+    /// Sockets are numbered in the order in which they were bound.
     pub spread: u32,
     /// Whether to report how long each datagram was in the receive queue: [`Received::waited`].
     pub timestamps: bool,
     /// Whether to report the local address that each datagram was sent to: [`Received::to`].
     pub destination: bool,
-    /// Whether to report closed ports and unreachable hosts: [`Socket::refusals`]. On Linux, sending then also stops while
-    /// a network interface has a full queue, instead of losing datagrams there.
+    /// Whether to report closed ports and unreachable hosts: [`Socket::refusals`]. On Linux,
+    /// sending then also stops while a network interface has a full queue, instead of losing
+    /// datagrams there.
     pub refusals: bool,
-    /// Whether to forbid fragments. A datagram that is too long for its path is [not sent](Outbox::take_unsent). On Linux
-    /// this saves a few percent of CPU per datagram. Ignored on systems without this feature.
+    /// Whether to forbid fragments. A datagram that is too long for its path is [not
+    /// sent](Outbox::take_unsent). On Linux this saves a few percent of CPU per datagram. Ignored
+    /// on systems without this feature.
     pub unfragmented: bool,
     /// Whether to use the portable implementation even on Linux, for tests and comparisons.
     pub portable: bool,
@@ -102,8 +107,8 @@ pub struct Capabilities {
     pub batches: bool,
     /// Whether [`Received::waited`] is reported. Otherwise it is `None`.
     pub timestamps: bool,
-    /// Whether [`Received::to`] is reported. Otherwise it is `None`. Linux always sends from the address given to
-    /// [`Outbox::push`]; other systems choose the address themselves.
+    /// Whether [`Received::to`] is reported. Otherwise it is `None`. Linux always sends from the
+    /// address given to [`Outbox::push`]; other systems choose the address themselves.
     pub destination: bool,
     /// Whether [`SocketConfig::spread`] is in effect.
     pub spread: bool,
@@ -111,8 +116,9 @@ pub struct Capabilities {
     pub overflows: bool,
     /// Whether [`Socket::refusals`] reports refusals. Otherwise a refused datagram looks lost.
     pub refusals: bool,
-    /// Size of the receive queue in bytes, as the system counts them. Linux includes its bookkeeping, and gives twice the
-    /// requested size for it. Without privileges, the limit is set by the system's administrator.
+    /// Size of the receive queue in bytes, as the system counts them. Linux includes its
+    /// bookkeeping, and gives twice the requested size for it. Without privileges, the limit is set
+    /// by the system's administrator.
     pub receive_buffer: usize,
     /// Size of the send queue in bytes, counted in the same way.
     pub send_buffer: usize,
@@ -123,7 +129,8 @@ pub struct Capabilities {
 pub struct Refusal<'a> {
     /// Destination of the datagram.
     pub to: SocketAddr,
-    /// The error as the system reports it. [`io::ErrorKind::ConnectionRefused`]: nothing listens on the port.
+    /// The error as the system reports it. [`io::ErrorKind::ConnectionRefused`]: nothing listens on
+    /// the port.
     pub error: io::Error,
     /// The part of the datagram's payload that came back with the error; may be empty.
     pub quoted: &'a [u8],
@@ -177,8 +184,9 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes over a bound socket, for example from a service manager. [`SocketConfig::reuse_port`] has no effect, since it
-    /// must be set before binding. [`SocketConfig::spread`] can be set on any of the sockets that share an address.
+    /// Takes over a bound socket, for example from a service manager. [`SocketConfig::reuse_port`]
+    /// has no effect, since it must be set before binding. [`SocketConfig::spread`] can be set on
+    /// any of the sockets that share an address.
     ///
     /// # Errors
     /// If the system refuses to change the socket.
@@ -208,7 +216,8 @@ impl Socket {
         self.capabilities
     }
 
-    /// Replaces the contents of the inbox with up to [`BATCH`] waiting datagrams. Returns their number, 0 if none waits.
+    /// Replaces the contents of the inbox with up to [`BATCH`] waiting datagrams. Returns their
+    /// number, 0 if none waits.
     ///
     /// # Errors
     /// If the system cannot receive. Pending refusals are no errors: see [`Socket::refusals`].
@@ -216,12 +225,13 @@ impl Socket {
         system!(self, system => system.receive(inbox))
     }
 
-    /// Sends the datagrams of the outbox until it is empty or the system has no room. Returns the number sent; the rest
-    /// stays in the outbox, in order. Datagrams that can never be sent are dropped and reported by
-    /// [`Outbox::take_unsent`].
+    /// Sends the datagrams of the outbox until it is empty or the system has no room. Returns the
+    /// number sent; the rest stays in the outbox, in order. Datagrams that can never be sent are
+    /// dropped and reported by [`Outbox::take_unsent`].
     ///
-    /// If the socket's queue is full, [`wait`] returns when it has room. If the queue of a network interface is full,
-    /// [`wait`] cannot know, so pause for a moment after a call that sent nothing.
+    /// If the socket's queue is full, [`wait`] returns when it has room. If the queue of a network
+    /// interface is full, [`wait`] cannot know, so pause for a moment after a call that sent
+    /// nothing.
     ///
     /// # Errors
     /// None on the present systems: errors of datagrams are reported by [`Outbox::take_unsent`].
@@ -229,8 +239,9 @@ impl Socket {
         system!(self, system => system.send(outbox))
     }
 
-    /// Passes up to 512 waiting refusals to `receive`, if [`SocketConfig::refusals`] is set. Returns their number. Call it
-    /// often: waiting refusals take up room in the receive queue, and end each [`wait`].
+    /// Passes up to 512 waiting refusals to `receive`, if [`SocketConfig::refusals`] is set.
+    /// Returns their number. Call it often: waiting refusals take up room in the receive queue, and
+    /// end each [`wait`].
     ///
     /// # Errors
     /// If the system cannot report them.
@@ -238,8 +249,8 @@ impl Socket {
         system!(self, system => system.refusals(receive))
     }
 
-    /// Returns the number of datagrams lost because the receive queue was full. The system reports it with later
-    /// datagrams.
+    /// Returns the number of datagrams lost because the receive queue was full. The system reports
+    /// it with later datagrams.
     pub fn overflows(&self) -> u64 {
         system!(self, system => system.overflows())
     }
@@ -261,8 +272,8 @@ impl AsRawFd for Socket {
     }
 }
 
-/// Waits until one of the sockets has a datagram or a refusal, or, if `writable`, room to send, or until the timeout. May
-/// return earlier.
+/// Waits until one of the sockets has a datagram or a refusal, or, if `writable`, room to send, or
+/// until the timeout. May return earlier.
 ///
 /// # Errors
 /// If there are more than [`MAX_WAIT_SOCKETS`] sockets, or the system cannot wait.

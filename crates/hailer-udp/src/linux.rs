@@ -158,7 +158,8 @@ impl Socket {
             };
             let received =
                 match sys::receive(self.as_fd(), 0, slots.by_ref().take(room), &mut describe) {
-                    // An error of the second call belongs to an earlier datagram, or is reported again.
+                    // An error of the second call belongs to an earlier datagram, or is reported
+                    // again.
                     Ok(FIRST_SLOTS) if room == FIRST_SLOTS => {
                         Ok(FIRST_SLOTS
                             + sys::receive(self.as_fd(), 0, slots, describe).unwrap_or(0))
@@ -174,7 +175,8 @@ impl Socket {
         }
     }
 
-    /// Records the system's count, which wraps around. Two receiving threads may report it out of order.
+    /// Records the system's count, which wraps around. Two receiving threads may report it out of
+    /// order.
     fn record_overflows(&self, count: u32) {
         let later = |before: u64| {
             let more = count.wrapping_sub(before as u32);
@@ -258,8 +260,8 @@ fn can<O: SetSockOpt>(socket: &socket2::Socket, option: O, value: &O::Val) -> bo
     setsockopt(socket, option, value).is_ok()
 }
 
-/// Makes the system choose among sockets that share an address by a hash of the sender's network, with a BPF program that
-/// it runs for each datagram.
+/// Makes the system choose among sockets that share an address by a hash of the sender's network,
+/// with a BPF program that it runs for each datagram.
 fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
     /// Base of offsets that count from the first byte of the IP header.
     const NET: u32 = libc::SKF_NET_OFF as u32;
@@ -308,7 +310,8 @@ fn since_1970() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// Implements [`crate::wait`]. A refusal shows as an error of the socket, which always ends the wait.
+/// Implements [`crate::wait`]. A refusal shows as an error of the socket, which always ends the
+/// wait.
 pub(crate) fn wait(sockets: &[impl AsFd], writable: bool, timeout: Duration) -> io::Result<()> {
     let wanted = if writable {
         PollFlags::POLLIN | PollFlags::POLLOUT

@@ -48,8 +48,8 @@ impl Outbox {
         Self::default()
     }
 
-    /// Appends a datagram. `from`: the local address to send from, if the system supports it; `None`: the system chooses.
-    /// `write` appends the payload. Returns the result of `write`.
+    /// Appends a datagram. `from`: the local address to send from, if the system supports it;
+    /// `None`: the system chooses. `write` appends the payload. Returns the result of `write`.
     pub fn push<T>(
         &mut self,
         to: SocketAddr,
@@ -66,8 +66,8 @@ impl Outbox {
         written
     }
 
-    /// Returns the buffer after the last datagram, for a payload that may not be sent. [`Outbox::commit`] makes it a
-    /// datagram; without that, the next call discards it.
+    /// Returns the buffer after the last datagram, for a payload that may not be sent.
+    /// [`Outbox::commit`] makes it a datagram; without that, the next call discards it.
     pub fn draft(&mut self) -> &mut Vec<u8> {
         self.arena.truncate(self.end());
         &mut self.arena
@@ -124,8 +124,8 @@ impl Outbox {
         }
     }
 
-    /// Repeats a call that sends the first few datagrams, until the outbox is empty or the system has no room. Returns the
-    /// number of datagrams sent.
+    /// Repeats a call that sends the first few datagrams, until the outbox is empty or the system
+    /// has no room. Returns the number of datagrams sent.
     pub(crate) fn send_by(&mut self, mut call: impl FnMut(&Self) -> io::Result<usize>) -> usize {
         let (mut sent, mut tries) = (0, 0);
         while !self.is_empty() {

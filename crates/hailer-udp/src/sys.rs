@@ -1,9 +1,10 @@
 //! The two system calls for batches, and all the `unsafe` code of the workspace.
 //!
-//! `nix` has safe wrappers of both calls, but they allocate their headers for each call, and have one source address for
-//! all datagrams of a call. `benches/batch.rs` shows the cost: a fifth of a call that receives one datagram, a tenth of
-//! replies from many addresses. Here, addresses and control messages are plain bytes, which safe code reads and writes
-//! ([`Envelope`]). The safety arguments are therefore only that each pointer outlives the call, and that lengths are right.
+//! `nix` has safe wrappers of both calls, but they allocate their headers for each call, and have
+//! one source address for all datagrams of a call. `benches/batch.rs` shows the cost: a fifth of a
+//! call that receives one datagram, a tenth of replies from many addresses. Here, addresses and
+//! control messages are plain bytes, which safe code reads and writes ([`Envelope`]). The safety
+//! arguments are therefore only that each pointer outlives the call, and that lengths are right.
 #![allow(unsafe_code)]
 
 use crate::BATCH;
@@ -20,8 +21,8 @@ struct Parcel {
     payload: iovec,
 }
 
-/// Sends the first [`BATCH`] of these datagrams by one non-blocking call. Returns the number sent. An error belongs to the
-/// first datagram, or to one of an earlier call.
+/// Sends the first [`BATCH`] of these datagrams by one non-blocking call. Returns the number sent.
+/// An error belongs to the first datagram, or to one of an earlier call.
 pub(crate) fn send<'a>(
     socket: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = (Envelope, &'a [u8])>,
@@ -38,8 +39,9 @@ pub(crate) fn send<'a>(
         header.write(address(parcel.write(Parcel { envelope, payload })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not move until the end of
-    // this function, and from there to payloads that are borrowed for 'a, which the call only reads.
+    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not
+    // move until the end of this function, and from there to payloads that are borrowed for 'a,
+    // which the call only reads.
     let sent = unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),
@@ -51,9 +53,9 @@ pub(crate) fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives into the first [`BATCH`] of these slots by one non-blocking call. Calls `received` for each datagram, in the
-/// order of the slots, with its length and its envelope. Returns the number of datagrams. `flags`:
-/// [`libc::MSG_ERRQUEUE`] or 0.
+/// Receives into the first [`BATCH`] of these slots by one non-blocking call. Calls `received` for
+/// each datagram, in the order of the slots, with its length and its envelope. Returns the number
+/// of datagrams. `flags`: [`libc::MSG_ERRQUEUE`] or 0.
 pub(crate) fn receive<'a>(
     socket: BorrowedFd<'_>,
     flags: c_int,
@@ -74,9 +76,9 @@ pub(crate) fn receive<'a>(
         })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not move until the end of
-    // this function, and from there to slots that are borrowed mutably and separately for 'a. All of it is bytes, for
-    // which every value is valid.
+    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not
+    // move until the end of this function, and from there to slots that are borrowed mutably and
+    // separately for 'a. All of it is bytes, for which every value is valid.
     let result = unsafe {
         let flags = flags | libc::MSG_DONTWAIT;
         libc::recvmmsg(
@@ -93,7 +95,8 @@ pub(crate) fn receive<'a>(
         .zip(&headers)
         .take(count_received.min(count))
     {
-        // SAFETY: the first `count` of both are initialized, and no pointer to them is used after the call.
+        // SAFETY: the first `count` of both are initialized, and no pointer to them is used after
+        // the call.
         let (parcel, header) = unsafe { (parcel.assume_init_mut(), header.assume_init_ref()) };
         parcel.envelope.filled(
             header.msg_hdr.msg_namelen as _,
@@ -109,7 +112,8 @@ pub(crate) fn receive<'a>(
 
 /// Returns a header that points to all parts of the parcel.
 fn address(parcel: &mut Parcel) -> mmsghdr {
-    // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has unnamed padding.)
+    // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has
+    // unnamed padding.)
     let mut header: mmsghdr = unsafe { zeroed() };
     let outside = &mut header.msg_hdr;
     let (name, control) = parcel.envelope.parts();

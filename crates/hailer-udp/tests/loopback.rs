@@ -302,7 +302,8 @@ fn threads_can_share_a_socket() {
         };
         let (ours, theirs) = (bind(V4, change), bind(V4, change));
         let (closed, done) = (closed(V4), AtomicBool::new(false));
-        // Between the sender's calls, refusals of its datagrams become pending errors, and are removed again.
+        // Between the sender's calls, refusals of its datagrams become pending errors, and are
+        // removed again.
         let refused = std::thread::scope(|scope| {
             let hearing = scope.spawn(|| {
                 let (mut inbox, mut refused) = (Inbox::with_max_length(9), 0);

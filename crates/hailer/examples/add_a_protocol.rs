@@ -1,5 +1,6 @@
-//! A minimal protocol in one file. In the project it would be a folder in `hailer-proto` with a spec page, vectors and a
-//! line in the registry. Everything else, from the client to the budget, works unchanged.
+//! A minimal protocol in one file. In the project it would be a folder in `hailer-proto` with a
+//! spec page, vectors and a line in the registry. Everything else, from the client to the budget,
+//! works unchanged.
 //!
 //! ```text
 //!   client  "WHO?" id   ─►

@@ -6,13 +6,14 @@
 //!   each protocol         the other           one Answer
 //! ```
 //!
-//! Each exchange has its own connected socket. The system then picks a random source port for every query, delivers
-//! only datagrams of the server's address, and reports closed ports (ICMP).
+//! Each exchange has its own connected socket. The system then picks a random source port for every
+//! query, delivers only datagrams of the server's address, and reports closed ports (ICMP).
 //!
-//! A target without a protocol is queried in all protocols of the [registry] simultaneously. Every exchange that has received
-//! a useful reply runs to its end. Once one protocol has answered, the others have [`DETECTION_WINDOW`] for their first
-//! useful reply, or four times the latency of that answer if this is longer, and repeat their requests within it.
-//! Answers are sorted by how complete they are, not by their arrival, so that the result does not depend on timing.
+//! A target without a protocol is queried in all protocols of the [registry] simultaneously. Every
+//! exchange that has received a useful reply runs to its end. Once one protocol has answered, the
+//! others have [`DETECTION_WINDOW`] for their first useful reply, or four times the latency of that
+//! answer if this is longer, and repeat their requests within it. Answers are sorted by how
+//! complete they are, not by their arrival, so that the result does not depend on timing.
 
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::{Error, ProtocolFailure};
@@ -52,7 +53,8 @@ pub struct ClientConfig {
     pub ask: Ask,
     /// Timeout, retries, deadline and receive limits.
     pub limits: QueryLimits,
-    /// Whether to refuse answers that deviate from the protocol, instead of listing the deviations in them.
+    /// Whether to refuse answers that deviate from the protocol, instead of listing the deviations
+    /// in them.
     pub strict: bool,
     /// Whether to store every datagram of an exchange in [`Transcript::datagrams`].
     pub keep_datagrams: bool,
@@ -127,7 +129,8 @@ impl Answer {
         })
     }
 
-    /// Rank among the answers of one server: how much of the player list there is, then the number of fields.
+    /// Rank among the answers of one server: how much of the player list there is, then the number
+    /// of fields.
     fn completeness(&self) -> (u8, usize) {
         let status = &*self.status;
         let roster = match status.players.roster {
@@ -155,8 +158,8 @@ impl Answer {
 
 /// Answers of one server: one for each protocol that it answered in, and at least one.
 ///
-/// The most complete answer comes first: the one with the most complete player list, then with the most fields.
-/// Equally complete answers are in the order of the [registry].
+/// The most complete answer comes first: the one with the most complete player list, then with the
+/// most fields. Equally complete answers are in the order of the [registry].
 #[derive(Clone, Debug)]
 pub struct Answers(Vec<Answer>);
 
@@ -274,8 +277,9 @@ impl Client {
         &self.config
     }
 
-    /// Returns the addresses at which a target would be queried, at least one, the best first. Follows an SRV record if
-    /// the target's protocol has them. Without a protocol and a port, the port is 0.
+    /// Returns the addresses at which a target would be queried, at least one, the best first.
+    /// Follows an SRV record if the target's protocol has them. Without a protocol and a port, the
+    /// port is 0.
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
@@ -287,8 +291,8 @@ impl Client {
         self.names.addresses(target, port, srv).await
     }
 
-    /// Queries a server and returns its most complete answer. A target without a protocol is queried in all of them, as by
-    /// [`Client::query_all`].
+    /// Queries a server and returns its most complete answer. A target without a protocol is
+    /// queried in all of them, as by [`Client::query_all`].
     ///
     /// # Errors
     /// The target is invalid, its name cannot be resolved, or there is no valid answer.
@@ -301,12 +305,15 @@ impl Client {
         Ok(answers.into_best())
     }
 
-    /// Queries a server in the target's protocol, or else in all protocols simultaneously, and returns every answer.
+    /// Queries a server in the target's protocol, or else in all protocols simultaneously, and
+    /// returns every answer.
     ///
-    /// With several protocols this takes up to a second longer than the first answer, if others are silent.
+    /// With several protocols this takes up to a second longer than the first answer, if others are
+    /// silent.
     ///
     /// # Errors
-    /// As of [`Client::query`]. If no protocol got an answer, [`Error::NoProtocol`] has the reasons.
+    /// As of [`Client::query`]. If no protocol got an answer, [`Error::NoProtocol`] has the
+    /// reasons.
     pub async fn query_all<T>(&self, target: T) -> Result<Answers, Error>
     where
         T: TryInto<Target>,
@@ -316,8 +323,8 @@ impl Client {
             .await
     }
 
-    /// Measures the latency of a server, with the cheapest request of the target's protocol or of all protocols. The
-    /// status stays empty.
+    /// Measures the latency of a server, with the cheapest request of the target's protocol or of
+    /// all protocols. The status stays empty.
     ///
     /// # Errors
     /// As of [`Client::query`].
@@ -334,9 +341,9 @@ impl Client {
         Ok(answers.into_best())
     }
 
-    /// Queries many servers as [`Client::query_all`] does, `concurrency` at a time (0 counts as 1). Results arrive in the
-    /// order in which the queries end. No new query starts while finished results are waiting to be taken, nor after the
-    /// stream was dropped.
+    /// Queries many servers as [`Client::query_all`] does, `concurrency` at a time (0 counts as 1).
+    /// Results arrive in the order in which the queries end. No new query starts while finished
+    /// results are waiting to be taken, nor after the stream was dropped.
     ///
     /// ```no_run
     /// # async fn example() {
@@ -351,8 +358,8 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// Each query opens its own socket. With a rate limit, or for more than about ten thousand servers, use
-    /// [`sweep`](crate::sweep).
+    /// Each query opens its own socket. With a rate limit, or for more than about ten thousand
+    /// servers, use [`sweep`](crate::sweep).
     pub fn query_many<'a, I, T>(&'a self, targets: I, concurrency: usize) -> QueryStream<'a, T>
     where
         I: IntoIterator<Item = T>,
@@ -416,8 +423,8 @@ impl Client {
         Ok(Answers::new(answers))
     }
 
-    /// Queries the addresses of a target in one protocol. The next address is tried as soon as one has failed, or after
-    /// [`ADDRESS_DELAY`].
+    /// Queries the addresses of a target in one protocol. The next address is tried as soon as one
+    /// has failed, or after [`ADDRESS_DELAY`].
     async fn at_every_address(
         &self,
         target: &Target,
@@ -601,7 +608,8 @@ impl Client {
 /// for the first reply.
 type DetectionWindow = watch::Receiver<Option<Duration>>;
 
-/// Waits until the detection window opens, and returns its length once. Without a window, waits forever.
+/// Waits until the detection window opens, and returns its length once. Without a window, waits
+/// forever.
 async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
     let length = match window {
         Some(window) => match window.wait_for(Option::is_some).await {
@@ -617,8 +625,8 @@ async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
     }
 }
 
-/// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this takes too long. The
-/// window then starts again for the reply.
+/// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this
+/// takes too long. The window then starts again for the reply.
 async fn connect(
     address: SocketAddr,
     deadline: Instant,
@@ -670,7 +678,8 @@ impl Socket {
     async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Datagram(socket) => {
-                // The buffer is allocated only when there is a datagram, since most exchanges are waiting.
+                // The buffer is allocated only when there is a datagram, since most exchanges are
+                // waiting.
                 loop {
                     let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
                     let result = if ready.is_error() {

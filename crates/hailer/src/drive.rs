@@ -27,7 +27,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueryLimits {
-    /// Time to wait for one reply. The default of 1 s covers any path on Earth, and servers that reply once per tick.
+    /// Time to wait for one reply. The default of 1 s covers any path on Earth, and servers that
+    /// reply once per tick.
     pub timeout: Duration,
     /// Maximum number of consecutive repetitions of a request after timeouts, and of repetitions of
     /// each [stage](Exchange::stage) in the whole query. With the default of 3 and a loss of 20 %
@@ -105,7 +106,8 @@ pub struct ExchangeDriver {
     limits: QueryLimits,
     started: Duration,
     last_send: Duration,
-    /// Start of the current wait: when the last datagram was sent, or the last timeout that sent none.
+    /// Start of the current wait: when the last datagram was sent, or the last timeout that sent
+    /// none.
     waiting_since: Duration,
     /// Datagrams sent in each stage so far.
     stage_sends: Vec<u8>,
@@ -144,15 +146,16 @@ impl ExchangeDriver {
         }
     }
 
-    /// Starts the exchange. This and the following methods append a datagram to `out` if they return [`Action::Send`].
+    /// Starts the exchange. This and the following methods append a datagram to `out` if they
+    /// return [`Action::Send`].
     pub fn start(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         self.started = now;
         let step = self.exchange.handle(Input::Start, out);
         self.follow(step, now, None)
     }
 
-    /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and received nothing.
-    /// Appends the last of these requests to `out`.
+    /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and
+    /// received nothing. Appends the last of these requests to `out`.
     pub(crate) fn replayed(
         exchange: Box<dyn Exchange>,
         limits: QueryLimits,
@@ -196,7 +199,8 @@ impl ExchangeDriver {
         self.waiting_since = now;
     }
 
-    /// Until the first useful reply, limits each wait to `timeout` and the rest of the query to `length`.
+    /// Until the first useful reply, limits each wait to `timeout` and the rest of the query to
+    /// `length`.
     pub fn hurry(&mut self, now: Duration, timeout: Duration, length: Duration) {
         self.hurry = Some(Box::new((timeout, now.saturating_add(length))));
     }
@@ -269,7 +273,8 @@ impl ExchangeDriver {
         self.give_up(now)
     }
 
-    /// Passes a datagram to the exchange. Returns `None` if it cannot be parsed; its fault is then stored.
+    /// Passes a datagram to the exchange. Returns `None` if it cannot be parsed; its fault is then
+    /// stored.
     fn receive(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
         if self.received > self.limits.max_datagrams || self.received_bytes > self.limits.max_bytes
         {
@@ -363,7 +368,8 @@ impl ExchangeDriver {
         }
     }
 
-    /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported first.
+    /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported
+    /// first.
     fn give_up(&mut self, now: Duration) -> Action {
         if let Some(fault) = self.fault.take() {
             let (fault, datagram) = *fault;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 /// Reason why a query has no answer.
 ///
-/// `Debug` prints the kind and the message, so that a `main` which returns this error ends with one readable line.
+/// `Debug` prints the kind and the message, so that a `main` which returns this error ends with one
+/// readable line.
 #[non_exhaustive]
 pub enum Error {
     /// The target is invalid.
@@ -36,7 +37,8 @@ pub enum Error {
         /// Why the address is excluded.
         reason: &'static str,
     },
-    /// The address is unreachable: there is no route or no address of this family here, or sending is not permitted.
+    /// The address is unreachable: there is no route or no address of this family here, or sending
+    /// is not permitted.
     Unreachable {
         /// The exchange.
         transcript: Box<Transcript>,
@@ -80,7 +82,8 @@ pub enum Error {
         /// Bytes received.
         bytes: usize,
     },
-    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is set.
+    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is
+    /// set.
     Deviates {
         /// The exchange.
         transcript: Box<Transcript>,
@@ -170,7 +173,8 @@ impl Error {
         Self::NoProtocol { failures }
     }
 
-    /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error itself.
+    /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error
+    /// itself.
     pub fn most_informative(&self) -> &Self {
         match self {
             Self::NoProtocol { failures } => {
@@ -298,7 +302,8 @@ impl Error {
             Self::Silence { transcript, .. } if is_stream && transcript.sent == 0 => 2,
             Self::PortClosed { .. } => 3,
             Self::Silence { transcript, .. } if !is_stream && transcript.received == 0 => 4,
-            // Many services accept TCP connections, but an open port is still more informative than a timeout.
+            // Many services accept TCP connections, but an open port is still more informative than
+            // a timeout.
             Self::Silence { .. } => 5,
             Self::Refused { .. } if is_stream => 5,
             Self::Malformed {

@@ -6,14 +6,16 @@
 //!             source ─► TimedStatus ─► Policy ─► Board                                     (source)
 //! ```
 //!
-//! The protocols are in [`hailer_proto`], re-exported as [`proto`]. This crate adds sockets, clocks, retries and limits.
+//! The protocols are in [`hailer_proto`], re-exported as [`proto`]. This crate adds sockets,
+//! clocks, retries and limits.
 //!
-//! - [`client`] queries single servers, with the limits of [`drive`], at the addresses of a [`target`].
+//! - [`client`] queries single servers, with the limits of [`drive`], at the addresses of a
+//!   [`target`].
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
-//! - `minecraft` joins, serves and proxies the game protocol of the 1.3 snapshots (feature `game`, on by default). Its
-//!   crate is re-exported as `game`.
+//! - `minecraft` joins, serves and proxies the game protocol of the 1.3 snapshots (feature `game`,
+//!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
 
 pub mod client;

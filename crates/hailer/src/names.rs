@@ -36,8 +36,8 @@ impl NameResolver {
         }
     }
 
-    /// Returns the addresses of a target, at least one, the best first. `port` and `srv` are those of the protocol; they
-    /// apply to targets without a port.
+    /// Returns the addresses of a target, at least one, the best first. `port` and `srv` are those
+    /// of the protocol; they apply to targets without a port.
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
@@ -156,7 +156,8 @@ impl NameResolver {
     }
 }
 
-/// Builds the resolver. Returns `None` if the system has no usable configuration; SRV records are then not found.
+/// Builds the resolver. Returns `None` if the system has no usable configuration; SRV records are
+/// then not found.
 fn build(server: Option<SocketAddr>) -> Option<TokioResolver> {
     let Some(server) = server else {
         return TokioResolver::builder_tokio().ok()?.build().ok();

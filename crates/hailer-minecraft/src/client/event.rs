@@ -140,7 +140,8 @@ pub enum ClientEvent {
     },
     /// The first column of blocks was loaded.
     FirstColumn,
-    /// All columns up to three around the local player are loaded, the shortest view distance of real servers.
+    /// All columns up to three around the local player are loaded, the shortest view distance of
+    /// real servers.
     Surrounded {
         /// Number of loaded columns.
         columns: usize,
@@ -311,7 +312,8 @@ fn suggest(f: &mut fmt::Formatter<'_>, builds: &[Build]) -> fmt::Result {
     }
 }
 
-/// Returns one build of each dialect, newest first: a release if the dialect has one, else its newest snapshot.
+/// Returns one build of each dialect, newest first: a release if the dialect has one, else its
+/// newest snapshot.
 fn newest_first() -> impl Iterator<Item = Build> {
     let mut last = None;
     let newest = Build::ALL.iter().copied().rev();
@@ -325,11 +327,13 @@ fn newest_first() -> impl Iterator<Item = Build> {
     })
 }
 
-/// Returns the builds to try if a kick before the game is about the version, else `None` (spec/minecraft-12w.md#6).
+/// Returns the builds to try if a kick before the game is about the version, else `None`
+/// (spec/minecraft-12w.md#6).
 fn builds_to_try(reason: &str, build: Build) -> Option<Vec<Build>> {
     let reason = reason.to_ascii_lowercase();
     let contains = |text: &str| reason.contains(text);
-    // Servers until 12w16a read our protocol number as the length of a string, which is then too long.
+    // Servers until 12w16a read our protocol number as the length of a string, which is then too
+    // long.
     let (newer, older) = if contains("outdated client") {
         (true, false)
     } else if contains("outdated server") || contains("string length") {

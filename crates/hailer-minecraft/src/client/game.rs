@@ -85,7 +85,8 @@ impl LocalPlayer {
     }
 }
 
-/// State of the game. The server can change everything, within the limits in the [module](super) docs.
+/// State of the game. The server can change everything, within the limits in the [module](super)
+/// docs.
 #[derive(Debug)]
 pub struct GameState {
     /// The local player.
@@ -137,8 +138,8 @@ impl GameState {
         &self.columns.world
     }
 
-    /// Returns the blocks to draw a map of: the loaded ones, or after a change of the dimension those of the previous
-    /// dimension until new columns arrive.
+    /// Returns the blocks to draw a map of: the loaded ones, or after a change of the dimension
+    /// those of the previous dimension until new columns arrive.
     pub fn map_world(&self) -> &World {
         match &self.previous_world {
             Some(previous) if self.world().is_empty() => previous,
@@ -228,7 +229,8 @@ impl GameState {
         });
     }
 
-    /// A change of the dimension unloads all columns. Without one, columns stay until the server unloads them.
+    /// A change of the dimension unloads all columns. Without one, columns stay until the server
+    /// unloads them.
     fn respawn(&mut self, packet: &Respawn, events: &mut VecDeque<ClientEvent>) {
         if packet.dimension != self.player.dimension {
             if !self.world().is_empty() {

@@ -58,10 +58,12 @@ pub struct GameClientConfig {
     pub port: u16,
     /// Whether to respawn automatically after death.
     pub respawn: bool,
-    /// Whether to encrypt the connection if the server sends a key. Otherwise the client asks to continue unencrypted,
-    /// which servers that do not check accounts allow (spec/minecraft-12w.md#6).
+    /// Whether to encrypt the connection if the server sends a key. Otherwise the client asks to
+    /// continue unencrypted, which servers that do not check accounts allow
+    /// (spec/minecraft-12w.md#6).
     pub encrypt: bool,
-    /// Whether the caller can contact the session server: [`ClientEvent::SessionCheck`] instead of an error.
+    /// Whether the caller can contact the session server: [`ClientEvent::SessionCheck`] instead of
+    /// an error.
     pub session: bool,
     /// Maximum number of loaded columns. With 0, columns are not even decompressed.
     pub max_columns: usize,
@@ -117,7 +119,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Creates a client whose handshake is ready to be sent. `random` supplies the secret of the connection.
+    /// Creates a client whose handshake is ready to be sent. `random` supplies the secret of the
+    /// connection.
     pub fn new(config: GameClientConfig, random: impl FnMut(&mut [u8]) + Send + 'static) -> Self {
         let mut client = Self {
             connection: Connection::new(Role::Client, config.build),
@@ -155,7 +158,8 @@ impl Client {
         &self.traffic
     }
 
-    /// Returns whether the server has accepted the login and neither side has closed the connection.
+    /// Returns whether the server has accepted the login and neither side has closed the
+    /// connection.
     pub fn is_playing(&self) -> bool {
         self.connection.state() == ConnectionState::Play
     }
@@ -165,7 +169,8 @@ impl Client {
         self.connection.is_encrypted()
     }
 
-    /// Returns the secret of the connection once it is chosen. With it, anyone can decrypt a capture.
+    /// Returns the secret of the connection once it is chosen. With it, anyone can decrypt a
+    /// capture.
     pub fn secret(&self) -> Option<&[u8]> {
         self.secret.as_deref()
     }
@@ -178,10 +183,12 @@ impl Client {
 
     /// Returns the next event, or `None` if there is none yet.
     ///
-    /// Call it until it returns `None` whenever bytes were received and after each [`tick`](Self::tick).
+    /// Call it until it returns `None` whenever bytes were received and after each
+    /// [`tick`](Self::tick).
     ///
     /// # Errors
-    /// The session has ended. Later calls return the same error; after [`leave`](Self::leave) they return `None`.
+    /// The session has ended. Later calls return the same error; after [`leave`](Self::leave) they
+    /// return `None`.
     #[allow(
         clippy::should_implement_trait,
         reason = "an error does not end it like an iterator"
@@ -232,21 +239,24 @@ impl Client {
         self.answer(packet);
     }
 
-    /// Runs what is due at `now`, a time since any fixed moment. Call it at least 20 times per second.
+    /// Runs what is due at `now`, a time since any fixed moment. Call it at least 20 times per
+    /// second.
     pub fn tick(&mut self, now: Duration) {
         if self.error.is_none() && !self.has_left {
             self.pass(now);
         }
     }
 
-    /// Continues the login after the session server has accepted the account (see [`ClientEvent::SessionCheck`]).
+    /// Continues the login after the session server has accepted the account (see
+    /// [`ClientEvent::SessionCheck`]).
     pub fn session_checked(&mut self) {
         if let Some(packet) = self.pending.take() {
             self.reply(packet);
         }
     }
 
-    /// Sends a disconnect packet and ends the session. The bytes in [`outgoing`](Self::outgoing) still have to be sent.
+    /// Sends a disconnect packet and ends the session. The bytes in [`outgoing`](Self::outgoing)
+    /// still have to be sent.
     pub fn leave(&mut self) {
         if self.error.is_none() && !self.has_left {
             self.reply(Kick {
@@ -259,7 +269,8 @@ impl Client {
     /// Sends a packet.
     ///
     /// # Errors
-    /// The build does not have the packet, or the state of the connection does not allow it. Nothing is sent then.
+    /// The build does not have the packet, or the state of the connection does not allow it.
+    /// Nothing is sent then.
     pub fn send(&mut self, packet: impl Into<Packet>) -> Result<(), UnexpectedPacket> {
         let packet = packet.into();
         let before = self.connection.outgoing().len();
@@ -287,7 +298,8 @@ impl Client {
         self.connection.sent_bytes(count);
     }
 
-    /// Returns the packets since the last call, decrypted and in order, if [kept](GameClientConfig::keep_packets).
+    /// Returns the packets since the last call, decrypted and in order, if
+    /// [kept](GameClientConfig::keep_packets).
     pub fn take_packets(&mut self) -> Vec<(PacketDirection, Vec<u8>)> {
         std::mem::take(&mut self.packets)
     }

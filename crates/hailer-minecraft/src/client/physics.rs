@@ -1,10 +1,13 @@
-//! Movement of the player's body, one tick at a time: gravity, collisions, steps, fluids and ladders.
+//! Movement of the player's body, one tick at a time: gravity, collisions, steps, fluids and
+//! ladders.
 //!
-//! Figures are those of the 1.3 game, in blocks and ticks of 50 ms. Differences: the body walks at full speed immediately,
-//! jumps by itself when a wall is in its way, swims upward in water and lava, and ignores knockback.
+//! Figures are those of the 1.3 game, in blocks and ticks of 50 ms. Differences: the body walks at
+//! full speed immediately, jumps by itself when a wall is in its way, swims upward in water and
+//! lava, and ignores knockback.
 //!
-//! A column that is not loaded is a wall, and a body inside one does not move. The result depends on the arguments alone.
-//! One tick looks at no more than about 150 blocks, since speeds are limited by [`MAX_FALL_SPEED`].
+//! A column that is not loaded is a wall, and a body inside one does not move. The result depends
+//! on the arguments alone. One tick looks at no more than about 150 blocks, since speeds are
+//! limited by [`MAX_FALL_SPEED`].
 
 use crate::chunk::Block;
 use crate::shape::{CollisionBox, collision_boxes};

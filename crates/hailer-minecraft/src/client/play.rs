@@ -14,7 +14,8 @@ use std::time::Duration;
 
 /// Interval between two ticks of the game.
 pub const TICK: Duration = Duration::from_millis(50);
-/// Longest line of chat in UTF-16 units. Servers kick clients that send more (spec/minecraft-12w.md#5.1).
+/// Longest line of chat in UTF-16 units. Servers kick clients that send more
+/// (spec/minecraft-12w.md#5.1).
 pub const MAX_CHAT_UNITS: usize = 100;
 /// Ticks after which an unchanged position is sent again.
 const POSITION_TICKS: u32 = 20;
@@ -108,7 +109,8 @@ impl Client {
         }
     }
 
-    /// Returns the position to the server; the first time, also settings and abilities (spec/minecraft-12w.md#6).
+    /// Returns the position to the server; the first time, also settings and abilities
+    /// (spec/minecraft-12w.md#6).
     fn confirm_position(&mut self) {
         self.play.vertical_speed = 0.0;
         self.play.is_blocked = false;
@@ -340,9 +342,9 @@ impl Client {
 
     /// Sends a line of chat, or several if the text is longer than [`MAX_CHAT_UNITS`].
     ///
-    /// Control characters and section signs are left out, and other characters that the game's font lacks become question
-    /// marks, since servers kick clients that send them. Lines break at spaces where possible. An empty text sends
-    /// nothing.
+    /// Control characters and section signs are left out, and other characters that the game's font
+    /// lacks become question marks, since servers kick clients that send them. Lines break at
+    /// spaces where possible. An empty text sends nothing.
     ///
     /// # Errors
     /// The connection is not in the game.
@@ -385,8 +387,8 @@ impl Client {
         })
     }
 
-    /// Turns the head with the next tick. Degrees: yaw 0 is south, 90 west; pitch is clamped to −90 (up) to 90 (down).
-    /// Values that are not finite change nothing.
+    /// Turns the head with the next tick. Degrees: yaw 0 is south, 90 west; pitch is clamped to −90
+    /// (up) to 90 (down). Values that are not finite change nothing.
     pub fn look(&mut self, yaw: f32, pitch: f32) {
         if let Some(position) = &mut self.game.player.position
             && yaw.is_finite()
@@ -399,8 +401,8 @@ impl Client {
 
     /// Walks to block coordinates in a straight line, up steps and over single blocks.
     ///
-    /// Ends with [`ClientEvent::Arrived`], or with [`ClientEvent::Blocked`] after 2 s without progress. A teleport by the
-    /// server ends the walk too.
+    /// Ends with [`ClientEvent::Arrived`], or with [`ClientEvent::Blocked`] after 2 s without
+    /// progress. A teleport by the server ends the walk too.
     pub fn walk_to(&mut self, x: f64, z: f64) {
         self.play.goal = Some(Goal::Place {
             place: [x, z],
@@ -409,7 +411,8 @@ impl Client {
         });
     }
 
-    /// Follows a player by name, ignoring case, until [`stop`](Self::stop). Waits while the player is out of view.
+    /// Follows a player by name, ignoring case, until [`stop`](Self::stop). Waits while the player
+    /// is out of view.
     pub fn follow(&mut self, name: &str) {
         self.play.goal = Some(Goal::Player(name.to_lowercase()));
     }
@@ -421,8 +424,8 @@ impl Client {
 
     /// Digs a block for `ticks` ticks; in creative mode the block breaks instantly.
     ///
-    /// `face` is the side that is hit: 0 bottom, 1 top, 2 north, 3 south, 4 west, 5 east. The server reports the result as
-    /// a block change.
+    /// `face` is the side that is hit: 0 bottom, 1 top, 2 north, 3 south, 4 west, 5 east. The
+    /// server reports the result as a block change.
     ///
     /// # Errors
     /// The connection is not in the game.

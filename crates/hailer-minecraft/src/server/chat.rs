@@ -6,7 +6,8 @@ use super::{ClientId, Server, ServerEvent};
 use crate::table::{ChangeGameState, Chat, TabComplete, TimeUpdate};
 use crate::types::is_legal_in_chat;
 
-/// Maximum length of a line in UTF-16 units. Longer ones are kicked, as in vanilla (spec/minecraft-12w.md#5.1).
+/// Maximum length of a line in UTF-16 units. Longer ones are kicked, as in vanilla
+/// (spec/minecraft-12w.md#5.1).
 const LONGEST: usize = 100;
 /// Maximum length of a packet's text, in UTF-16 units.
 const PACKET: usize = 119;

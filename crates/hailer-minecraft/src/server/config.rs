@@ -6,11 +6,14 @@ use std::time::Duration;
 /// Configuration of a [`Server`](super::Server).
 #[derive(Clone, Debug)]
 pub struct GameServerConfig {
-    /// Build that clients need. For protocol numbers with two builds, this one is used (spec/minecraft-12w.md#1).
+    /// Build that clients need. For protocol numbers with two builds, this one is used
+    /// (spec/minecraft-12w.md#1).
     pub build: Build,
-    /// Whether to refuse 1.2.5. Otherwise 1.2.5 is accepted too, unless encryption is required, which it lacks.
+    /// Whether to refuse 1.2.5. Otherwise 1.2.5 is accepted too, unless encryption is required,
+    /// which it lacks.
     pub only_build: bool,
-    /// MOTD in the list of servers. `§` characters are removed, since they end it there (spec/minecraft-12w.md#6.1).
+    /// MOTD in the list of servers. `§` characters are removed, since they end it there
+    /// (spec/minecraft-12w.md#6.1).
     pub motd: String,
     /// Maximum number of players.
     pub max_players: u16,
@@ -22,7 +25,8 @@ pub struct GameServerConfig {
     pub mode: GameMode,
     /// View distance in columns, 3 to 15.
     pub view_distance: u8,
-    /// Whether survival players may stay in the air. Otherwise they are kicked after 80 packets, as in vanilla.
+    /// Whether survival players may stay in the air. Otherwise they are kicked after 80 packets, as
+    /// in vanilla.
     pub allow_flight: bool,
     /// Whether connections are encrypted.
     pub encryption: Encryption,
@@ -108,9 +112,11 @@ pub struct Rate {
 pub struct Limits {
     /// Maximum number of connections. Further ones are refused.
     pub connections: usize,
-    /// Maximum number of connections from one address. Loopback addresses are exempt, since a proxy may use them.
+    /// Maximum number of connections from one address. Loopback addresses are exempt, since a proxy
+    /// may use them.
     pub connections_per_ip: usize,
-    /// Maximum number of logins in progress. Above it, the oldest is closed, so that idle ones do not block others.
+    /// Maximum number of logins in progress. Above it, the oldest is closed, so that idle ones do
+    /// not block others.
     pub logins: usize,
     /// Maximum number of logins in progress from one address. Above it, the oldest is closed.
     pub logins_per_ip: usize,
@@ -130,13 +136,15 @@ pub struct Limits {
     pub unsent: usize,
     /// Lines of chat per player, as in vanilla.
     pub chat: Rate,
-    /// Block changes per player. A creative player who holds the button digs about seven per second.
+    /// Block changes per player. A creative player who holds the button digs about seven per
+    /// second.
     pub changes: Rate,
     /// Blocks that a player moves. A fall is the fastest motion, at 78 blocks/s.
     pub motion: Rate,
     /// RSA decryptions of all clients: two per login, about 1 ms each. Further logins wait.
     pub decryptions: Rate,
-    /// Maximum number of changed blocks, at about 50 bytes each. Above it, only already changed blocks can change.
+    /// Maximum number of changed blocks, at about 50 bytes each. Above it, only already changed
+    /// blocks can change.
     pub edits: usize,
     /// Cached columns, at about 50 KB each. Others are generated again.
     pub columns: usize,

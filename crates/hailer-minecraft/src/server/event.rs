@@ -4,8 +4,8 @@ use crate::build::Build;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Something that happened on the server. Names consist of letters, digits and underscores. Other texts are as a client sent
-/// them.
+/// Something that happened on the server. Names consist of letters, digits and underscores. Other
+/// texts are as a client sent them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
     /// A player joined.

@@ -9,7 +9,8 @@ pub(super) const SLOTS: i16 = 45;
 pub(super) const HOTBAR: i16 = 36;
 /// Slots that keep items. Those before are for crafting, which the server does not support.
 const KEPT: std::ops::Range<i16> = 5..SLOTS;
-/// Maximum length of an item's NBT, in bytes. Otherwise a client could fill 45 slots with 32 KiB each.
+/// Maximum length of an item's NBT, in bytes. Otherwise a client could fill 45 slots with 32 KiB
+/// each.
 const MAX_TAG: usize = 2048;
 
 /// Inventory of a player.
@@ -86,7 +87,8 @@ impl Inventory {
         split(&mut self.cursor, if button == 1 { 1 } else { i8::MAX })
     }
 
-    /// Handles a left (0) or right (1) click on a slot, as the game does. Returns `false` for other clicks.
+    /// Handles a left (0) or right (1) click on a slot, as the game does. Returns `false` for other
+    /// clicks.
     pub(super) fn click(&mut self, place: i16, button: i8) -> bool {
         let mut cursor = std::mem::take(&mut self.cursor);
         let armour = (5..9).contains(&place);
@@ -137,7 +139,8 @@ fn split(slot: &mut Slot, count: i8) -> Slot {
     taken
 }
 
-/// Moves at most `count` items into a slot that is empty or has the same kind. Returns whether any moved.
+/// Moves at most `count` items into a slot that is empty or has the same kind. Returns whether any
+/// moved.
 fn pour(from: &mut Slot, to: &mut Slot, most: i8) -> bool {
     if !to.is_empty() && !is_like(from, to) {
         return false;

@@ -150,7 +150,8 @@ impl Server {
             (limits.logins, limits.logins_per_ip, limits.max_packet);
         let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
         let crowd = || logins().filter(|(_, client)| client.ip == ip && !ip.is_loopback());
-        // Close the oldest login, so that idle ones do not block others. A real login takes less than a second.
+        // Close the oldest login, so that idle ones do not block others. A real login takes less
+        // than a second.
         let oldest = match (crowd().count() >= most_of_one, logins().count() >= most) {
             (true, _) => crowd().next(),
             (false, true) => logins().next(),
@@ -222,7 +223,8 @@ impl Server {
         self.clients.remove(&id);
     }
 
-    /// Runs the ticks that are due. Call it 20 times per second; up to ten late ticks are caught up.
+    /// Runs the ticks that are due. Call it 20 times per second; up to ten late ticks are caught
+    /// up.
     pub fn tick(&mut self, now: Duration) {
         self.pass(now);
         let mut next = self.next_tick.unwrap_or(self.now);
@@ -258,7 +260,8 @@ impl Server {
         }
     }
 
-    /// Returns whether to close the connection once [`Server::outgoing`] is empty. Call [`Server::hang_up`] then.
+    /// Returns whether to close the connection once [`Server::outgoing`] is empty. Call
+    /// [`Server::hang_up`] then.
     pub fn is_over(&self, id: ClientId) -> bool {
         self.clients.get(&id).is_none_or(Client::is_over)
     }

@@ -22,7 +22,8 @@ const ECHO: f64 = 0.25;
 const AGAIN: u32 = 20;
 /// Value of y and stance while riding.
 const RIDING: f64 = -999.0;
-/// Movement packets in the air after which a player is kicked, as in vanilla (spec/minecraft-12w.md#6).
+/// Movement packets in the air after which a player is kicked, as in vanilla
+/// (spec/minecraft-12w.md#6).
 const MAX_AIRBORNE_PACKETS: u32 = 80;
 /// A player who moves down faster than this, in blocks per packet, is falling.
 const FALLING: f64 = -0.03125;
@@ -360,7 +361,8 @@ impl Server {
         self.show_held(id);
     }
 
-    /// Sends the inventory to players whose clicks were refused. At most once per tick, since it is much longer than a click.
+    /// Sends the inventory to players whose clicks were refused. At most once per tick, since it is
+    /// much longer than a click.
     pub(super) fn correct_inventories(&mut self) {
         for id in self.ids(|client| client.player().is_some_and(|player| player.is_misled)) {
             self.send_inventory(id);

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// Maximum number of columns sent to a player per tick, as in vanilla.
 const COLUMNS: usize = 5;
-/// Maximum number of columns generated and compressed per tick for all players, at about 1 ms each. The player who has
-/// waited longest comes first.
+/// Maximum number of columns generated and compressed per tick for all players, at about 1 ms each.
+/// The player who has waited longest comes first.
 const FRESH: usize = 25;
 /// If more blocks of a column change in a tick, they are sent as sections, as in vanilla.
 const MANY: usize = 64;
@@ -102,8 +102,8 @@ impl Server {
         }
     }
 
-    /// Unloads all columns and entities of a client, to be sent again. A client that respawns in the same dimension keeps
-    /// them, so those out of view would stay forever.
+    /// Unloads all columns and entities of a client, to be sent again. A client that respawns in
+    /// the same dimension keeps them, so those out of view would stay forever.
     pub(super) fn forget_all(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -228,7 +228,8 @@ impl Server {
     }
 }
 
-/// Queues the columns for a player who entered another column, nearest first. Returns the columns that went out of view.
+/// Queues the columns for a player who entered another column, nearest first. Returns the columns
+/// that went out of view.
 fn look_around(player: &mut Player) -> Vec<At> {
     let centre @ (cx, cz) = player.position.column();
     if player.centre == Some(centre) {
@@ -241,7 +242,8 @@ fn look_around(player: &mut Player) -> Vec<At> {
             .abs()
             .max((i64::from(z) - i64::from(cz)).abs())
     };
-    // One more than the view distance, so that walking across a border repeatedly does not resend columns.
+    // One more than the view distance, so that walking across a border repeatedly does not resend
+    // columns.
     let gone: Vec<At> = player
         .loaded
         .iter()
@@ -277,8 +279,9 @@ fn chunk((x, z): At, ground_up: bool, piece: &Piece) -> ChunkData {
     }
 }
 
-/// Unloads a column. Since 12w18a this is a column without sections. Clients ignore its biomes, so they are constant: the
-/// real ones would require generating the column again (spec/minecraft-12w.md#7).
+/// Unloads a column. Since 12w18a this is a column without sections. Clients ignore its biomes, so
+/// they are constant: the real ones would require generating the column again
+/// (spec/minecraft-12w.md#7).
 fn unload(build: Build, (x, z): At) -> Packet {
     if build < Build::W18a {
         return PreChunk { x, z, load: false }.into();
@@ -342,7 +345,8 @@ fn changed_blocks((x, z): At, blocks: &BTreeMap<Place, Block>) -> Packet {
     .into()
 }
 
-/// Returns the packets that remove entities: one per entity before 12w27a, lists since (spec/minecraft-12w.md#2).
+/// Returns the packets that remove entities: one per entity before 12w27a, lists since
+/// (spec/minecraft-12w.md#2).
 fn destroy(client: &mut Client, gone: &[i32]) {
     let at_once = if client.build() < Build::W27a {
         1

@@ -117,7 +117,8 @@ impl World {
         &self.kept(at).column
     }
 
-    /// Returns the blocks of a column that give light, shifted by (`dx`, `dz`). Only changed blocks do; the terrain has none.
+    /// Returns the blocks of a column that give light, shifted by (`dx`, `dz`). Only changed blocks
+    /// do; the terrain has none.
     fn lamps(&self, at: At, (dx, dz): (i32, i32)) -> impl Iterator<Item = super::light::Place> {
         let edits = self.edits.get(&at).into_iter().flatten();
         let lamps = edits.filter(|(_, block)| emission(block.id) > 0);
@@ -134,7 +135,8 @@ impl World {
             .block(x as u8, y, z as u8)
     }
 
-    /// Sets a block. Returns `false` if there are too many changes, or if the position is outside the world.
+    /// Sets a block. Returns `false` if there are too many changes, or if the position is outside
+    /// the world.
     pub(super) fn set_block(&mut self, (x, y, z): (i32, i32, i32), block: Block) -> bool {
         let Ok(y) = u8::try_from(y) else { return false };
         let (at @ (cx, cz), place) = ((x >> 4, z >> 4), (x as u8 & 15, z as u8 & 15, y));

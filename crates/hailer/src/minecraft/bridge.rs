@@ -5,9 +5,9 @@
 //!             our RSA key, its secret                                its RSA key, our secret
 //! ```
 //!
-//! Each side has its own encryption, so the proxy writes the packets of the key exchange itself (spec/minecraft-12w.md#6).
-//! Since 12w17a the account check covers key and secret and would reveal the proxy: such servers are refused. Until
-//! 12w16a it covers neither and is forwarded.
+//! Each side has its own encryption, so the proxy writes the packets of the key exchange itself
+//! (spec/minecraft-12w.md#6). Since 12w17a the account check covers key and secret and would reveal
+//! the proxy: such servers are refused. Until 12w16a it covers neither and is forwarded.
 
 use hailer_minecraft::crypto::{CipherKind, KeyPair, encrypt, same_token};
 use hailer_minecraft::state::UnexpectedPacket;

@@ -163,7 +163,8 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         .map_err(|cause| JoinError::Connect { address, cause })?;
     let mut ticker = tokio::time::interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The random source works on every system with sockets. Without it, secrets would not be secret.
+    // The random source works on every system with sockets. Without it, secrets would not be
+    // secret.
     let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random bytes");
     Ok(JoinSession {
         client: Client::new(settings, random),
@@ -255,12 +256,14 @@ impl JoinSession {
         &mut self.client
     }
 
-    /// Records every packet from now on. The client must [keep](GameClientConfig::keep_packets) them.
+    /// Records every packet from now on. The client must [keep](GameClientConfig::keep_packets)
+    /// them.
     pub fn record(&mut self, recorder: Recorder<Box<dyn Write + Send>>) {
         self.recorder = Some(recorder);
     }
 
-    /// Plays until the next event. The future may be dropped at any time without loss. Nothing happens between calls.
+    /// Plays until the next event. The future may be dropped at any time without loss. Nothing
+    /// happens between calls.
     ///
     /// # Errors
     /// The session has ended, or the recording cannot be written.
@@ -331,7 +334,8 @@ impl JoinSession {
         Ok(())
     }
 
-    /// Sends a disconnect packet and closes the connection, within 1 s. Also ends the recording, so call it after errors.
+    /// Sends a disconnect packet and closes the connection, within 1 s. Also ends the recording, so
+    /// call it after errors.
     ///
     /// # Errors
     /// The recording cannot be written.
@@ -342,7 +346,8 @@ impl JoinSession {
                 self.write();
             }
             let _ = tokio::io::AsyncWriteExt::shutdown(&mut self.stream).await;
-            // Closing with unread bytes would reset the connection and discard the disconnect packet.
+            // Closing with unread bytes would reset the connection and discard the disconnect
+            // packet.
             while self.stream.readable().await.is_ok() {
                 match self.stream.try_read(&mut self.buffer) {
                     Ok(1..) => {}

@@ -1,4 +1,5 @@
-//! The Minecraft game protocol on sockets. The crate `hailer_minecraft` has the protocol, this module the I/O.
+//! The Minecraft game protocol on sockets. The crate `hailer_minecraft` has the protocol, this
+//! module the I/O.
 
 pub mod bridge;
 mod join;

@@ -1,7 +1,8 @@
-//! A proxy between clients and a server that reports every packet: sockets around one [`Bridge`] per client.
+//! A proxy between clients and a server that reports every packet: sockets around one [`Bridge`]
+//! per client.
 //!
-//! Every buffer is limited. While one side does not accept bytes, the other side is not read, so a slow client delays
-//! only itself.
+//! Every buffer is limited. While one side does not accept bytes, the other side is not read, so a
+//! slow client delays only itself.
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
@@ -29,7 +30,8 @@ const SILENCE: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(5);
 /// After one side has closed, time limit for sending the rest to the other side.
 const GRACE: Duration = Duration::from_secs(5);
-/// After the last byte, time limit for the peer to close. Closing earlier could discard bytes it has not read.
+/// After the last byte, time limit for the peer to close. Closing earlier could discard bytes it
+/// has not read.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Settings of a [`Proxy`].
@@ -153,7 +155,8 @@ impl fmt::Display for SessionEnd {
 
 /// Receives the events of all connections in order. A slow observer delays the connections.
 pub trait ProxyObserver: Send + Sync + 'static {
-    /// Handles an event that happened `at` after the start of its connection. Connections are numbered from 1.
+    /// Handles an event that happened `at` after the start of its connection. Connections are
+    /// numbered from 1.
     fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: ProxyEvent<'_>);
 }
 
@@ -183,7 +186,8 @@ impl Proxy {
         })
     }
 
-    /// Accepts clients until `stop` completes, then disconnects both sides of every connection and waits for them.
+    /// Accepts clients until `stop` completes, then disconnects both sides of every connection and
+    /// waits for them.
     pub async fn serve(
         self: Arc<Self>,
         listener: &TcpListener,

@@ -7,8 +7,8 @@
 //! < 0.041250 fd…        to the client
 //! ```
 //!
-//! Tools such as `grep` and `diff` can read the text. If a session is interrupted, only its last line is lost. Lines that
-//! begin with `#` are comments.
+//! Tools such as `grep` and `diff` can read the text. If a session is interrupted, only its last
+//! line is lost. Lines that begin with `#` are comments.
 
 use hailer_minecraft::stream::MAX_PACKET;
 use hailer_minecraft::{Build, PacketDirection};

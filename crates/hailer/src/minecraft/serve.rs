@@ -1,8 +1,9 @@
-//! The game server on sockets. [`hailer_minecraft::server`] has the protocol and the world, this file the I/O.
+//! The game server on sockets. [`hailer_minecraft::server`] has the protocol and the world, this
+//! file the I/O.
 //!
-//! There is one task per connection, one per listener and one for ticks. They share the server behind a lock that is never
-//! held while waiting, so a slow socket delays only itself. Unsent bytes stay in the server, which drops clients above its
-//! limit.
+//! There is one task per connection, one per listener and one for ticks. They share the server
+//! behind a lock that is never held while waiting, so a slow socket delays only itself. Unsent
+//! bytes stay in the server, which drops clients above its limit.
 
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
@@ -152,8 +153,8 @@ impl GameServer {
         self.listeners.iter().map(TcpListener::local_addr).collect()
     }
 
-    /// Returns the receiver of events. It holds at most 256 unread events and drops further ones. The second call returns
-    /// `None`.
+    /// Returns the receiver of events. It holds at most 256 unread events and drops further ones.
+    /// The second call returns `None`.
     pub fn events(&mut self) -> Option<mpsc::Receiver<ServerEvent>> {
         self.events.take()
     }
@@ -269,8 +270,8 @@ impl Connection {
                 () = sleep(GOODBYE), if over => return,
             }
         }
-        // Closing with unread bytes would reset the connection and discard the reason. So wait for the client to close,
-        // for a limited time.
+        // Closing with unread bytes would reset the connection and discard the reason. So wait for
+        // the client to close, for a limited time.
         let _ = writer.shutdown().await;
         let rest = async { while let Ok(1..) = reader.read(&mut incoming).await {} };
         let _ = timeout(GOODBYE, rest).await;

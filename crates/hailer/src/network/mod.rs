@@ -145,7 +145,8 @@ struct State {
     local: Status,
     /// Players of this server that the network knows, as the game reports them.
     roster: HashMap<Uuid, Member>,
-    /// Players of this server without a UUID: part of the status, but not shared. At most `MAX_OWN`.
+    /// Players of this server without a UUID: part of the status, but not shared. At most
+    /// `MAX_OWN`.
     unshared: Vec<Player>,
     /// Players of this server that its status counts and does not list.
     unlisted: i64,

@@ -1,8 +1,8 @@
 //! Rate limits for replies.
 //!
-//! A forged source address directs replies at a victim, so replies to unverified addresses have a budget. A reply is
-//! charged to three budgets: that of its source, that of the source's network, and that of all unverified
-//! sources. It is sent only if it fits all three.
+//! A forged source address directs replies at a victim, so replies to unverified addresses have a
+//! budget. A reply is charged to three budgets: that of its source, that of the source's network,
+//! and that of all unverified sources. It is sent only if it fits all three.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -16,21 +16,24 @@ use std::hash::Hasher;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Limits for replies, in bytes of UDP payload and in datagrams. A rate of N per second refills N each second.
+/// Limits for replies, in bytes of UDP payload and in datagrams. A rate of N per second refills N
+/// each second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budget {
-    /// Bytes per second to one unverified source (IPv4 address, IPv6 /64). The burst is 4 seconds' worth. The default,
-    /// 8 KiB, lets a monitor read a full UGP server 4 times a second.
+    /// Bytes per second to one unverified source (IPv4 address, IPv6 /64). The burst is 4 seconds'
+    /// worth. The default, 8 KiB, lets a monitor read a full UGP server 4 times a second.
     pub unverified_per_source: u32,
     /// Datagrams per second to one unverified source. The burst is 4 seconds' worth.
     pub unverified_packets: u32,
-    /// Bytes per second to the unverified sources of one network (IPv4 /24, IPv6 /56). The burst is 4 seconds' worth.
+    /// Bytes per second to the unverified sources of one network (IPv4 /24, IPv6 /56). The burst is
+    /// 4 seconds' worth.
     pub unverified_per_network: u32,
-    /// Datagrams per second to the unverified sources of one network. The burst is 4 seconds' worth.
+    /// Datagrams per second to the unverified sources of one network. The burst is 4 seconds'
+    /// worth.
     pub unverified_network_packets: u32,
-    /// Bytes per second to all unverified sources together, in replies of more than [`FREE_RATIO`] times their request.
-    /// The burst is 1 second's worth.
+    /// Bytes per second to all unverified sources together, in replies of more than [`FREE_RATIO`]
+    /// times their request. The burst is 1 second's worth.
     pub unverified_total: u32,
     /// Datagrams per second to all unverified sources together, counted like
     /// [`unverified_total`](Self::unverified_total). The burst is 1 second's worth.
@@ -39,7 +42,8 @@ pub struct Budget {
     pub verified_per_source: u32,
     /// Datagrams per second to one source that verified its address. The burst is 4 seconds' worth.
     pub verified_packets: u32,
-    /// Whether loopback sources are limited too. By default they are not: they cannot be forged from outside.
+    /// Whether loopback sources are limited too. By default they are not: they cannot be forged
+    /// from outside.
     pub limit_loopback: bool,
 }
 
@@ -60,7 +64,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns the share of one of `workers` workers, if each network is always served by the same worker.
+    /// Returns the share of one of `workers` workers, if each network is always served by the same
+    /// worker.
     #[must_use]
     pub fn share(mut self, workers: usize) -> Self {
         let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
@@ -70,24 +75,25 @@ impl Budget {
     }
 }
 
-/// Largest ratio of reply to request, both with their headers, that is exempt from the budget for all unverified sources.
-/// It is the ratio that QUIC allows (RFC 9000, section 8.1).
+/// Largest ratio of reply to request, both with their headers, that is exempt from the budget for
+/// all unverified sources. It is the ratio that QUIC allows (RFC 9000, section 8.1).
 ///
-/// Challenges are within it. Without the exemption, a flood of requests from forged sources would use up the budget, and
-/// no other source would get a challenge.
+/// Challenges are within it. Without the exemption, a flood of requests from forged sources would
+/// use up the budget, and no other source would get a challenge.
 pub const FREE_RATIO: usize = 3;
 /// Bytes of the IPv4 and UDP headers of a datagram.
 pub const HEADER_BYTES: usize = 28;
 
-/// Whether a reply is small enough, against its request, to be exempt from the budget for all unverified sources.
-/// Both lengths are bytes of UDP payload.
+/// Whether a reply is small enough, against its request, to be exempt from the budget for all
+/// unverified sources. Both lengths are bytes of UDP payload.
 pub fn is_free(request_bytes: usize, reply_bytes: usize) -> bool {
     reply_bytes + HEADER_BYTES <= (request_bytes + HEADER_BYTES) * FREE_RATIO
 }
 
 const BURST_SECONDS: u64 = 4;
 const TOTAL_BURST_SECONDS: u64 = 1;
-/// Rows of the tables of sources and networks. An entry of a source takes 80 bytes, one of a network 64.
+/// Rows of the tables of sources and networks. An entry of a source takes 80 bytes, one of a
+/// network 64.
 const TABLE_ROWS: usize = 2_048;
 const ROW_ENTRIES: usize = 4;
 /// After this many milliseconds without use, every bucket of an entry is full again.
@@ -97,8 +103,8 @@ const MAX_TOP_TALKERS: usize = 20;
 /// How far a source is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It sent a single datagram, like most forged sources. Half of the budget for all unverified sources is kept for
-    /// others.
+    /// It sent a single datagram, like most forged sources. Half of the budget for all unverified
+    /// sources is kept for others.
     New,
     /// It did not verify its address.
     Unverified,
@@ -203,7 +209,8 @@ impl TopTalker {
     }
 }
 
-/// A token bucket: thousandths of units spent and not yet refilled, and when that was true, in milliseconds.
+/// A token bucket: thousandths of units spent and not yet refilled, and when that was true, in
+/// milliseconds.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     spent: u64,
@@ -226,8 +233,8 @@ impl Bucket {
 }
 
 impl RateLimiter {
-    /// Returns a limiter with full budgets. `seed` is random: it keeps outsiders from choosing which sources share a row
-    /// of the tables.
+    /// Returns a limiter with full budgets. `seed` is random: it keeps outsiders from choosing
+    /// which sources share a row of the tables.
     pub fn new(budget: Budget, seed: u64) -> Self {
         Self {
             budget,
@@ -244,9 +251,9 @@ impl RateLimiter {
         self.budget = budget;
     }
 
-    /// Charges a reply of `reply_bytes` to a request of `request_bytes`. Returns whether it may be sent; otherwise no
-    /// budget is charged. `verified`: the source proved that it receives what is sent to its address. `since`: time since
-    /// the start of the limiter.
+    /// Charges a reply of `reply_bytes` to a request of `request_bytes`. Returns whether it may be
+    /// sent; otherwise no budget is charged. `verified`: the source proved that it receives what is
+    /// sent to its address. `since`: time since the start of the limiter.
     pub fn try_spend(
         &mut self,
         to: IpAddr,
@@ -293,7 +300,8 @@ impl RateLimiter {
         }
         if !to.is_loopback() || budget.limit_loopback {
             let source = entry(&mut self.sources, source(to), self.seed);
-            // Every bucket is refilled before any is charged, so that a refused reply costs nothing.
+            // Every bucket is refilled before any is charged, so that a refused reply costs
+            // nothing.
             let burst = BURST_SECONDS;
             if trust == Trust::Verified {
                 let fits = source
@@ -368,8 +376,8 @@ impl RateLimiter {
         true
     }
 
-    /// Records a request of `request_bytes` that gets no reply. It evicts no network that was used in the last 4 s: if
-    /// there is no room, the request is not recorded.
+    /// Records a request of `request_bytes` that gets no reply. It evicts no network that was used
+    /// in the last 4 s: if there is no room, the request is not recorded.
     pub fn record_unanswered(&mut self, from: IpAddr, request_bytes: usize, since: Duration) {
         let (prefix, now) = (network(from.to_canonical()), since.as_millis() as u64);
         let (row, found) = row(&mut self.networks, prefix, self.seed);
@@ -401,8 +409,8 @@ impl RateLimiter {
         }
     }
 
-    /// Replaces `top` with the networks that sent the most requests since the last call, in descending order. `elapsed`:
-    /// the time since the last call.
+    /// Replaces `top` with the networks that sent the most requests since the last call, in
+    /// descending order. `elapsed`: the time since the last call.
     pub(super) fn top(&mut self, elapsed: Duration, top: &mut Vec<TopTalker>) {
         top.clear();
         let rate = |count: u32| f64::from(count) / elapsed.as_secs_f64().max(1e-3);

@@ -7,9 +7,10 @@
 //!                                                            └── unclaimed ──► Relay ──► game server
 //! ```
 //!
-//! For a datagram, a worker takes no lock and does not allocate. It reads the clock once for each batch. The status is
-//! behind an atomic pointer, the [`Board`]. [`ResponderPool::reload`] replaces the list of listeners; listeners whose
-//! address stays keep their sockets, so that no datagram is lost.
+//! For a datagram, a worker takes no lock and does not allocate. It reads the clock once for each
+//! batch. The status is behind an atomic pointer, the [`Board`]. [`ResponderPool::reload`] replaces
+//! the list of listeners; listeners whose address stays keep their sockets, so that no datagram is
+//! lost.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -51,7 +52,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// Longest wait of a worker for events.
 const MAX_WAIT: Duration = Duration::from_millis(200);
-/// Largest number of batches answered on a socket before it is closed: more than its queue holds, and finite in a flood.
+/// Largest number of batches answered on a socket before it is closed: more than its queue holds,
+/// and finite in a flood.
 const MAX_DRAIN_BATCHES: usize = 256;
 
 /// A listening address, its responders and its optional relay.
@@ -64,9 +66,10 @@ pub struct ListenerConfig {
     /// Game server that receives the datagrams that no protocol claims. `None`: such datagrams are
     /// dropped.
     pub relay: Option<SocketAddr>,
-    /// Sockets that are bound to the address already, for example by a service manager. Each is served by one worker,
-    /// since two workers would track the same networks; further workers do not serve this listener, and further sockets
-    /// are not used. Several sockets must have been bound with `SO_REUSEPORT`.
+    /// Sockets that are bound to the address already, for example by a service manager. Each is
+    /// served by one worker, since two workers would track the same networks; further workers do
+    /// not serve this listener, and further sockets are not used. Several sockets must have been
+    /// bound with `SO_REUSEPORT`.
     pub inherited: Option<Arc<[UdpSocket]>>,
 }
 
@@ -205,7 +208,8 @@ impl ResponderPool {
         }
     }
 
-    /// Replaces the listeners. Those whose address stays keep their sockets, so that no datagram is lost.
+    /// Replaces the listeners. Those whose address stays keep their sockets, so that no datagram is
+    /// lost.
     ///
     /// # Errors
     /// If a new address cannot be listened on. Then nothing changes.
@@ -216,14 +220,15 @@ impl ResponderPool {
         Ok(())
     }
 
-    /// Replaces the configuration, except for the number of workers. Bytes spent of the old budget stay spent.
+    /// Replaces the configuration, except for the number of workers. Bytes spent of the old budget
+    /// stay spent.
     pub fn configure(&self, config: &PoolConfig) {
         self.shared.config.store(Arc::new(config.clone()));
         self.wake();
     }
 
-    /// Returns the current configuration. [`PoolConfig::workers`] is as configured; [`ResponderPool::workers`] has the real
-    /// number.
+    /// Returns the current configuration. [`PoolConfig::workers`] is as configured;
+    /// [`ResponderPool::workers`] has the real number.
     pub fn config(&self) -> Arc<PoolConfig> {
         self.shared.config.load_full()
     }
@@ -381,7 +386,8 @@ fn queues(address: SocketAddr) -> SocketConfig {
     settings
 }
 
-/// Takes over inherited sockets. Those that share an address get the same distribution of networks as our own.
+/// Takes over inherited sockets. Those that share an address get the same distribution of networks
+/// as our own.
 fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     let adopt = |socket: &UdpSocket| {
         let mut settings = queues(socket.local_addr()?);
@@ -391,13 +397,15 @@ fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     inherited.iter().map(adopt).collect()
 }
 
-/// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to one of them.
+/// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to
+/// one of them.
 fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
     let mut settings = queues(address);
     if workers == 1 {
         return Ok(vec![Socket::bind(address, &settings)?]);
     }
-    // With shared addresses, another process of the same user could listen as well, so check that none does.
+    // With shared addresses, another process of the same user could listen as well, so check that
+    // none does.
     drop(Socket::bind(address, &settings)?);
     settings.reuse_port = true;
     settings.spread = workers as u32;

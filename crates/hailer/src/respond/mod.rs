@@ -6,8 +6,8 @@
 //!   socket ──► Service::answer(from, bytes) ──► reply   tries each responder, charges the budget
 //! ```
 //!
-//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, and a relay to the game server. For
-//! a socket of your own, use a [`Service`]:
+//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, and a relay to
+//! the game server. For a socket of your own, use a [`Service`]:
 //!
 //! ```no_run
 //! use hailer::respond::{Board, Budget, Service};
@@ -62,7 +62,8 @@ const MAX_REQUEST: usize = 2_048;
 
 /// The current status, as responders. Cheap to clone: all clones are one board.
 ///
-/// A board answers datagrams. It leaves out stream protocols, whose responders treat a connection as proof of the address.
+/// A board answers datagrams. It leaves out stream protocols, whose responders treat a connection
+/// as proof of the address.
 #[derive(Clone)]
 pub struct Board(Arc<Inner>);
 
@@ -96,7 +97,8 @@ impl Board {
         Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
-    /// Returns a board with options for each protocol. Datagrams are offered to the protocols in this order.
+    /// Returns a board with options for each protocol. Datagrams are offered to the protocols in
+    /// this order.
     ///
     /// # Errors
     /// If a protocol refuses its options.
@@ -118,7 +120,8 @@ impl Board {
         })))
     }
 
-    /// Replaces the status. Readers never wait: a thread that is answering right now still uses the old one.
+    /// Replaces the status. Readers never wait: a thread that is answering right now still uses the
+    /// old one.
     ///
     /// # Errors
     /// If a protocol cannot build a responder for the status; then the old one stays.
@@ -126,14 +129,16 @@ impl Board {
         self.rebuild(false, |source| source.0 = status.clone())
     }
 
-    /// Stops answering until the next status is published, for example because the last one is too old.
+    /// Stops answering until the next status is published, for example because the last one is too
+    /// old.
     pub fn silence(&self) {
-        // The responders stay, because they tell queries from game traffic. They were built from this status before, so
-        // this cannot fail.
+        // The responders stay, because they tell queries from game traffic. They were built from
+        // this status before, so this cannot fail.
         let _ = self.rebuild(true, |_| ());
     }
 
-    /// Replaces the secret of the challenge tokens. Tokens of the old secret stay valid until the next rotation.
+    /// Replaces the secret of the challenge tokens. Tokens of the old secret stay valid until the
+    /// next rotation.
     ///
     /// # Errors
     /// If a protocol cannot build a responder with the new keys.
@@ -143,7 +148,8 @@ impl Board {
         })
     }
 
-    /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of this one.
+    /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of
+    /// this one.
     pub fn keys(&self) -> Keys {
         self.lock().1.clone()
     }
@@ -274,7 +280,8 @@ impl Counts {
         self.overflows += other.overflows;
     }
 
-    /// Returns the counters of a protocol. `index`: its position on the board, where its counters most likely are.
+    /// Returns the counters of a protocol. `index`: its position on the board, where its counters
+    /// most likely are.
     fn of_protocol(&mut self, index: usize, id: &'static str) -> &mut ProtocolCounts {
         let all = &mut self.by_protocol;
         let likely = Some(index).filter(|index| all.get(*index).is_some_and(|of| of.id == id));
@@ -315,8 +322,8 @@ struct Moment {
     now: Instant,
 }
 
-/// Answers a batch, and reads the board and the clock once for it. Passes datagrams that no protocol claims to
-/// `unclaimed`.
+/// Answers a batch, and reads the board and the clock once for it. Passes datagrams that no
+/// protocol claims to `unclaimed`.
 fn answer_batch<'a>(
     board: &Board,
     limiter: &mut RateLimiter,
@@ -337,8 +344,8 @@ fn answer_batch<'a>(
     }
 }
 
-/// Tries each responder of a board in turn, and charges the reply to the budget. A reply that is over the budget is
-/// replaced by the protocol's short reply, if it has one.
+/// Tries each responder of a board in turn, and charges the reply to the budget. A reply that is
+/// over the budget is replaced by the protocol's short reply, if it has one.
 fn judge(
     published: &Published,
     limiter: &mut RateLimiter,
@@ -405,8 +412,8 @@ fn judge(
     Judgement::Silence
 }
 
-/// Seconds since 1970, advanced by the monotonic clock: when the system clock is set back, expired tokens stay expired,
-/// and when it jumps ahead, tokens still expire.
+/// Seconds since 1970, advanced by the monotonic clock: when the system clock is set back, expired
+/// tokens stay expired, and when it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
 struct Clock {
     started: Instant,
@@ -500,7 +507,8 @@ impl Service {
         &self.counts
     }
 
-    /// Answers datagrams from a socket until the future is dropped. Errors of the socket do not end it.
+    /// Answers datagrams from a socket until the future is dropped. Errors of the socket do not end
+    /// it.
     pub async fn run(&mut self, socket: &UdpSocket) {
         let mut buffer = [0; MAX_REQUEST];
         loop {
@@ -511,7 +519,8 @@ impl Service {
                         let _ = socket.send_to(reply, from).await;
                     }
                 }
-                // Errors of single datagrams (ICMP) and passing shortages of the system: pause, so as not to spin.
+                // Errors of single datagrams (ICMP) and passing shortages of the system: pause, so
+                // as not to spin.
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }

@@ -5,8 +5,9 @@
 //!   source ◄── RateLimiter ◄── Relay::receive ◄── the session's socket ◄── game server
 //! ```
 //!
-//! Each source address and port has a session with a separate socket, so that the game server can distinguish players.
-//! Sources can be forged. A session is therefore *unverified* until its source sends again after a reply.
+//! Each source address and port has a session with a separate socket, so that the game server can
+//! distinguish players. Sources can be forged. A session is therefore *unverified* until its source
+//! sends again after a reply.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -18,10 +19,11 @@
 //! | silence of a verified session | [`PoolConfig::relay_idle`](super::PoolConfig::relay_idle), or 10 s when another source needs its place |
 //! | length of a datagram | 4,096 bytes |
 //!
-//! When the relay is full, a new source replaces the oldest unverified session. A flood of forged sources would replace
-//! the sessions of players before they can send again, and use up the budget for their replies. But a random forged source
-//! sends once, and a player retries. So a source that retries, even after its session was refused or replaced, gets a
-//! session that new sources do not replace, and half of the budget for all unverified sources is kept for such sessions.
+//! When the relay is full, a new source replaces the oldest unverified session. A flood of forged
+//! sources would replace the sessions of players before they can send again, and use up the budget
+//! for their replies. But a random forged source sends once, and a player retries. So a source that
+//! retries, even after its session was refused or replaced, gets a session that new sources do not
+//! replace, and half of the budget for all unverified sources is kept for such sessions.
 
 use super::Counts;
 use super::budget::{RateLimiter, Trust, network};
@@ -62,7 +64,8 @@ pub(super) struct Relay {
     networks: HashMap<u128, Vec<usize>>,
     sessions: Vec<Option<Session>>,
     free: Vec<usize>,
-    /// Unverified sessions of sources that have not retried, oldest first. Other entries are skipped.
+    /// Unverified sessions of sources that have not retried, oldest first. Other entries are
+    /// skipped.
     fresh: VecDeque<Ticket>,
     /// Unverified sessions of sources that have retried, oldest first. Other entries are skipped.
     retrying: VecDeque<Ticket>,
@@ -77,7 +80,8 @@ pub(super) struct Relay {
     buffer: Vec<u8>,
 }
 
-/// A session in one of the queues. The serial number distinguishes it from a later session in the same slot.
+/// A session in one of the queues. The serial number distinguishes it from a later session in the
+/// same slot.
 #[derive(Clone, Copy)]
 struct Ticket {
     slot: usize,
@@ -220,8 +224,8 @@ impl Relay {
         }
     }
 
-    /// Replaces a session for a new source, if necessary. `None`: the source is refused. Otherwise returns whether the source's session was
-    /// refused or replaced before.
+    /// Replaces a session for a new source, if necessary. `None`: the source is refused. Otherwise
+    /// returns whether the source's session was refused or replaced before.
     fn make_room(&mut self, source: SocketAddr, now: Instant) -> Option<bool> {
         let hash = self.slots.hasher().hash_one(source);
         let has_retried = self
@@ -376,8 +380,9 @@ impl Relay {
         Some(session)
     }
 
-    /// Receives what the game server sent in a session and passes it on within the budget. `number`: the session, counted
-    /// from 1 as in [`Relay::set_tokens`]. `since` is `now` by the limiter's clock.
+    /// Receives what the game server sent in a session and passes it on within the budget.
+    /// `number`: the session, counted from 1 as in [`Relay::set_tokens`]. `since` is `now` by the
+    /// limiter's clock.
     pub(super) fn receive(
         &mut self,
         number: usize,
@@ -474,8 +479,8 @@ impl Drop for Relay {
 
 /// Set of recently inserted hashes: a pair of Bloom filters in 1 MiB.
 ///
-/// A hash stays for at least 5 s or 262,144 further hashes, whichever comes first, and at most twice as long. At this
-/// number, 0.5 % of other hashes are taken for members.
+/// A hash stays for at least 5 s or 262,144 further hashes, whichever comes first, and at most
+/// twice as long. At this number, 0.5 % of other hashes are taken for members.
 struct RecentSet {
     /// The current filter and the previous one.
     filters: [Vec<u64>; 2],
@@ -572,7 +577,8 @@ mod tests {
             }
         }
 
-        /// Forwards 20 bytes from a source. Returns the address that the game server sees, if they arrived there.
+        /// Forwards 20 bytes from a source. Returns the address that the game server sees, if they
+        /// arrived there.
         fn forward(&mut self, from: SocketAddr, ms: u64) -> Option<SocketAddr> {
             let before = self.counts.relayed;
             self.relay
@@ -580,7 +586,8 @@ mod tests {
             (self.counts.relayed > before).then(|| self.game.recv_from(&mut [0; 64]).unwrap().1)
         }
 
-        /// The game server replies to a source with 1,200 bytes. Returns whether they were passed on.
+        /// The game server replies to a source with 1,200 bytes. Returns whether they were passed
+        /// on.
         fn reply(&mut self, to: SocketAddr, seen: SocketAddr, ms: u64) -> bool {
             self.game.send_to(&[9; 1_200], seen).unwrap();
             let number = self.relay.slots[&to] + 1;

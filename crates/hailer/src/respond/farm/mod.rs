@@ -1,16 +1,19 @@
-//! A farm: one socket that answers for every address of a network, as up to 16 million simulated servers.
+//! A farm: one socket that answers for every address of a network, as up to 16 million simulated
+//! servers.
 //!
 //! ```text
 //!   address, port ──► keyed hash ──► silent, or one of some thousand responders built at the start
 //!   datagram ──► FarmPort::receive ──► responder ──► conditions ──► Outbox, or a bounded queue ──► FarmPort::release
 //! ```
 //!
-//! Farms serve tests and benchmarks of clients that query many servers. The status of a server is a pure function of the
-//! farm's seed and the server's address, so results can be checked without a list: [`Farm::status`].
+//! Farms serve tests and benchmarks of clients that query many servers. The status of a server is a
+//! pure function of the farm's seed and the server's address, so results can be checked without a
+//! list: [`Farm::status`].
 //!
-//! A farm answers on loopback only. It has no [`Budget`](super::Budget), so on a public address it would flood the victims
-//! of forged sources. Only a socket on all addresses receives for a whole network, and such a socket receives from other
-//! hosts as well. A [`FarmPort`] therefore drops datagrams to other addresses, and those that are not from loopback.
+//! A farm answers on loopback only. It has no [`Budget`](super::Budget), so on a public address it
+//! would flood the victims of forged sources. Only a socket on all addresses receives for a whole
+//! network, and such a socket receives from other hosts as well. A [`FarmPort`] therefore drops
+//! datagrams to other addresses, and those that are not from loopback.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -63,8 +66,8 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 pub struct FarmConfig {
     /// The networks, as address and prefix length in bits. They must be inside 127.0.0.0/8.
     pub networks: Vec<(Ipv4Addr, u8)>,
-    /// The protocols and their ports; port 0: any free port. A protocol may have several ports, and a port several
-    /// protocols.
+    /// The protocols and their ports; port 0: any free port. A protocol may have several ports, and
+    /// a port several protocols.
     pub ports: Vec<(&'static dyn Protocol, u16)>,
     /// Seed of the servers.
     pub seed: u64,
@@ -80,16 +83,18 @@ pub struct FarmConfig {
     pub jitter: Duration,
     /// Number of different servers for each protocol, 1 to 1,048,576. Addresses share them.
     pub variants: u32,
-    /// Largest number of delayed replies on one port, at some 500 bytes each. Further replies are dropped.
+    /// Largest number of delayed replies on one port, at some 500 bytes each. Further replies are
+    /// dropped.
     pub max_delayed: usize,
-    /// Whether to allow networks other than loopback, and clients that are not on loopback. Only for private networks, such
-    /// as those between namespaces: replies to forged sources are not limited.
+    /// Whether to allow networks other than loopback, and clients that are not on loopback. Only
+    /// for private networks, such as those between namespaces: replies to forged sources are not
+    /// limited.
     pub beyond_loopback: bool,
 }
 
 impl FarmConfig {
-    /// Returns the configuration of one network: every datagram protocol on its default port, without silent servers, loss
-    /// and delay.
+    /// Returns the configuration of one network: every datagram protocol on its default port,
+    /// without silent servers, loss and delay.
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
@@ -287,8 +292,9 @@ impl Farm {
         Ok(())
     }
 
-    /// Returns the status of the server at an address, exactly as a client reads it that requests everything. `None`: the
-    /// server never replies, the address does not belong to the farm, or the farm does not have the protocol.
+    /// Returns the status of the server at an address, exactly as a client reads it that requests
+    /// everything. `None`: the server never replies, the address does not belong to the farm, or
+    /// the farm does not have the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
         let service = self
@@ -319,8 +325,9 @@ impl Farm {
         self.ports.len()
     }
 
-    /// Returns the state of a port. `index`: its index in the order in which [`FarmConfig::ports`] first names each port.
-    /// `port`: its number, which selects the servers and, for port 0, is known only after binding.
+    /// Returns the state of a port. `index`: its index in the order in which [`FarmConfig::ports`]
+    /// first names each port. `port`: its number, which selects the servers and, for port 0, is
+    /// known only after binding.
     ///
     /// # Panics
     /// If `index` is not below [`Farm::ports`].
@@ -337,7 +344,8 @@ impl Farm {
         }
     }
 
-    /// Whether an address belongs to the farm. The first and the last address of 127.0.0.0/8 are no hosts.
+    /// Whether an address belongs to the farm. The first and the last address of 127.0.0.0/8 are no
+    /// hosts.
     fn holds(&self, ip: Ipv4Addr) -> bool {
         let inside = self
             .networks
@@ -385,7 +393,8 @@ impl Network {
     }
 }
 
-/// The state of one port of a farm: delayed replies and counters. It does no I/O: the caller provides datagrams and time.
+/// The state of one port of a farm: delayed replies and counters. It does no I/O: the caller
+/// provides datagrams and time.
 pub struct FarmPort<'a> {
     farm: &'a Farm,
     services: &'a PortServices,
@@ -448,8 +457,8 @@ impl FarmCounts {
 }
 
 impl FarmPort<'_> {
-    /// Processes a datagram from `from` to `to`. Replies without delay are appended to `out`. `now`: time since 1970, by a
-    /// clock that never goes back.
+    /// Processes a datagram from `from` to `to`. Replies without delay are appended to `out`.
+    /// `now`: time since 1970, by a clock that never goes back.
     pub fn receive(
         &mut self,
         now: Duration,
@@ -505,7 +514,8 @@ impl FarmPort<'_> {
         *self.counts.dropped.entry(reason).or_default() += 1;
     }
 
-    /// Applies the network conditions to the reply in the draft, from `start` on, or in the scratch buffer.
+    /// Applies the network conditions to the reply in the draft, from `start` on, or in the scratch
+    /// buffer.
     fn reply(
         &mut self,
         now: Duration,

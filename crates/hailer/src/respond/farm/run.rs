@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Requested size of each queue in bytes: requests come in bursts, and only the simulated network should lose them.
+/// Requested size of each queue in bytes: requests come in bursts, and only the simulated network
+/// should lose them.
 const BUFFER_BYTES: usize = 32 << 20;
 /// Longest request read. No protocol has longer ones.
 const MAX_REQUEST: usize = 2_048;
@@ -65,8 +66,9 @@ struct OpenPort<'a> {
 }
 
 impl Farm {
-    /// Binds the [ports](Farm::port), in order, on all addresses: other sockets do not receive for a whole network. See
-    /// [the module](crate::respond::farm) for the protection against other hosts.
+    /// Binds the [ports](Farm::port), in order, on all addresses: other sockets do not receive for
+    /// a whole network. See [the module](crate::respond::farm) for the protection against other
+    /// hosts.
     ///
     /// # Errors
     /// If a port is in use, or the system hides destination addresses.
@@ -87,8 +89,8 @@ impl Farm {
         (0..self.ports.len()).map(bind).collect()
     }
 
-    /// Answers on these ports until `stop` is true. Returns the counters. Several threads can share a farm, each with other
-    /// ports.
+    /// Answers on these ports until `stop` is true. Returns the counters. Several threads can share
+    /// a farm, each with other ports.
     pub fn run(&self, bound: &[BoundPort], stop: &AtomicBool) -> FarmCounts {
         let sockets: Vec<&Socket> = bound.iter().map(BoundPort::socket).collect();
         let ports = bound

@@ -29,7 +29,8 @@ fn farm(settings: FarmConfig) -> Farm {
     Farm::new(settings).unwrap()
 }
 
-/// Returns the status that a client reads, and the length of the longest reply. Without loss and delay.
+/// Returns the status that a client reads, and the length of the longest reply. Without loss and
+/// delay.
 fn query(
     port: &mut FarmPort<'_>,
     protocol: &dyn Protocol,
@@ -372,7 +373,8 @@ fn protocols_share_ports_and_have_several() {
 }
 
 proptest! {
-    /// Each reply arrives when it is due: not before the delay, not after the jitter, and in the order of arrival.
+    /// Each reply arrives when it is due: not before the delay, not after the jitter, and in the
+    /// order of arrival.
     #[test]
     fn delays_are_kept(delay in 0_u64..100, jitter in 0_u64..100, seed: u64, step in 1_u64..20) {
         let millis = Duration::from_millis;
