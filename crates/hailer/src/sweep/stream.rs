@@ -32,16 +32,17 @@ use std::time::{Duration, Instant};
 
 /// Number of probes to draw from: about 4 MB, or 256 networks of a sorted list.
 const WINDOW: usize = 1 << 16;
-/// A window that is not full is drawn from if nothing arrived for this long,
+/// A window that is not full is drawn from if nothing arrived for this long or [`HOLD`] is over.
 const PAUSE: Duration = Duration::from_millis(100);
-/// or if it was held for this long.
+/// Longest time that a window that is not full is held back.
 const HOLD: Duration = Duration::from_secs(1);
-/// Size and largest number of the chunks of probes that wait between the threads.
+/// Largest chunk of probes that the reader sends.
 const CHUNK: usize = 256;
+/// Largest number of chunks that wait between the threads.
 const CHUNKS: usize = 32;
 /// Most names to take from the window in one call of `next`.
 const NAMES_AT_ONCE: usize = 64;
-/// Number of remembered probes in each of two generations, which take 20 MB together. Duplicates
+/// Size of each of the two generations of remembered probes, which take 20 MB together. Duplicates
 /// farther apart are not detected.
 const MEMORY: usize = 7 << 17;
 
@@ -148,7 +149,7 @@ impl StreamSource {
         let (name, lines) = (file.clone(), Lines::new(input));
         // A blocking read cannot be interrupted, so the thread is detached.
         let thread = std::thread::Builder::new().name("targets".into());
-        // That the source was dropped is no error of the reader.
+        // `Gone` only means that the source was dropped.
         thread
             .spawn(move || drop(reader.run(&name, lines, &defaults)))
             .map_err(|cause| ListError::Read { file, cause })?;
