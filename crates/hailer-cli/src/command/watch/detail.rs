@@ -397,7 +397,7 @@ fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
     )
 }
 
-/// Players, events, rules and extras.
+/// Returns players, events, rules and extras as lines.
 fn text_of(
     entry: &Entry,
     past: Option<&Past>,

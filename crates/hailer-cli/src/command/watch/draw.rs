@@ -258,7 +258,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     By(By),
-    /// The samples so far.
+    /// Chart of the samples.
     Trend,
 }
 

@@ -3,9 +3,8 @@
 //!
 //! ```text
 //!   direct.rs: Poller, StateTable ──┐
-//!                           ├─► News ─► Board ─► draw, detail ─► terminal
-//!   remote.rs: HTTP, JSON ──┘           board.rs
-//!                                       filter.rs
+//!                                   ├─► News ─► Board ─► draw, detail ─► terminal
+//!   remote.rs: HTTP, JSON ──────────┘           board.rs, filter.rs
 //! ```
 
 mod board;
@@ -116,7 +115,7 @@ struct Wants {
     rows: Vec<(ServerId, String)>,
 }
 
-/// Runs the terminal until it ends. Publishes to `wants` what is shown.
+/// Draws the screen and handles keys until the user quits. Sends the shown servers to `wants`.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut screen: Screen,
@@ -141,7 +140,7 @@ async fn show(
             let wants_now = screen.wants();
             if wants_now != wanted {
                 wanted.clone_from(&wants_now);
-                // The direct feed does not listen.
+                // The direct feed has no receiver.
                 let _ = wants.send(wants_now);
             }
         }
@@ -182,7 +181,7 @@ struct Screen {
     /// Row of the cursor, and its server once it was moved: the cursor then follows the server.
     cursor: usize,
     held: Option<ServerId>,
-    /// First row shown, and number of rows.
+    /// First visible row, and number of visible rows.
     top: usize,
     page: usize,
     /// Server whose details are shown, and how many of their lines are scrolled away.
@@ -265,7 +264,7 @@ impl Screen {
         }
     }
 
-    /// Handles a key. Returns false to end.
+    /// Handles a key. Returns `false` to quit.
     fn press(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         if is_control && key.code == KeyCode::Char('c') {
@@ -313,7 +312,7 @@ impl Screen {
             KeyCode::End | KeyCode::Char('G') => self.go(last),
             KeyCode::Home | KeyCode::Char('g') => {
                 self.go(0);
-                // At the top, the cursor stays at the top.
+                // The cursor stays in the first row instead of following a server, unless details are shown.
                 self.held = self.detail;
             }
             _ => {}

@@ -1,5 +1,7 @@
 //! Feed from a running `hailer monitor`: polls its JSON API on a thread, with ETags for unchanged
 //! responses.
+//!
+//! Limits: at most 200,000 servers, 16 MiB for a response, and 10 s for a request.
 
 use super::board::{Look, Seen};
 use super::detail::Past;
@@ -81,7 +83,7 @@ pub(crate) fn away(url: &str, error: ureq::Error) -> anyhow::Error {
     anyhow!("no monitor at {url}: {}", web::words(error))
 }
 
-/// A page of the list, stored in case it does not change.
+/// A page of the list, stored for responses without changes.
 struct Page {
     etag: String,
     ids: Vec<ServerId>,
@@ -234,7 +236,7 @@ impl Monitor {
             return Ok(());
         };
         let ids = servers.iter().map(|server| ServerId(server.id)).collect();
-        // Pages after one with a different start are different too.
+        // Discard the stored pages after this one: they now start at other servers.
         if self
             .pages
             .get(number)
