@@ -1,7 +1,7 @@
 //! Observation of a running responder.
 //!
 //! ```text
-//!   responder ─► Snapshot ─┬─► control   Unix socket, JSON lines ─► hailer serve status, hailer top
+//!   responder ─► Snapshot ─┬─► control   Unix socket, JSON ─► hailer serve status, hailer top
 //!                snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
 //! ```
 //!

@@ -290,7 +290,7 @@ impl Show {
     }
 }
 
-/// Counts by packet name, most frequent first.
+/// Returns the counts by packet name, most frequent first.
 fn packets(session: &JoinSession) -> Vec<Packets> {
     let ways = [
         (PacketDirection::ToClient, "to-client"),
@@ -317,7 +317,7 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
     rows
 }
 
-/// Seconds, rounded to milliseconds.
+/// Returns a duration in seconds, rounded to milliseconds.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Maximum number of bytes shown from an error on.
+/// Maximum number of bytes shown after the position of an error.
 const AFTER: usize = 256;
 
 /// Output format of packets.

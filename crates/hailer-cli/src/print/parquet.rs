@@ -343,8 +343,8 @@ impl Leaf {
         Ok(())
     }
 
-    /// Divides the levels into ranges of about [`BATCH`] that begin with a row. Returns each with its
-    /// range of values.
+    /// Divides the levels into ranges of about [`BATCH`] that begin with a row. Returns each with
+    /// its range of values.
     fn batches(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let mut batches = Vec::new();
         let (mut start, mut first_value) = (0, 0);

@@ -48,8 +48,8 @@ impl Flow {
         self.at == 0
     }
 
-    /// Passes the bytes of a segment to `due` if they are next in order, with stored bytes that follow
-    /// them. Stores the bytes of early segments.
+    /// Passes the bytes of a segment to `due` if they are next in order, with stored bytes that
+    /// follow them. Stores the bytes of early segments.
     ///
     /// # Errors
     /// More than [`MAX_PENDING`] bytes are stored, so the bytes before them count as lost.

@@ -183,7 +183,7 @@ fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<St
     }
 }
 
-/// Returns a warning if an interval is shorter than a poll of an unreachable server takes.
+/// Returns warnings about intervals that are shorter than a poll of an unreachable server.
 fn slow_polls(plan: &Plan) -> Vec<String> {
     let limits = PollConfig::default().sweep.limits;
     let tries = limits.retries + 1;

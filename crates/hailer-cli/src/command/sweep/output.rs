@@ -5,9 +5,9 @@
 //!             sweep's thread                second thread
 //! ```
 //!
-//! Limits: the queue is full with [`QUEUE`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is full,
-//! the sweep starts no new probes, but the replies to probes in flight still extend the buffer, up
-//! to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
+//! Limits: the queue is full with [`QUEUE`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is
+//! full, the sweep starts no new probes, but the replies to probes in flight still extend the
+//! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
 use super::checkpoint::{Checkpoint, Sweep};
 use super::progress::ProgressView;

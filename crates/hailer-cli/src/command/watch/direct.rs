@@ -36,8 +36,8 @@ const FINDING: usize = 64;
 const FIND_AGAIN: Duration = Duration::from_secs(15);
 /// Number of retries of one poll.
 const RETRIES: u32 = 2;
-/// Maximum number of datagrams per second to one network. Higher than in a sweep, since users watch servers that they
-/// know.
+/// Maximum number of datagrams per second to one network. Higher than in a sweep, since users watch
+/// servers that they know.
 const PER_NETWORK: f64 = 2_000.0;
 
 /// Returns the servers of the configuration, then those of arguments and lists. Targets may have no

@@ -312,7 +312,8 @@ impl Screen {
             KeyCode::End | KeyCode::Char('G') => self.go(last),
             KeyCode::Home | KeyCode::Char('g') => {
                 self.go(0);
-                // The cursor stays in the first row instead of following a server, unless details are shown.
+                // The cursor stays in the first row instead of following a server, unless details
+                // are shown.
                 self.held = self.detail;
             }
             _ => {}
