@@ -539,8 +539,8 @@ fn arrived() -> anyhow::Result<u64> {
         .context("a count of frames")
 }
 
-/// The datagram of a forged source, always the same: so the receiver of the reply knows the
-/// request.
+/// Returns the datagram of a forged source. It is always the same, so the receiver of the reply
+/// knows the request.
 fn request(from: Ipv4Addr, relay: bool) -> &'static [u8] {
     const UGP: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x03\x7D\x7F\x3D";
     if relay {
@@ -559,7 +559,7 @@ fn request(from: Ipv4Addr, relay: bool) -> &'static [u8] {
     }
 }
 
-/// A fast linear congruential generator with a long period.
+/// Returns the next number of a fast linear congruential generator with a long period.
 fn next(random: &mut u64) -> u64 {
     *random = random
         .wrapping_mul(6_364_136_223_846_793_005)

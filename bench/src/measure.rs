@@ -188,7 +188,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The duration of a flood in seconds.
+    /// Returns the duration of a flood in seconds.
     fn seconds(&self, minutes: Option<f64>, default: f64) -> f64 {
         minutes.map_or(default * self.scale, |minutes| minutes * 60.0)
     }

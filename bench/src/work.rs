@@ -191,7 +191,8 @@ fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> 
     Ok(done)
 }
 
-/// Real sockets, but the other side uses the cheapest system calls and never reads.
+/// Sends datagrams through a real socket. The other side uses the cheapest system calls and never
+/// reads.
 fn datagrams(times: u64) -> anyhow::Result<u64> {
     let socket = Socket::bind(
         (Ipv4Addr::LOCALHOST, 0).into(),

@@ -54,7 +54,8 @@ pub struct SectionMasks {
 }
 
 impl fmt::Display for SectionMasks {
-    /// Hexadecimal: 000f for the four lowest sections. Includes the add arrays if there are any.
+    /// Writes the sections in hexadecimal (000f for the four lowest), followed by the add arrays if
+    /// there are any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}", self.primary)?;
         if self.add == 0 {

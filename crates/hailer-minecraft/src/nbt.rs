@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8]) -> Result<Nbt, Error> {
     decode_within(bytes, MAX_INFLATED)
 }
 
-/// Like [`decode`], with a different limit in bytes.
+/// Decodes like [`decode`], with a different limit in bytes.
 ///
 /// # Errors
 ///

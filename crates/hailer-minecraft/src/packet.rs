@@ -261,7 +261,7 @@ macro_rules! packets {
         }
 
         impl fmt::Display for PacketView<'_> {
-            /// `Name field=value …`
+            /// Writes `Name field=value …`.
             #[allow(unused_variables, reason = "some packets have no fields")]
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.packet.name())?;

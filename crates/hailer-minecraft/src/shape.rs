@@ -179,7 +179,8 @@ fn wall(side: Side, thickness: f64) -> ([f64; 3], [f64; 3]) {
     (min, max)
 }
 
-/// Fences, walls and panes: a post, and an arm towards each neighbour that it joins.
+/// Adds the boxes of fences, walls and panes: a post, and an arm towards each neighbour that it
+/// joins.
 fn push_cross(
     at: [i32; 3],
     block_at: &impl Fn([i32; 3]) -> Block,
@@ -203,7 +204,7 @@ fn push_cross(
     }
 }
 
-/// Whether fences and panes join a block of this id.
+/// Returns whether fences and panes join a block of this id.
 fn is_full_cube(id: u16) -> bool {
     let is_partial = matches!(
         id,
@@ -214,7 +215,8 @@ fn is_full_cube(id: u16) -> bool {
     info(id).solid && !is_partial
 }
 
-/// The side of its block on which a door stands. The lower half has the direction (bits 1 and 2)
+/// Returns the side of its block on which a door stands. The lower half has the direction (bits 1
+/// and 2)
 /// and the open bit (4), the upper half the hinge (bit 1).
 fn door_side(at: [i32; 3], block_at: &impl Fn([i32; 3]) -> Block) -> Side {
     let [x, y, z] = at;

@@ -276,7 +276,7 @@ impl Tap {
         self.keep(|candidate| Some(candidate.lane(way).reach()) == furthest);
     }
 
-    /// Whether all candidates agree on the bytes of the next packet, or none has one.
+    /// Returns whether all candidates agree on the bytes of the next packet, or none has one.
     fn agree(&self, way: PacketDirection) -> bool {
         let mut next = self
             .candidates
@@ -425,7 +425,7 @@ impl Lane {
         }
     }
 
-    /// Offset up to which reading succeeded; infinite without an error.
+    /// Returns the offset up to which reading succeeded; infinite without an error.
     fn reach(&self) -> u64 {
         if self.failed.is_some() {
             self.stream.at()
@@ -434,7 +434,7 @@ impl Lane {
         }
     }
 
-    /// Whether the limit for reading ahead is not reached.
+    /// Returns whether the limit for reading ahead is not reached.
     fn is_close_by(&self) -> bool {
         let from = self
             .ahead

@@ -129,8 +129,8 @@ impl Answer {
         })
     }
 
-    /// Rank among the answers of one server: how much of the player list there is, then the number
-    /// of fields.
+    /// Returns the rank among the answers of one server: the completeness of the player list, then
+    /// the number of fields.
     fn completeness(&self) -> (u8, usize) {
         let status = &*self.status;
         let roster = match status.players.roster {

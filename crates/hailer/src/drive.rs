@@ -199,8 +199,8 @@ impl ExchangeDriver {
         self.waiting_since = now;
     }
 
-    /// Until the first useful reply, limits each wait to `timeout` and the rest of the query to
-    /// `length`.
+    /// Limits each wait to `timeout` and the rest of the query to `length`, until the first useful
+    /// reply.
     pub fn hurry(&mut self, now: Duration, timeout: Duration, length: Duration) {
         self.hurry = Some(Box::new((timeout, now.saturating_add(length))));
     }

@@ -229,8 +229,8 @@ impl GameState {
         });
     }
 
-    /// A change of the dimension unloads all columns. Without one, columns stay until the server
-    /// unloads them.
+    /// Handles a respawn. A change of the dimension unloads all columns. Otherwise columns stay
+    /// until the server unloads them.
     fn respawn(&mut self, packet: &Respawn, events: &mut VecDeque<ClientEvent>) {
         if packet.dimension != self.player.dimension {
             if !self.world().is_empty() {

@@ -77,7 +77,7 @@ impl PlayState {
         self.has_received = true;
     }
 
-    /// Whether the server has accepted the login.
+    /// Returns whether the server has accepted the login.
     pub(super) fn is_in_game(&self) -> bool {
         self.is_in_game
     }

@@ -14,7 +14,7 @@ const BEDROCK: u16 = 7;
 const LAST_FACE: u8 = 5;
 
 impl Server {
-    /// spec/minecraft-12w.md#5.1, 0x0E
+    /// Handles digging (spec/minecraft-12w.md#5.1, 0x0E).
     pub(super) fn dig(&mut self, id: ClientId, dig: &PlayerDigging) {
         let place = (dig.x, i32::from(dig.y), dig.z);
         match dig.status {
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// spec/minecraft-12w.md#5.1, 0x0F
+    /// Handles the placing of a block or the use of an item (spec/minecraft-12w.md#5.1, 0x0F).
     pub(super) fn put(&mut self, id: ClientId, put: &PlayerBlockPlacement) {
         let against = (put.x, i32::from(put.y), put.z);
         let Some(player) = self.player(id) else {

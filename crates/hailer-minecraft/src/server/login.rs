@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// spec/minecraft-12w.md#6.1
+    /// Replies to a status request and closes the connection (spec/minecraft-12w.md#6.1).
     fn ping(&mut self, id: ClientId) {
         let Some(client) = self.clients.get(&id) else {
             return;

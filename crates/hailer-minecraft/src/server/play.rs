@@ -169,7 +169,8 @@ impl Server {
         }
     }
 
-    /// Whether any block but air is within 1/16 block of the body, or within 0.55 blocks below it.
+    /// Returns whether any block except air is within 1/16 block of the body, or within 0.55 blocks
+    /// below it.
     fn is_near_blocks(&mut self, Position { x, y, z }: Position) -> bool {
         const MARGIN: f64 = 0.0625;
         let (half, height) = BODY;

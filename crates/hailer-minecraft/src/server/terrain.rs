@@ -226,7 +226,7 @@ impl Terrain {
         }
     }
 
-    /// Smooth noise from 0 to 1 with corners every `wave` blocks.
+    /// Returns smooth noise from 0 to 1 with corners every `wave` blocks.
     fn noise(self, layer: u64, x: i32, z: i32, wave: i32) -> f64 {
         let corner = |x, z| (self.hash(layer, x, z) >> 11) as f64 / (1_u64 << 53) as f64;
         let (cx, cz) = (x.div_euclid(wave), z.div_euclid(wave));

@@ -16,27 +16,27 @@ impl Keys {
         }
     }
 
-    /// The set of server ids.
+    /// Returns the key of the set of server ids.
     pub(super) fn servers(&self) -> String {
         format!("{}servers", self.prefix)
     }
 
-    /// The hash of a server.
+    /// Returns the key of the hash of a server.
     pub(super) fn server(&self, id: &str) -> String {
         format!("{}server:{id}", self.prefix)
     }
 
-    /// The hash of the players of a server.
+    /// Returns the key of the hash with the players of a server.
     pub(super) fn players(&self, id: &str) -> String {
         format!("{}server:{id}:players", self.prefix)
     }
 
-    /// The string with the server id of a player.
+    /// Returns the key of the string with the server id of a player.
     pub(super) fn player(&self, uuid: &[u8; 16]) -> String {
         format!("{}player:{}", self.prefix, uuid_text(uuid))
     }
 
-    /// The stream.
+    /// Returns the key of the event stream.
     pub(super) fn events(&self) -> String {
         format!("{}events", self.prefix)
     }

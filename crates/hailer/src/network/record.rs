@@ -24,7 +24,7 @@ pub(super) struct Record {
     pub(super) host: Option<String>,
     pub(super) port: u16,
     pub(super) max: i64,
-    /// Number of players according to the server. The list has precedence.
+    /// Number of players as reported by the server. The list has precedence.
     pub(super) count: Option<i64>,
     /// Milliseconds since 1970 by the clock of that server.
     pub(super) heartbeat: Option<i64>,
@@ -80,7 +80,7 @@ impl Member {
     /// Parses a field and a value of a players hash; `None` without a valid UUID and name.
     pub(super) fn read(field: &[u8], value: &[u8], now: i64) -> Option<([u8; 16], Self)> {
         let uuid = uuid(std::str::from_utf8(field).ok()?)?;
-        // Parsed as a tree, since duplicate members are no error for the reference either.
+        // Parsed as a tree, because the reference accepts duplicate members too.
         let Value::Object(entry) = serde_json::from_slice(value).ok()? else {
             return None;
         };

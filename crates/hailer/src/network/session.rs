@@ -89,7 +89,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Whether an error only means that a key has another type.
+/// Returns whether an error only means that a key has another type.
 fn is_about_content(error: &RedisError) -> bool {
     error.code() == Some("WRONGTYPE")
         || matches!(error.kind(), redis::ErrorKind::UnexpectedReturnType)
@@ -598,8 +598,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whether the stream was trimmed beyond the last entry read. It holds about a thousand
-    /// entries, and a crowd can exceed that.
+    /// Returns whether the stream was trimmed beyond the last entry that was read. The stream holds
+    /// about a thousand entries, and a large number of joins can exceed that.
     async fn has_gap(&mut self) -> RedisResult<bool> {
         let oldest = cmd("XRANGE")
             .arg(self.shared.keys.events())

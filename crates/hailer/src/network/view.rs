@@ -12,11 +12,11 @@ use std::time::Duration;
 /// A UUID in network order.
 pub(super) type Uuid = [u8; 16];
 
-/// A snapshot of the network, cheap to take.
+/// Snapshot of the network, cheap to create.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct View {
-    /// The servers: this one first if it is a member, the others by id.
+    /// Servers: this one first if it is a member, the others by id.
     pub servers: Vec<Arc<Server>>,
     /// Time since the last reply of Redis; `None` without any.
     pub age: Option<Duration>,
@@ -68,15 +68,15 @@ pub struct Server {
     pub players: BTreeMap<[u8; 16], Member>,
 }
 
-/// The other servers of the network. A player is on at most one of them.
+/// Other servers of the network. A player is on at most one of them.
 #[derive(Debug)]
 pub(super) struct Known {
     servers: HashMap<Arc<str>, Entry>,
     /// The server of each player.
     places: HashMap<Uuid, Arc<str>>,
     bounds: Bounds,
-    /// Until then no server is removed: Redis was not available or has lost its data, and the
-    /// others get time to come back.
+    /// Time until which no server is removed, because Redis was not available or has lost its data,
+    /// and the others need time to return.
     expected_until: i64,
     /// Number of servers and players beyond the limits.
     pub(super) refused: u64,
@@ -103,13 +103,14 @@ pub(super) struct Bounds {
 #[derive(Debug)]
 struct Entry {
     server: Arc<Server>,
-    /// The last heartbeat, by the clock of that server.
+    /// Last heartbeat, by the clock of that server.
     heartbeat: Option<i64>,
-    /// When the heartbeat last changed, by the local clock.
+    /// Time at which the heartbeat last changed, by the local clock.
     alive: i64,
-    /// The count when the players were read. Another count means that they must be read again.
+    /// Count when the players were read. If it changes, they must be read again.
     said: Option<i64>,
-    /// Without heartbeat for too long: remembered without players, and not shown.
+    /// Whether there was no heartbeat for too long. Such a server is kept without players and not
+    /// shown.
     stale: bool,
 }
 
@@ -142,8 +143,8 @@ impl Known {
         self.places.len()
     }
 
-    /// Redis was not available for the time `away`, or has lost its data (`None`). Servers that are
-    /// missing soon after are expected to return.
+    /// Records that Redis was not available for the time `away`, or has lost its data (`None`).
+    /// Servers that are missing soon afterwards are expected to return.
     pub(super) fn expect_returns(&mut self, now: i64, away: Option<i64>) {
         let time = away.unwrap_or(i64::MAX).min(self.bounds.stale);
         self.expected_until = self.expected_until.max(now + time);
@@ -154,7 +155,7 @@ impl Known {
         self.forget(id);
     }
 
-    /// Removes everything: the view is too old.
+    /// Removes everything, because the view is too old.
     pub(super) fn clear(&mut self) {
         self.servers.clear();
         self.places.clear();
@@ -168,8 +169,8 @@ impl Known {
                 self.refused += 1;
                 return false;
             }
-            // At first sight only its own clock is known, and that of Redis if it makes the hash
-            // older.
+            // At first only the server's own clock is known. The clock of Redis is used if it makes
+            // the hash older.
             let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
             let stale = alive < now - self.bounds.stale;
             let mut entry = Entry {
@@ -235,7 +236,8 @@ impl Known {
         }
     }
 
-    /// A server has no hash. Returns whether it is removed; otherwise it is expected to return.
+    /// Records that a server has no hash. Returns whether it is removed; otherwise it is expected
+    /// to return.
     pub(super) fn missing(&mut self, id: &str, now: i64) -> bool {
         let is_gone = now >= self.expected_until;
         if is_gone {
@@ -270,7 +272,7 @@ impl Known {
         }
     }
 
-    /// A player joined this member and leaves all others.
+    /// Removes a player who joined this member from any other server. Returns whether there was one.
     pub(super) fn claim(&mut self, uuid: &Uuid) -> bool {
         self.places
             .get(uuid)

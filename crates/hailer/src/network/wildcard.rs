@@ -1,7 +1,7 @@
 //! Patterns for ids of servers (spec/onequery.md#12.6).
 
 /// Returns whether a pattern matches a whole server id: `*` is any text, `?` any character, and
-/// case is ignored. Takes time up to the product of both lengths.
+/// case is ignored. The time is at most proportional to the product of both lengths.
 pub fn matches(pattern: &str, id: &str) -> bool {
     let lower = |text: &str| {
         text.chars()
@@ -64,7 +64,7 @@ mod tests {
         assert!(!matches(&"*a".repeat(200), &"a".repeat(199)), "and quickly");
     }
 
-    /// A slow implementation of the definition.
+    /// Matches with a slow implementation of the definition.
     fn slowly(pattern: &[char], id: &[char]) -> bool {
         match pattern {
             [] => id.is_empty(),

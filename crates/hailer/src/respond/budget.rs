@@ -84,8 +84,8 @@ pub const FREE_RATIO: usize = 3;
 /// Bytes of the IPv4 and UDP headers of a datagram.
 pub const HEADER_BYTES: usize = 28;
 
-/// Whether a reply is small enough, against its request, to be exempt from the budget for all
-/// unverified sources. Both lengths are bytes of UDP payload.
+/// Returns whether a reply is small enough, compared to its request, to be exempt from the budget
+/// for all unverified sources. Both lengths are bytes of UDP payload.
 pub fn is_free(request_bytes: usize, reply_bytes: usize) -> bool {
     reply_bytes + HEADER_BYTES <= (request_bytes + HEADER_BYTES) * FREE_RATIO
 }
@@ -270,7 +270,8 @@ impl RateLimiter {
         self.charge::<true>(to, request_bytes, reply_bytes, trust, since)
     }
 
-    /// [`RateLimiter::try_spend`] for one more reply to a request that is recorded already.
+    /// Charges one more reply to a request that is recorded already, like
+    /// [`RateLimiter::try_spend`].
     pub(super) fn try_spend_more(
         &mut self,
         to: IpAddr,
@@ -447,7 +448,7 @@ impl RateLimiter {
 /// An entry of a table.
 trait Entry: Copy + Default {
     fn prefix(&self) -> u128;
-    /// When it was last used, in milliseconds.
+    /// Returns the time of the last use, in milliseconds.
     fn used_at(&self) -> u64;
     fn new(prefix: u128) -> Self;
 }

@@ -77,18 +77,18 @@ struct Inner {
 /// Responders, with the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
 
-/// The published state, which readers share.
+/// Published state, which readers share.
 struct Published {
     responders: Responders,
-    /// Queries are recognized but not answered.
+    /// Whether queries are recognized but not answered.
     is_silent: bool,
 }
 
 impl Board {
-    /// Returns a board for these protocols, with their default options and fresh random keys.
+    /// Creates a board for these protocols, with their default options and new random keys.
     ///
     /// # Errors
-    /// If a protocol cannot build a responder for the status.
+    /// A protocol cannot build a responder for the status.
     pub fn new(protocols: &[&'static dyn Protocol], status: &Status) -> Result<Self, OptionError> {
         let protocols = protocols
             .iter()
@@ -97,11 +97,11 @@ impl Board {
         Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
-    /// Returns a board with options for each protocol. Datagrams are offered to the protocols in
+    /// Creates a board with options for each protocol. Datagrams are offered to the protocols in
     /// this order.
     ///
     /// # Errors
-    /// If a protocol refuses its options.
+    /// A protocol rejects its options.
     pub fn with_options(
         mut protocols: Vec<(&'static dyn Protocol, Options)>,
         keys: Keys,
@@ -120,11 +120,10 @@ impl Board {
         })))
     }
 
-    /// Replaces the status. Readers never wait: a thread that is answering right now still uses the
-    /// old one.
+    /// Replaces the status. Readers never wait: a reply in progress still uses the old status.
     ///
     /// # Errors
-    /// If a protocol cannot build a responder for the status; then the old one stays.
+    /// A protocol cannot build a responder for the status. The old status stays.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
         self.rebuild(false, |source| source.0 = status.clone())
     }
@@ -132,8 +131,8 @@ impl Board {
     /// Stops answering until the next status is published, for example because the last one is too
     /// old.
     pub fn silence(&self) {
-        // The responders stay, because they tell queries from game traffic. They were built from
-        // this status before, so this cannot fail.
+        // The responders stay, because they distinguish queries from game traffic. They were built
+        // from this status before, so this cannot fail.
         let _ = self.rebuild(true, |_| ());
     }
 
@@ -141,7 +140,7 @@ impl Board {
     /// next rotation.
     ///
     /// # Errors
-    /// If a protocol cannot build a responder with the new keys.
+    /// A protocol cannot build a responder with the new keys.
     pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
         self.rebuild(self.0.published.load().is_silent, |source| {
             source.1 = source.1.rotate(secret);
@@ -159,7 +158,7 @@ impl Board {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, (Status, Keys)> {
-        // A writer that panicked left complete data.
+        // A panicked writer leaves complete data.
         self.0.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -196,14 +195,14 @@ fn build(
 /// Returns a secret from the operating system's random source.
 ///
 /// # Panics
-/// If the system has no random source: without secrets there is no safe way to answer.
+/// The system has no random source. Without secrets, challenges would not be safe.
 pub fn random_secret() -> [u8; 16] {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).expect("the operating system has a random source");
     secret
 }
 
-/// Answers datagrams from a board, within a budget. One for each thread or socket.
+/// Answers datagrams from a board, within a budget. Use one per thread or socket.
 pub struct Service {
     board: Board,
     limiter: RateLimiter,
@@ -234,7 +233,7 @@ pub struct Counts {
     pub relayed: u64,
     /// Datagrams of a game server that were passed back.
     pub relayed_back: u64,
-    /// Sessions with a game server that are open now.
+    /// Open sessions with a game server.
     pub sessions: u64,
     /// Replies that the system did not send.
     pub unsent: u64,
@@ -280,8 +279,8 @@ impl Counts {
         self.overflows += other.overflows;
     }
 
-    /// Returns the counters of a protocol. `index`: its position on the board, where its counters
-    /// most likely are.
+    /// Returns the counters of a protocol. `index` is its position on the board, where its counters
+    /// usually are.
     fn of_protocol(&mut self, index: usize, id: &'static str) -> &mut ProtocolCounts {
         let all = &mut self.by_protocol;
         let likely = Some(index).filter(|index| all.get(*index).is_some_and(|of| of.id == id));
@@ -303,7 +302,7 @@ impl Counts {
     }
 }
 
-/// The decision on a datagram.
+/// Decision on a datagram.
 enum Judgement {
     /// Send the reply, which was appended.
     Reply,
@@ -313,7 +312,7 @@ enum Judgement {
     Unclaimed,
 }
 
-/// The time of a batch.
+/// Time of a batch.
 #[derive(Clone, Copy)]
 struct Moment {
     epoch: Epoch,
@@ -412,8 +411,8 @@ fn judge(
     Judgement::Silence
 }
 
-/// Seconds since 1970, advanced by the monotonic clock: when the system clock is set back, expired
-/// tokens stay expired, and when it jumps ahead, tokens still expire.
+/// Clock of seconds since 1970, advanced by the monotonic clock. If the system clock is set back,
+/// expired tokens stay expired; if it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
 struct Clock {
     started: Instant,
@@ -443,7 +442,7 @@ impl Clock {
 }
 
 impl Service {
-    /// Returns a service that answers from `board`.
+    /// Creates a service that answers from `board`.
     pub fn new(board: Board, budget: Budget) -> Self {
         Self {
             board,
@@ -459,7 +458,8 @@ impl Service {
         self.answer_at(from, bytes, self.clock.since())
     }
 
-    /// [`Service::answer`] at a time given by the caller, counted from the start of the service.
+    /// Answers like [`Service::answer`], at a time given by the caller, counted from the start of
+    /// the service.
     pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
         let datagram = Received {
             from,
@@ -519,8 +519,8 @@ impl Service {
                         let _ = socket.send_to(reply, from).await;
                     }
                 }
-                // Errors of single datagrams (ICMP) and passing shortages of the system: pause, so
-                // as not to spin.
+                // ICMP errors of single datagrams, and temporary resource shortages: pause, to
+                // avoid a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
         }
@@ -534,7 +534,7 @@ mod tests {
 
     const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 
-    /// Whether a token is valid `since` seconds after the start.
+    /// Returns whether a token is valid `since` seconds after the start.
     fn is_valid(service: &mut Service, token: &[u8], since: u64) -> bool {
         let number: i32 = std::str::from_utf8(&token[5..token.len() - 1])
             .unwrap()

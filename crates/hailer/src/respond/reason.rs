@@ -1,4 +1,4 @@
-//! The list of reasons for dropping a datagram.
+//! Reasons for dropping a datagram.
 
 /// A reason for dropping a datagram, a key of [`Counts::dropped`](super::Counts::dropped).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@
 pub struct Reason {
     /// Key of the counter: words separated by spaces.
     pub name: &'static str,
-    /// Description, to follow a number of datagrams.
+    /// Description that completes a sentence after the number of datagrams.
     pub words: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub(super) const RELAY_FAILED: Reason = reason(
 );
 pub(super) const STALE: Reason = reason("stale", "while no current status was known");
 
-/// Every reason of the library and its protocols. Protocols of other crates may have more.
+/// All reasons of the library and its protocols. Protocols of other crates may have more.
 ///
 /// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[

@@ -629,7 +629,7 @@ mod tests {
         status(json.as_bytes()).map_err(|error| error.to_string())
     }
 
-    /// Writes, reads and writes again: both results are equal.
+    /// Writes, reads and writes again. Asserts that both results are equal.
     fn assert_reads_back(said: &Status) {
         let json = serde_json::to_value(said).unwrap();
         let read =

@@ -340,7 +340,8 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Two servers. Returns the head of the response to some bytes, and its body.
+    /// Starts a listener for two servers and sends it some bytes. Returns its response, and the
+    /// statuses of the first server.
     async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
         let (own, truth) = super::super::truths();
         let (other, _) = super::super::truths();

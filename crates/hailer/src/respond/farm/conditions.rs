@@ -19,7 +19,7 @@ impl Share {
             .then(|| Self((share * (1_u64 << 32) as f64).round() as u64))
     }
 
-    /// Whether these 32 random bits are within the share.
+    /// Returns whether these 32 random bits are within the share.
     pub(super) fn has(self, bits: u32) -> bool {
         u64::from(bits) < self.0
     }

@@ -1,4 +1,4 @@
-//! A farm: one socket that answers for every address of a network, as up to 16 million simulated
+//! Farm of simulated servers: one socket replies for every address of a network, up to 16 million
 //! servers.
 //!
 //! ```text
@@ -55,19 +55,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest number of variants of servers.
+/// Maximum number of variants of servers.
 const MAX_VARIANTS: u32 = 1 << 20;
-/// Longest delay of a datagram, which waits in memory.
+/// Maximum delay of a datagram, which waits in memory.
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// Configuration of a [`Farm`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct FarmConfig {
-    /// The networks, as address and prefix length in bits. They must be inside 127.0.0.0/8.
+    /// Networks, as address and prefix length in bits. They must be inside 127.0.0.0/8.
     pub networks: Vec<(Ipv4Addr, u8)>,
-    /// The protocols and their ports; port 0: any free port. A protocol may have several ports, and
-    /// a port several protocols.
+    /// Protocols and their ports. Port 0 selects any free port. A protocol may have several ports,
+    /// and a port several protocols.
     pub ports: Vec<(&'static dyn Protocol, u16)>,
     /// Seed of the servers.
     pub seed: u64,
@@ -77,13 +77,13 @@ pub struct FarmConfig {
     pub loss: f64,
     /// Share of replies that arrive twice: 0 to 1.
     pub duplicates: f64,
-    /// Shortest delay of a reply, up to 60 s.
+    /// Minimum delay of a reply, up to 60 s.
     pub delay: Duration,
-    /// Largest random addition to the delay, up to 60 s. It changes the order of replies.
+    /// Maximum random addition to the delay, up to 60 s. It changes the order of replies.
     pub jitter: Duration,
     /// Number of different servers for each protocol, 1 to 1,048,576. Addresses share them.
     pub variants: u32,
-    /// Largest number of delayed replies on one port, at some 500 bytes each. Further replies are
+    /// Maximum number of delayed replies on one port, at about 500 bytes each. Further replies are
     /// dropped.
     pub max_delayed: usize,
     /// Whether to allow networks other than loopback, and clients that are not on loopback. Only
@@ -183,10 +183,10 @@ struct ServerSlot {
 }
 
 impl Farm {
-    /// Builds a farm with all its responders, at some 100,000 responders per second.
+    /// Builds a farm with all its responders, at about 100,000 responders per second.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// The configuration is invalid.
     pub fn new(settings: FarmConfig) -> Result<Self, FarmError> {
         let networks = settings
             .networks
@@ -292,9 +292,9 @@ impl Farm {
         Ok(())
     }
 
-    /// Returns the status of the server at an address, exactly as a client reads it that requests
-    /// everything. `None`: the server never replies, the address does not belong to the farm, or
-    /// the farm does not have the protocol.
+    /// Returns the status of the server at an address, as read by a client that requests
+    /// everything. `None` if the server never replies, or if the farm does not have the address or
+    /// the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
         let service = self
@@ -344,8 +344,8 @@ impl Farm {
         }
     }
 
-    /// Whether an address belongs to the farm. The first and the last address of 127.0.0.0/8 are no
-    /// hosts.
+    /// Returns whether an address belongs to the farm. The first and the last address of
+    /// 127.0.0.0/8 are not hosts.
     fn holds(&self, ip: Ipv4Addr) -> bool {
         let inside = self
             .networks

@@ -7,14 +7,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Requested size of each queue in bytes: requests come in bursts, and only the simulated network
+/// Requested size of each queue in bytes. Requests arrive in bursts, and only the simulated network
 /// should lose them.
 const BUFFER_BYTES: usize = 32 << 20;
-/// Longest request read. No protocol has longer ones.
+/// Maximum length of a request. No protocol has longer ones.
 const MAX_REQUEST: usize = 2_048;
 /// Replies waiting for room in the send queue. At this number the farm stops receiving.
 const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
-/// How often the farm checks whether to stop.
+/// Interval between checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A bound port of a farm.
@@ -118,7 +118,7 @@ impl Farm {
             });
             let full = posts.iter().any(|post| !post.outbox.is_empty());
             if !time.is_zero() && wait(&sockets, full, time).is_err() {
-                // A passing shortage of the system: pause, so as not to spin.
+                // Temporary resource shortage: pause, to avoid a busy loop.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -160,7 +160,7 @@ impl OpenPort<'_> {
     }
 }
 
-/// Time since 1970, advanced by the monotonic clock.
+/// Clock of the time since 1970, advanced by the monotonic clock.
 struct Clock {
     started: Instant,
     started_at: Duration,
