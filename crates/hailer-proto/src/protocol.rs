@@ -41,14 +41,14 @@ pub trait Protocol: Sync {
         options: &Options,
     ) -> Result<Arc<dyn Responder>, OptionError>;
 
-    /// Returns the status of a simulated server, for demos and tests: a function of `seed`. A client that requests
-    /// everything reads exactly this status.
+    /// Returns the status of a simulated server, for demos and tests, as a function of `seed`. A
+    /// client that requests everything reads exactly this status.
     fn sample(&self, seed: u64) -> Status {
         crate::sample::status(seed)
     }
 
-    /// Reads one datagram of either direction with the protocol's own parser, for its notes.
-    /// `None`: certainly not this protocol.
+    /// Parses one datagram of either direction to collect its notes. Returns `None` if it does not
+    /// belong to this protocol.
     fn explain(
         &self,
         bytes: &[u8],
@@ -59,13 +59,13 @@ pub trait Protocol: Sync {
 
 /// Static facts about a protocol. Tables, help texts and tests are made from them.
 pub struct Info {
-    /// Kebab-case name; also the URL scheme and the name of folder, spec page and vectors.
+    /// Name in kebab case; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
-    /// Name for people.
+    /// Display name.
     pub title: &'static str,
-    /// Games that use it.
+    /// Games that use the protocol.
     pub games: &'static str,
-    /// How its messages travel.
+    /// Transport of its messages.
     pub transport: Transport,
     /// Default port.
     pub port: u16,
@@ -73,7 +73,7 @@ pub struct Info {
     pub srv: Option<&'static str>,
     /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
-    /// The worst that our responder sends to an address that proved nothing, with default options.
+    /// Largest reply of Hailer's responder to an unverified address, with default options.
     pub amplification: Amplification,
     /// Keys of [`Status::extra`].
     pub fields: &'static [Doc],
@@ -91,7 +91,7 @@ impl fmt::Debug for Info {
     }
 }
 
-/// How the messages of a protocol travel.
+/// Transport of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Each message is a datagram: UDP.
@@ -113,25 +113,25 @@ impl fmt::Display for Transport {
 /// How a client verifies its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Not at all: a forged source address directs replies at a victim, so budgets are mandatory.
+    /// Not verified: a forged source address directs replies at a victim, so budgets are mandatory.
     Nothing,
-    /// It must echo a challenge token sent to its address.
+    /// The client echoes a challenge token sent to its address.
     Token,
-    /// It sets up a connection, which is impossible with a forged address.
+    /// The client sets up a connection, which is impossible with a forged address.
     Connection,
 }
 
-/// The worst exchange with an address that proved nothing, in bytes of payload.
+/// The exchange with the largest reply to an unverified address, in bytes of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amplification {
     /// Length of the request.
     pub request: usize,
-    /// Length of the longest reply to it; 0 if there is none.
+    /// Length of the longest reply to that request; 0 if there is none.
     pub reply: usize,
 }
 
 impl Amplification {
-    /// Bytes sent for each byte received.
+    /// Returns the bytes sent for each byte received.
     pub fn factor(self) -> f64 {
         self.reply as f64 / self.request as f64
     }
@@ -153,16 +153,16 @@ pub struct Ask {
     pub depth: Depth,
     /// Whether to request the player list.
     pub players: bool,
-    /// Sent where the protocol has auth tokens.
+    /// Auth token, for protocols that have them.
     pub auth_token: Option<Secret>,
 }
 
-/// A text that must not be printed.
+/// A text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself.
+    /// Returns the text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -181,7 +181,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Default for Ask {
-    /// Everything that needs no auth token.
+    /// Returns an `Ask` for everything that needs no auth token.
     fn default() -> Self {
         Self {
             depth: Depth::Full,
@@ -194,7 +194,8 @@ impl Default for Ask {
 /// Which part of the status to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Only a sign of life: the cheapest reply that the protocol has. The status stays empty.
+    /// Whether the server replies at all: the cheapest request of the protocol. The status stays
+    /// empty.
     Ping,
     /// The fields of the protocol's short reply.
     Basic,
@@ -207,7 +208,8 @@ pub enum Depth {
 pub struct Cookie(pub u64);
 
 impl Cookie {
-    /// A number for one purpose; numbers for different purposes do not betray each other (SplitMix64's finaliser).
+    /// Returns a number for one purpose. Numbers for different purposes do not reveal each other
+    /// (finalizer of SplitMix64).
     pub fn derive(self, purpose: u64) -> u64 {
         let mut z = self
             .0
@@ -223,16 +225,16 @@ pub trait Exchange: Send {
     /// Takes one input. If the step is [`Step::Send`], the datagram to send was appended to `out`.
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step;
 
-    /// Number of the request that the exchange waits for: 0 for the first, one more for each that follows. A request that
-    /// is repeated keeps its number, also if an earlier one, such as a handshake, must be repeated before it. Callers bound
-    /// the datagrams of each stage.
+    /// Returns the number of the request that the exchange waits for: 0 for the first, then one
+    /// more for each. A repeated request keeps its number, also if an earlier one, such as a
+    /// handshake, is repeated before it. Callers limit the datagrams of each stage.
     fn stage(&self) -> usize;
 }
 
 /// An input of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// It begins. First input, once.
+    /// Start of the exchange. Always the first input, once.
     Start,
     /// A datagram arrived from the server's address. On a stream: all bytes received so far,
     /// because more arrived.
@@ -257,7 +259,7 @@ pub enum Step {
     Bad(Fault),
     /// The status is complete.
     Done(Box<Status>),
-    /// The server made clear that it will not send a status.
+    /// The server has refused to send a status.
     Fail(Fault),
 }
 
@@ -267,11 +269,11 @@ pub enum Step {
 pub enum Fault {
     /// The bytes do not parse.
     Malformed(wire::Error),
-    /// The bytes parse but break a rule of the protocol, which the text names.
+    /// The bytes parse but break a rule of the protocol, which the text describes.
     Misbehaved(&'static str),
     /// The server refused the request.
     Refused {
-        /// Why, as a clause about the server: "it requires an auth token".
+        /// Reason as a clause about the server: "it requires an auth token".
         reason: &'static str,
         /// Names of the refused endpoints, if the protocol has several.
         endpoints: &'static [&'static str],
@@ -296,11 +298,10 @@ impl From<wire::Error> for Fault {
     }
 }
 
-/// Answers for one server, with one status.
+/// Responder of one server, with one status.
 pub trait Responder: Send + Sync {
-    /// Handles one datagram; on a stream, all bytes received so far. With [`Verdict::Reply`] the
-    /// reply was appended to `out`, and on a stream the conversation is over; otherwise `out` is
-    /// unchanged.
+    /// Handles one datagram; on a stream, all bytes received so far. With [`Verdict::Reply`], the
+    /// reply was appended to `out`, and a stream is closed after it; otherwise `out` is unchanged.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
 
     /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is
@@ -321,9 +322,10 @@ pub enum Verdict {
         /// Whether the client verified its address and did not send a wrong secret.
         verified: bool,
     },
-    /// Mine, but not to be answered; the text is the reason, for counting.
+    /// The datagram belongs to this protocol and gets no reply. The text is the reason, for
+    /// counters.
     Drop(&'static str),
-    /// Not mine: offer it to the next protocol, or to the game behind.
+    /// The datagram does not belong to this protocol: offer it to the next one, or to the relay.
     Pass,
 }
 
@@ -336,15 +338,15 @@ pub enum Direction {
     Reply,
 }
 
-/// Context of a datagram that is to be explained.
+/// Context of a datagram to be explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatagramContext<'a> {
-    /// Nothing.
+    /// Unknown.
     #[default]
     Unknown,
-    /// It went from client to server.
+    /// The datagram went from client to server.
     Request,
-    /// It went from server to client.
+    /// The datagram went from server to client.
     Reply,
     /// From server to client, as the reply to this request. Some deviations show only in comparison
     /// with the request.
@@ -352,7 +354,7 @@ pub enum DatagramContext<'a> {
 }
 
 impl<'a> DatagramContext<'a> {
-    /// Its direction.
+    /// Returns the direction, if known.
     pub fn direction(self) -> Option<Direction> {
         match self {
             Self::Unknown => None,
@@ -361,7 +363,7 @@ impl<'a> DatagramContext<'a> {
         }
     }
 
-    /// The request that the datagram answers, if known.
+    /// Returns the request that the datagram answers, if known.
     pub fn request(self) -> Option<&'a [u8]> {
         match self {
             Self::ReplyTo(request) => Some(request),
@@ -388,23 +390,23 @@ pub struct Explanation {
     pub direction: Direction,
     /// Whether a magic number identifies the protocol; otherwise it is a guess by shape.
     pub is_certain: bool,
-    /// The first thing wrong with it.
+    /// First error in the datagram.
     pub error: Option<wire::Error>,
 }
 
-/// Options of a responder by documented key: what configuration files and command lines are turned into.
+/// Options of a responder by documented key, as read from configuration files and command lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options(pub Vec<(String, Value)>);
 
 impl Options {
-    /// With one more option.
+    /// Returns the options with one more.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.push((key.into(), value.into()));
         self
     }
 
-    /// Refuses keys that are not among the documented ones.
+    /// Checks that all keys are documented.
     ///
     /// # Errors
     ///
@@ -435,7 +437,7 @@ impl Options {
             .map(|(_, value)| value)
     }
 
-    /// A yes or no.
+    /// Returns the value of a Boolean option.
     ///
     /// # Errors
     ///
@@ -448,7 +450,7 @@ impl Options {
         }
     }
 
-    /// A whole number within a range.
+    /// Returns the value of an integer option within a range.
     ///
     /// # Errors
     ///
@@ -474,11 +476,11 @@ impl Options {
         }
     }
 
-    /// One of several words.
+    /// Returns the value of an option that has one of several keywords.
     ///
     /// # Errors
     ///
-    /// Fails if the value is none of `words`.
+    /// Fails if the value is not in `words`.
     pub fn word<'a>(
         &'a self,
         key: &str,
@@ -498,14 +500,14 @@ impl Options {
 /// An invalid option of a responder, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// The key.
+    /// Key of the option.
     pub key: String,
     /// The problem and how to fix it.
     pub problem: Cow<'static, str>,
 }
 
 impl OptionError {
-    /// An error for a key.
+    /// Creates an error for a key.
     pub fn new(key: &str, problem: &'static str) -> Self {
         Self {
             key: key.into(),

@@ -1,4 +1,4 @@
-//! Every protocol, in the order in which a shared port offers them a datagram.
+//! All protocols, in the order in which a shared port offers them a datagram.
 
 use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_query::MinecraftQuery;
@@ -8,7 +8,7 @@ use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
-/// All protocols. To add one, add a folder beside the others and a line here; `cargo test` names
+/// All protocols. To add one, add a folder next to the others and a line here; `cargo test` names
 /// the missing parts.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
@@ -17,7 +17,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Minecraft12w,
 ];
 
-/// The protocols that travel in datagrams, in the same order.
+/// Returns the protocols that use datagrams, in the same order.
 pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
     PROTOCOLS
         .iter()
@@ -25,7 +25,7 @@ pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
         .filter(|protocol| protocol.info().transport == Transport::Datagram)
 }
 
-/// The protocol of this id.
+/// Returns the protocol with this id.
 pub fn find(id: &str) -> Option<&'static dyn Protocol> {
     PROTOCOLS
         .iter()
@@ -33,7 +33,7 @@ pub fn find(id: &str) -> Option<&'static dyn Protocol> {
         .find(|protocol| protocol.info().id == id)
 }
 
-/// The ids of all protocols, separated by commas, for error messages.
+/// Returns the ids of all protocols, separated by commas, for error messages.
 pub fn known() -> String {
     let ids: Vec<&str> = PROTOCOLS
         .iter()
@@ -42,8 +42,8 @@ pub fn known() -> String {
     ids.join(", ")
 }
 
-/// Explains a datagram of unknown protocol, direction or both: the protocol that recognises it by a magic number, else
-/// the one whose shape it has; without errors before with errors.
+/// Explains a datagram of unknown protocol, direction or both. Chooses the protocol that recognizes
+/// it by a magic number, or else the one whose format it has, preferably without errors.
 pub fn explain(
     bytes: &[u8],
     seen: DatagramContext<'_>,

@@ -23,7 +23,7 @@ const NOUNS: &[&str] = &[
     "Harbour", "Valley", "Keep", "Isles", "Market", "Orchard", "Ridge", "Caverns", "Meadow",
     "Tower", "Coast", "Mill",
 ];
-/// In ASCII, in ISO-8859-1, and outside it: clients have to distinguish the encodings.
+/// Texts in ASCII, in ISO-8859-1, and in neither: clients must distinguish the encodings.
 const GREETINGS: &[&str] = &[
     "come and go as you like",
     "no griefing, no hurry",
@@ -67,7 +67,7 @@ pub fn status(seed: u64) -> Status {
     server.finish()
 }
 
-/// A sample in progress.
+/// Builder of a sample.
 #[derive(Debug)]
 pub struct Server {
     /// Source of further values.
@@ -117,7 +117,8 @@ pub fn motd(random: &mut Random, name: &str) -> Text {
     let second = random.pick(&["", "\u{A7}7", "\u{A7}r\u{A7}o"]);
     let greeting = random.pick(GREETINGS);
     let text = format!("{colour}{name}{line_break}{second}{greeting}");
-    // As vanilla servers send it: in ISO-8859-1, if that can hold the text and cannot be read as UTF-8.
+    // Like vanilla servers: ISO-8859-1, if it can represent the text and the bytes are not also
+    // valid UTF-8.
     let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
     let latin1 = bytes.is_some_and(|bytes| core::str::from_utf8(&bytes).is_err());
     Text::legacy(text).from_latin1(latin1)
@@ -176,7 +177,8 @@ impl Random {
         self.pick(from).into()
     }
 
-    /// Returns some of the elements, in their order: each with a probability of one half. At most 64 elements.
+    /// Returns some of the elements in their order, each with a probability of one half. At most 64
+    /// elements.
     pub fn some<T: Copy>(&mut self, from: &[T]) -> Vec<T> {
         let chosen = self.next();
         let elements = from.iter().enumerate();

@@ -16,18 +16,18 @@ impl Epoch {
     /// Length of an epoch in seconds.
     pub const SECONDS: u64 = 30;
 
-    /// The epoch of a Unix time in seconds.
+    /// Returns the epoch of a Unix time in seconds.
     pub fn at(unix_seconds: u64) -> Self {
         Self((unix_seconds / Self::SECONDS) as u32)
     }
 
-    /// The epoch `periods` periods earlier.
+    /// Returns the epoch `periods` periods earlier.
     pub fn before(self, periods: u32) -> Self {
         Self(self.0.wrapping_sub(periods))
     }
 }
 
-/// The secrets behind tokens: the current one, and the one before it until its tokens have died.
+/// The secrets of tokens: the current one, and the previous one until its tokens have expired.
 ///
 /// Nodes that share a secret accept each other's tokens.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ impl core::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Keys from 16 secret random bytes.
+    /// Creates keys from 16 secret random bytes.
     pub fn new(secret: [u8; 16]) -> Self {
         Self {
             current: secret,
@@ -51,7 +51,7 @@ impl Keys {
         }
     }
 
-    /// A new secret; tokens of the old one stay good until the next rotation.
+    /// Rotates to a new secret. Tokens of the old one stay valid until the next rotation.
     #[must_use]
     pub fn rotate(&self, secret: [u8; 16]) -> Self {
         Self {
@@ -71,12 +71,13 @@ impl Keys {
         }
     }
 
-    /// The tag that a token handed out now carries.
+    /// Returns the tag of tokens sent now.
     pub fn mint(&self, purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
         tag(&self.current, purpose, from, epoch)
     }
 
-    /// The tags that a token of that epoch may carry: of the current secret and of the previous one.
+    /// Returns the tags that a token of that epoch may have: with the current secret and with the
+    /// previous one.
     pub fn accepted(
         &self,
         purpose: u8,
@@ -92,7 +93,7 @@ fn tag(secret: &[u8; 16], purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {
     let mut hasher = SipHasher24::new_with_key(secret);
     hasher.write_u8(purpose);
     hasher.write_u32(epoch.0);
-    // An IPv4 client has the same token on a dual-stack socket.
+    // An IPv4 client must get the same token on a dual-stack socket.
     match from.ip().to_canonical() {
         IpAddr::V4(ip) => hasher.write(&ip.octets()),
         IpAddr::V6(ip) => hasher.write(&ip.octets()),

@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
-/// Unanswered stats after which the full stat is requested in place of the basic one. PocketMine never replies to the latter.
+/// Number of stats without a reply after which the full stat is requested instead of the basic one.
+/// PocketMine never replies to basic stats.
 const BASIC_TRIES: u8 = 2;
 
 /// Queries one Minecraft server.
@@ -21,21 +22,22 @@ pub struct MinecraftQueryExchange {
     state: State,
     /// Stats that timed out.
     unanswered: u8,
-    /// Whether the last reply could not be parsed, so that the next repetition is not due to silence.
+    /// Whether the last reply could not be parsed. The next repetition then does not count as a
+    /// timeout.
     is_unreadable: bool,
     notes: Notes,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Waits for a challenge token. After an unanswered stat, `last` is the token that the stat had.
+    /// Waits for a challenge token. After a stat without a reply, `last` is the token of that stat.
     Handshake { last: Option<Token> },
     /// Waits for a stat. If `is_newer`, the token arrived after the stat was sent.
     Stat { token: Token, is_newer: bool },
 }
 
 impl MinecraftQueryExchange {
-    /// An exchange that has not sent anything yet.
+    /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
             session: SessionId::safe(cookie.derive(0)),
@@ -48,7 +50,7 @@ impl MinecraftQueryExchange {
         }
     }
 
-    /// Whether to request a full stat: as configured, or because basic ones stay unanswered.
+    /// Returns whether to request a full stat: as configured, or because basic stats get no reply.
     fn full(&self) -> bool {
         self.depth == Depth::Full || self.unanswered >= BASIC_TRIES
     }
@@ -90,7 +92,8 @@ impl MinecraftQueryExchange {
                 };
                 self.send(out)
             }
-            // A late or stray challenge is no reply to a stat, but its token is the newest that the server knows.
+            // A late or stray challenge is not a reply to a stat, but its token is the newest one
+            // of the server.
             State::Stat {
                 token: newest,
                 is_newer,
@@ -131,7 +134,7 @@ impl MinecraftQueryExchange {
         }
         self.state = match self.state {
             State::Handshake { last: None } => State::Handshake { last: None },
-            // The new handshake is unanswered too. The token before it may still be valid.
+            // The new handshake got no reply either. The previous token may still be valid.
             State::Handshake { last: Some(token) } => State::Stat {
                 token,
                 is_newer: false,
@@ -201,7 +204,7 @@ fn status<'a>(stat: &Stat<'a>, utf8: Utf8<'a>, players: bool, notes: &mut Notes)
     status
 }
 
-/// Whether the MOTD or a name has characters outside ASCII, and all of these arrived as UTF-8.
+/// Returns whether the MOTD or a name has characters outside ASCII, all of which arrived as UTF-8.
 fn is_utf8(status: &Status) -> bool {
     let names = status.players.list.iter().map(|player| &player.name);
     let mut texts = status
@@ -273,7 +276,7 @@ fn name(key: Key<'_>) -> CompactString {
         .unwrap_or_default()
 }
 
-/// A number in the range of its field.
+/// Converts a number to the range of its field.
 fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
     let number = decimal(value).and_then(|number| number.try_into().ok());
     if number.is_none() {

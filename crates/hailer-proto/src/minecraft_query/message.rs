@@ -10,41 +10,43 @@ use memchr::{memchr, memrchr};
 
 /// First two bytes of every request.
 pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
-/// Length of a handshake request as we send it; longer ones are answered too.
+/// Length of Hailer's handshake requests; longer ones are accepted too.
 pub const HANDSHAKE_LENGTH: usize = 7;
-/// Length of a basic stat request as we send it.
+/// Length of Hailer's basic stat requests.
 pub const BASIC_LENGTH: usize = 11;
-/// Exactly this length makes a stat request one for a full stat.
+/// Length of a request for a full stat. All other lengths request a basic stat.
 pub const FULL_LENGTH: usize = 15;
-/// The longest handshake reply that we send: ten digits, since our tokens are positive.
+/// Longest handshake reply that Hailer sends: ten digits, because its tokens are positive.
 pub const CHALLENGE_MAX: usize = 16;
 
 const TYPE_HANDSHAKE: u8 = 9;
 const TYPE_STAT: u8 = 0;
 /// First bytes of a full stat, before the pairs.
 pub(super) const PAIRS_START: &[u8; 11] = b"splitnum\0\x80\0";
-/// How nearly all full stats begin, whatever follows.
+/// Start of nearly all full stats, before the keys.
 const SPLITNUM: &[u8; 9] = b"splitnum\0";
-/// Longest value of `splitnum` that is looked for, in bytes without its NUL. One byte is usual; encoded as UTF-8 it is two.
+/// Longest accepted value of `splitnum`, in bytes without its NUL. It usually has one byte, or two
+/// if encoded as UTF-8.
 const MAX_SPLITNUM_VALUE: usize = 8;
 const GEYSER_START: &[u8; 11] = b"GeyserMC\0\x80\0";
 /// Ends the last value and the pairs, and starts the list of players.
 const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
-/// The part of it that follows the NUL of the last value.
+/// The part of the separator after the NUL of the last value.
 pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
 /// Bytes between the empty key that ends the pairs and the first player.
 const PLAYERS_PADDING: usize = 10;
-/// Limit on the pairs of a full stat. Servers send about a dozen, with many plugins a few dozen.
+/// Limit of pairs in a full stat. Servers send about a dozen, and with many plugins a few dozen.
 const MAX_PAIRS: usize = 1_024;
 /// Type and session id.
 pub(super) const REPLY_HEADER: usize = 5;
 
-/// Chosen by the client, echoed by the server.
+/// Id chosen by the client and echoed by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionId(pub [u8; 4]);
 
 impl SessionId {
-    /// A session id that every server echoes unharmed: four bits in each byte (spec/minecraft-query.md#2.4).
+    /// Returns a session id that every server echoes unchanged: it uses four bits of each byte
+    /// (spec/minecraft-query.md#2.4).
     pub fn safe(number: u64) -> Self {
         let [a, b, c, d, ..] = number.to_be_bytes();
         Self([a & 0x0F, b & 0x0F, c & 0x0F, d & 0x0F])
@@ -54,9 +56,9 @@ impl SessionId {
 /// The challenge token as the client returns it to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// Decimal text in the handshake reply, four bytes big-endian in the stat request.
+    /// Decimal text in the handshake reply, and four big-endian bytes in the stat request.
     Number(i32),
-    /// Four bytes in both, as Nukkit has them since 2019.
+    /// The same four bytes in both, as in Nukkit since 2019.
     Raw([u8; 4]),
 }
 
@@ -65,16 +67,16 @@ pub enum Token {
 pub enum Request {
     /// Requests a challenge token.
     Handshake {
-        /// To be echoed.
+        /// Session id to be echoed.
         session: SessionId,
     },
     /// Requests the status.
     Stat {
-        /// To be echoed.
+        /// Session id to be echoed.
         session: SessionId,
-        /// From the handshake reply.
+        /// Challenge token from the handshake reply.
         token: Token,
-        /// Full or basic stat.
+        /// Whether to request a full stat instead of a basic one.
         full: bool,
     },
 }
@@ -109,7 +111,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Appends the request.
+    /// Appends the request to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut w = Writer(out);
         w.bytes(&MAGIC);
@@ -130,7 +132,7 @@ impl Request {
                 match (full, token) {
                     (false, _) => {}
                     (true, Token::Number(_)) => drop(w.bytes(&[0; 4])),
-                    // The one server with raw tokens wants twice the padding.
+                    // Nukkit, the only server with raw tokens, requires twice the padding.
                     (true, Token::Raw(_)) => drop(w.bytes(&[0; 8])),
                 }
             }
@@ -147,7 +149,7 @@ fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
     Ok(SessionId(bytes))
 }
 
-/// Type byte of a reply, if it is one.
+/// Returns the type byte of a reply; `None` if this is not a reply.
 pub fn reply_type(bytes: &[u8]) -> Option<u8> {
     bytes
         .first()
@@ -155,17 +157,18 @@ pub fn reply_type(bytes: &[u8]) -> Option<u8> {
         .filter(|kind| matches!(*kind, TYPE_HANDSHAKE | TYPE_STAT))
 }
 
-/// Whether these bytes are a stat reply of this session.
+/// Returns whether these bytes are a stat reply of this session.
 pub fn is_stat(bytes: &[u8], session: SessionId) -> bool {
     bytes.first() == Some(&TYPE_STAT) && bytes.get(1..REPLY_HEADER) == Some(&session.0)
 }
 
-/// Whether these bytes are a handshake reply.
+/// Returns whether these bytes are a handshake reply.
 pub fn is_challenge(bytes: &[u8]) -> bool {
     bytes.first() == Some(&TYPE_HANDSHAKE)
 }
 
-/// Reads a handshake reply. `None`: it belongs to another session. Without a session, any will do.
+/// Reads a handshake reply. Returns `None` if it belongs to another session. Without `session`,
+/// accepts any session.
 ///
 /// # Errors
 ///
@@ -284,9 +287,9 @@ pub(super) fn write_decimal(number: i64, out: &mut Vec<u8>) {
 /// A stat reply, borrowed from its datagram. Texts are bytes without their NUL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stat<'a> {
-    /// The short one.
+    /// A basic stat.
     Basic(Basic<'a>),
-    /// The long one.
+    /// A full stat.
     Full(Full<'a>),
 }
 
@@ -299,13 +302,13 @@ pub struct Basic<'a> {
     pub game_type: &'a [u8],
     /// Name of the world.
     pub map: &'a [u8],
-    /// Players on.
+    /// Players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
     /// Port of the game.
     pub port: Option<u16>,
-    /// The server's address by its own configuration.
+    /// Address in the configuration of the server.
     pub host: &'a [u8],
 }
 
@@ -320,7 +323,7 @@ pub struct Full<'a> {
     known: u16,
 }
 
-/// A key of the full stat.
+/// A key of a full stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
     /// Message of the day; on the oldest servers a second one is the address.
@@ -335,20 +338,20 @@ pub enum Key<'a> {
     Plugins,
     /// Name of the world.
     Map,
-    /// Players on.
+    /// Players online.
     NumPlayers,
     /// Maximum number of players.
     MaxPlayers,
     /// Port of the game.
     HostPort,
-    /// The server's address by its own configuration.
+    /// Address in the configuration of the server.
     HostIp,
-    /// Any other.
+    /// Any other key.
     Other(&'a [u8]),
 }
 
-/// One list for both directions: a table to look through, and a match, which takes a few comparisons where the table
-/// would take twenty.
+/// Defines the keys once for both directions: a table for lookups, and a `match`, which needs a few
+/// comparisons instead of about twenty.
 macro_rules! keys {
     ($($key:ident $name:literal $(or $spaced:literal)?),* $(,)?) => {
         /// The keys of vanilla servers in their order, and their names.
@@ -359,7 +362,8 @@ macro_rules! keys {
             $($key),*
         }
 
-        /// Where the values are, if these are the ten keys in the order of the list, as most servers send them.
+        /// Returns the positions of the values if these are the ten keys in the usual order, as
+        /// most servers send them.
         fn vanilla_values(region: &[u8]) -> Option<[Range<usize>; KEYS.len()]> {
             let mut rest = region;
             let values = [$({
@@ -373,7 +377,7 @@ macro_rules! keys {
         }
 
         impl<'a> Key<'a> {
-            /// A bit for each of the list; none for any other.
+            /// Returns the bit of a known key, or 0.
             pub(super) fn bit(self) -> u16 {
                 match self {
                     $(Self::$key => 1 << Rank::$key as u16,)*
@@ -381,7 +385,7 @@ macro_rules! keys {
                 }
             }
 
-            /// A key in either spelling. `true`: it was the one with a space.
+            /// Parses a key in either spelling. `true` means the spelling with a space.
             fn spelled(bytes: &'a [u8]) -> (Self, bool) {
                 match bytes {
                     $($name => (Self::$key, false), $($spaced => (Self::$key, true),)?)*
@@ -410,7 +414,7 @@ impl<'a> Key<'a> {
         Self::spelled(bytes).0
     }
 
-    /// Whether it is one of the ten, in either spelling.
+    /// Returns whether this is one of the ten known keys, in either spelling.
     pub(super) fn is_known(bytes: &'a [u8]) -> bool {
         !matches!(Self::read(bytes), Self::Other(_))
     }
@@ -452,7 +456,7 @@ pub fn parse_stat<'a>(
 }
 
 fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
-    // No basic stat has the MOTD "splitnum". MiNET sends it with other bytes and other keys behind it.
+    // No basic stat has the MOTD "splitnum". MiNET sends it with different bytes and keys after it.
     if rest.starts_with(SPLITNUM) || rest.starts_with(GEYSER_START) {
         return true;
     }
@@ -498,7 +502,7 @@ fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
         };
         r.notes().deviation(deviation, at);
     }
-    // The last one: a MOTD may hold a copy, names of players cannot.
+    // Use the last separator: a MOTD may contain a copy, names of players cannot.
     let whole = r.whole();
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
@@ -510,7 +514,7 @@ fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     };
     match split {
         Some(split) => {
-            // Without any pair, the separator's first NUL is the last byte of the start.
+            // Without pairs, the first NUL of the separator is the last byte of the start.
             if split >= r.at() {
                 parse_pairs(r, split, start != GEYSER_START, &mut full)?;
                 r.take(1, "pair.value")?;
@@ -530,7 +534,8 @@ fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     Ok(full)
 }
 
-/// Where the last separator of pairs and players begins. Its third byte is rare in text, so that is what is looked for.
+/// Returns the offset of the last separator between pairs and players. Searches for its third byte,
+/// which is rare in text.
 fn last_players_start(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
     loop {
@@ -551,7 +556,7 @@ fn parse_pairs<'a>(
     full: &mut Full<'a>,
 ) -> Result<(), Error> {
     let (whole, start) = (r.whole(), r.at());
-    // With the NUL at its end.
+    // Includes the NUL of the last value.
     let region = whole.get(start..=end).unwrap_or_default();
     if let Some(values) = vanilla_values(region) {
         for (index, (&(name, key), value)) in KEYS.iter().zip(values).enumerate() {
@@ -597,14 +602,14 @@ fn parse_pairs<'a>(
     r.take(end.saturating_sub(r.at()), "pair.value").map(drop)
 }
 
-/// A key, and the pieces that are its value: more than one if the value holds NULs.
+/// A key and the pieces of its value: more than one if the value contains NULs.
 struct Layout {
     key: usize,
     first: usize,
     last: usize,
 }
 
-/// Which pieces between NULs are keys, and which values (spec/minecraft-query.md#6.4).
+/// Decides which pieces between NULs are keys and which are values (spec/minecraft-query.md#6.4).
 fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     let known = |i: usize| {
         pieces
@@ -615,8 +620,8 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
     if ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
-        // The MOTD extends to the last game type, so it contains whatever it imitates. A game type
-        // repeated at the very end does not count: counts must follow.
+        // The MOTD extends to the last game type, so it includes anything that looks like a key. A
+        // game type repeated at the very end does not count: the counts must follow it.
         let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));
         let counts = (0..pieces.len())
             .rev()
@@ -670,8 +675,8 @@ impl<'a> Pieces<'a, '_> {
         self.ranges.len()
     }
 
-    /// Whether they are keys and values in turn without any doubt: the MOTD, the game type behind it, each of the ten keys
-    /// once. Nothing that a MOTD imitates looks so, since the true pairs follow it.
+    /// Returns whether keys and values clearly alternate: the MOTD, the game type after it, and
+    /// each of the ten keys once. A MOTD cannot imitate this, because the real pairs follow it.
     fn are_whole(&self) -> bool {
         if self.len() > 2 * MAX_PAIRS || !self.len().is_multiple_of(2) {
             return false;
@@ -689,7 +694,7 @@ impl<'a> Pieces<'a, '_> {
     }
 }
 
-/// Reading a pair looks at those before it, so a hostile reply must not hold too many.
+/// Reading a pair compares it with all earlier ones, so the number of pairs needs a limit.
 fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
     match index < MAX_PAIRS {
         true => Ok(()),
@@ -701,7 +706,7 @@ fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
     }
 }
 
-/// Ranges before NULs. A region that holds only one NUL has no range at all.
+/// Ranges that end at a NUL. A region that contains a single NUL has no range.
 fn ranges(region: &[u8], base: usize) -> Vec<Range<usize>> {
     let mut start = base;
     let mut ranges = Vec::with_capacity(2 * KEYS.len());
@@ -738,7 +743,8 @@ fn read_key<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, full: &mut Full<'a>
     key
 }
 
-/// The bytes of a range ahead of the cursor, which stays. The NUL behind them belongs to the field.
+/// Returns the bytes of a range ahead of the cursor, without moving it. The NUL after them belongs
+/// to the field.
 #[inline(always)]
 fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) -> &'a [u8] {
     let whole = r.whole();
@@ -750,7 +756,8 @@ fn text<'a>(r: &mut Reader<'a, '_>, range: Range<usize>, field: &'static str) ->
     bytes
 }
 
-/// Text up to the next NUL, which is consumed. At the end of the datagram the NUL may be missing.
+/// Reads text up to the next NUL and consumes the NUL, which may be missing at the end of the
+/// datagram.
 fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u8], bool), Error> {
     let at = r.at();
     let rest = r.rest();
@@ -761,7 +768,7 @@ fn ended_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<(&'a [u
     Ok((bytes, length.is_some()))
 }
 
-/// spec/minecraft-query.md#6.4: the empty key ends the pairs, ten bytes of anything follow.
+/// The empty key ends the pairs, and any ten bytes follow (spec/minecraft-query.md#6.4).
 fn parse_pairs_without_separator<'a>(
     r: &mut Reader<'a, '_>,
     full: &mut Full<'a>,
@@ -845,11 +852,12 @@ struct BasicLayout {
     port_as_text: bool,
 }
 
-/// The NULs from the right at which the maximum may end: that of a text port, up to two inside a binary one, its own.
+/// Number of NULs from the right that may end the maximum: that of a text port, up to two in a
+/// binary port, and the NUL of the maximum.
 const MAX_END_CANDIDATES: usize = 5;
 
 /// Finds the fields of a basic stat from the right, because MOTD and map may contain NULs and
-/// imitate the fields behind them. Prefers a known game type, then a map without NUL, then a binary
+/// imitate the fields after them. Prefers a known game type, then a map without NUL, then a binary
 /// port.
 fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
     let end = bytes.len() - usize::from(bytes.last() == Some(&0));
@@ -896,7 +904,7 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
         let map = bytes.get(motd_end + 1..map_end).unwrap_or_default();
         let whole_map = map.iter().filter(|&&byte| byte == 0).count() == 1;
         let rank = (known.is_some(), whole_map, !port_as_text);
-        // On a tie the leftmost, met last: the port may hold a NUL and a digit.
+        // On a tie, the leftmost wins, which is found last: the port may contain a NUL and a digit.
         if best.is_none_or(|(best, _)| rank >= best) {
             best = Some((
                 rank,
@@ -911,7 +919,8 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
     best.map(|(_, layout)| layout)
 }
 
-/// PyMine writes the port as digits, a NUL and the address; a binary port is two bytes and the address.
+/// PyMine writes the port as digits, a NUL and the address; a binary port is two bytes, followed by
+/// the address.
 fn is_port_as_text(rest: &[u8]) -> bool {
     let Some(end) = rest.iter().position(|&byte| byte == 0) else {
         return false;
@@ -984,7 +993,7 @@ fn parse_basic<'a>(
     })
 }
 
-/// Text whose NUL must be there, since more has to follow.
+/// Reads text whose NUL is required, because more fields must follow.
 fn inner_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
     let at = r.at();
     match ended_text(r, field)? {
@@ -1008,7 +1017,7 @@ fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Er
     Ok(number)
 }
 
-/// Decimal digits, perhaps with a sign; nothing else.
+/// Parses decimal digits with an optional sign; nothing else is accepted.
 pub(super) fn decimal(bytes: &[u8]) -> Option<i64> {
     let (sign, digits) = match bytes {
         [b'-', digits @ ..] => (-1, digits),
@@ -1025,7 +1034,7 @@ fn display(bytes: &[u8]) -> String {
     format!("{:?}", by_content(bytes).0)
 }
 
-/// Reads one datagram for its notes.
+/// Parses one datagram to collect its notes.
 pub(super) fn explain(
     bytes: &[u8],
     seen: DatagramContext<'_>,
@@ -1068,7 +1077,7 @@ pub(super) fn explain(
                 None => None,
             };
             let error = match parse_challenge(bytes, session, notes) {
-                // A reply of another session does not belong to this request.
+                // The reply belongs to another session, so it does not match this request.
                 Ok(None) => parse_challenge(bytes, None, notes).err(),
                 read => read.err(),
             };
@@ -1101,7 +1110,8 @@ mod tests {
 
     type Pairs = Vec<(String, String)>;
 
-    /// A full stat of these pieces, each with its NUL, and the names of the deviations met.
+    /// Reads a full stat of these pieces, each with its NUL. Returns it with the names of its
+    /// deviations.
     fn read(start: &[u8], pieces: &[&str]) -> (Result<Pairs, Error>, Vec<&'static str>) {
         let mut bytes = [b"\0\0\0\0\0".as_slice(), start].concat();
         for piece in pieces {

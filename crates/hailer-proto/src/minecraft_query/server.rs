@@ -1,4 +1,5 @@
-//! The server: vanilla's bytes, without vanilla's leaks (spec/minecraft-query.md#7).
+//! The responder: sends the same bytes as vanilla servers, without leaking data
+//! (spec/minecraft-query.md#7).
 
 use super::message::{self, Key, PAIRS_END, PAIRS_START, REPLY_HEADER, Request, Token};
 use crate::model::{Status, Value};
@@ -11,13 +12,13 @@ use core::net::SocketAddr;
 use core::{iter, mem};
 use subtle::ConstantTimeEq;
 
-/// Sets our tokens apart from those of other protocols with the same keys.
+/// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'M';
 /// Epochs in which a token is accepted: its own and the next one, so 30 to 60 s.
 const GENERATIONS: u32 = 2;
 /// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
-/// Room for every pair, if their values are short.
+/// Reserved capacity: enough for all pairs with short values.
 const MIN_REPLY: usize = 1_024;
 
 pub(super) static OPTIONS: &[Doc] = &[
@@ -38,11 +39,12 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// The encoding of a reply. All texts of a reply have the same.
+/// Encoding of a reply. All texts of a reply have the same encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8 if the version is 1.21.11 or later, if the status was polled from a server that uses UTF-8, or if ISO-8859-1 cannot
-    /// hold every text so that readers recognize it; else ISO-8859-1 (spec/minecraft-query.md#4.1).
+    /// UTF-8 if the version is 1.21.11 or later, if the status was polled from a server that uses
+    /// UTF-8, or if ISO-8859-1 cannot represent every text in a way that readers recognize.
+    /// Otherwise ISO-8859-1 (spec/minecraft-query.md#4.1).
     #[default]
     Auto,
     /// ISO-8859-1, as vanilla servers before 1.21.11. Other characters become question marks.
@@ -51,11 +53,11 @@ pub enum Encoding {
     Utf8,
 }
 
-/// MinecraftQueryConfig of the responder.
+/// Configuration of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MinecraftQueryConfig {
-    /// The encoding of texts.
+    /// Encoding of texts.
     pub encoding: Encoding,
     /// Whether a challenge token is valid only for the port that requested it, not just for the
     /// address.
@@ -101,19 +103,19 @@ impl MinecraftQueryConfig {
     }
 }
 
-/// Answers for one Minecraft server. Both replies are encoded once; answering copies one and writes
-/// its session id.
+/// Responder for one Minecraft server. Both replies are encoded once; answering copies one and
+/// writes the session id.
 #[derive(Debug)]
 pub struct MinecraftQueryResponder {
     keys: Keys,
     bind_port: bool,
-    /// Everything after type and session id.
+    /// Bytes after type and session id.
     basic: Vec<u8>,
     full: Vec<u8>,
 }
 
 impl MinecraftQueryResponder {
-    /// A responder for this status.
+    /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &MinecraftQueryConfig) -> Self {
         let limit = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
         let is_utf8 = match config.encoding {
@@ -139,11 +141,11 @@ impl MinecraftQueryResponder {
     }
 
     fn token(tag: u128) -> i32 {
-        // Positive and not zero: clients exist that send nothing for 0 or fail on a sign.
+        // The token is positive: some clients send nothing for 0, or fail on a sign.
         ((tag as i32) & i32::MAX).max(1)
     }
 
-    /// The client's address as challenge tokens contain it.
+    /// Returns the address of the client as challenge tokens contain it.
     fn asker(&self, from: SocketAddr) -> SocketAddr {
         if self.bind_port {
             from
@@ -189,8 +191,8 @@ impl Responder for MinecraftQueryResponder {
     }
 }
 
-/// Whether vanilla servers of this version use UTF-8: since 1.21.11 (spec/minecraft-query.md#4.1). The first number with a dot
-/// counts, as in `Paper 1.21.11`.
+/// Returns whether vanilla servers of this version use UTF-8, which they do since 1.21.11
+/// (spec/minecraft-query.md#4.1). The first number with a dot counts, as in `Paper 1.21.11`.
 fn has_utf8_queries(version: &str) -> bool {
     let mut words = version.split(|c: char| !c.is_ascii_digit() && c != '.');
     let Some(number) = words.find(|word| word.trim_matches('.').contains('.')) else {
@@ -204,7 +206,8 @@ fn has_utf8_queries(version: &str) -> bool {
     [part(), part(), part()] >= [1, 21, 11]
 }
 
-/// The name of the software without spaces after colons: ": " begins the plugins (spec/minecraft-query.md#4.3).
+/// Returns the name of the software without spaces after colons, because ": " begins the plugins
+/// (spec/minecraft-query.md#4.3).
 fn without_separator(software: &str) -> String {
     let mut name = String::new();
     for c in software.chars() {
@@ -215,7 +218,7 @@ fn without_separator(software: &str) -> String {
     name
 }
 
-/// The texts of a full stat.
+/// Returns the texts of a full stat.
 fn texts(status: &Status) -> impl Iterator<Item = &str> {
     let motd = status.motd.as_ref().or(status.name.as_ref());
     let short = [&status.mode, &status.map, &status.game, &status.version];
@@ -237,7 +240,7 @@ fn texts(status: &Status) -> impl Iterator<Item = &str> {
         .chain(status.players.list.iter().map(|player| player.name.raw()))
 }
 
-/// The texts of an extra field.
+/// Returns the texts of an extra field.
 fn extra_texts<'a>(status: &'a Status, key: &str) -> Vec<&'a str> {
     fn collect<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
         match value {
@@ -255,7 +258,8 @@ fn extra_texts<'a>(status: &'a Status, key: &str) -> Vec<&'a str> {
     texts
 }
 
-/// Whether ISO-8859-1 holds a text, and its bytes are not valid UTF-8 by accident: many readers decode by content.
+/// Returns whether ISO-8859-1 can represent a text, and its bytes are not also valid UTF-8: many
+/// readers detect the encoding by content.
 fn fits_latin1(text: &str) -> bool {
     let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
     bytes.is_some_and(|bytes| text.is_ascii() || core::str::from_utf8(&bytes).is_err())
@@ -264,25 +268,26 @@ fn fits_latin1(text: &str) -> bool {
 /// Builds the replies.
 struct Body<'a> {
     status: &'a Status,
-    /// Whether texts are UTF-8, else ISO-8859-1.
+    /// Whether texts are UTF-8 instead of ISO-8859-1.
     is_utf8: bool,
     /// Limit on the bytes after type and session id.
     limit: usize,
 }
 
 impl Body<'_> {
-    /// The longest MOTD and plugin string, bytes. These two, the other eight values and all constants fit any limit.
+    /// Limit for MOTD and plugin string, in bytes. With these two, the other eight values and all
+    /// constants fit any `limit`.
     fn long(&self) -> usize {
         self.limit / 4
     }
 
-    /// The longest of the other values.
+    /// Limit for each other value, in bytes.
     fn short(&self) -> usize {
         self.limit / 32
     }
 
-    /// A text and its NUL. NULs inside are dropped: text must not be able to imitate what follows it. No encoding is
-    /// longer than UTF-8, so a text cut before is short enough after.
+    /// Appends a text and its NUL. Drops NULs inside, so that a text cannot imitate the fields
+    /// after it. The text is cut first: no encoding is longer than UTF-8.
     fn text(&self, text: &str, out: &mut Vec<u8>) {
         let characters = text.chars().filter(|&c| c != '\0');
         if self.is_utf8 {
@@ -389,7 +394,8 @@ impl Body<'_> {
         let end = PAIRS_END.len() + 1;
         let mut sent: Vec<Vec<u8>> = Vec::new();
         for rule in &self.status.rules {
-            // A rule must not shadow a pair in either spelling, nor an earlier rule, nor end the pairs with an empty key.
+            // A rule must not repeat a pair in either spelling or an earlier rule, nor end the
+            // pairs with an empty key.
             let mut key = Vec::new();
             self.text(&rule.key, &mut key);
             let name = key.strip_suffix(&[0]).unwrap_or(&key);
@@ -407,7 +413,8 @@ impl Body<'_> {
         }
         out.extend_from_slice(PAIRS_END);
         for player in &self.status.players.list {
-            // A name of no bytes would end the list; one that imitates its start would be taken for it.
+            // An empty name would end the list, and one that looks like the start of the list would
+            // be parsed as such.
             let name = player.name.raw();
             let left = || name.chars().filter(|&c| c != '\0');
             let breaks = left().next().is_none() || left().eq("\u{1}player_".chars());
@@ -419,7 +426,7 @@ impl Body<'_> {
         out
     }
 
-    /// Appends something unless the result would be longer than `limit`.
+    /// Runs `write`, and reverts its output if the result is longer than `limit`.
     fn append_if(out: &mut Vec<u8>, limit: usize, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = out.len();
         write(out);
@@ -667,7 +674,7 @@ mod tests {
         assert_eq!(full.pairs.len(), 11);
     }
 
-    /// The texts of a full reply to `status`, as bytes.
+    /// Returns the texts of a full reply to `status`, as bytes.
     fn full_texts(status: &Status, config: &MinecraftQueryConfig) -> Vec<Vec<u8>> {
         let responder = responder(status, config);
         let token = token(&responder, asker(), NOW);
@@ -680,7 +687,7 @@ mod tests {
             .collect()
     }
 
-    /// A reply with mixed encodings is misread by clients that decide once for all texts.
+    /// Clients that detect one encoding for all texts misread replies with mixed encodings.
     #[test]
     fn a_reply_has_one_encoding() {
         let auto = MinecraftQueryConfig::default();
@@ -707,10 +714,10 @@ mod tests {
             status.version = Some(version.into());
             assert_eq!(full_texts(&status, &auto)[0], b"caf\xE9", "{version}");
         }
-        // A server that was polled and uses UTF-8.
+        // The status was polled from a server that uses UTF-8.
         status.is_utf8 = true;
         assert!(String::from_utf8(bytes(&status, &auto)).is_ok());
-        // The option overrides both.
+        // The option overrides both rules.
         let fixed = |encoding| MinecraftQueryConfig { encoding, ..auto };
         assert_eq!(full_texts(&status, &fixed(Encoding::Latin1))[0], b"caf\xE9");
         status.is_utf8 = false;
@@ -718,7 +725,7 @@ mod tests {
             full_texts(&status, &fixed(Encoding::Utf8))[0],
             "caf\u{E9}".as_bytes()
         );
-        // A single text that does not fit makes all of them UTF-8, wherever it is.
+        // A single text that does not fit makes all texts UTF-8, in any position.
         for change in [
             (|status: &mut Status| {
                 status

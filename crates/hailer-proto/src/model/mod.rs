@@ -25,11 +25,11 @@ use compact_str::CompactString;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Status {
-    /// The server's name.
+    /// Name of the server.
     pub name: Option<Text>,
     /// Message of the day.
     pub motd: Option<Text>,
-    /// The game, as the server calls it.
+    /// Game, as the server reports it.
     pub game: Option<CompactString>,
     /// Game mode.
     pub mode: Option<CompactString>,
@@ -41,24 +41,26 @@ pub struct Status {
     pub players: Players,
     /// Settings that the owner publishes, in the order of the reply.
     pub rules: Vec<Rule>,
-    /// The server's address by its own configuration; often a private one.
+    /// Address in the configuration of the server, often a private one.
     pub address: Option<Address>,
     /// Fields of this protocol only, in the order of the reply.
     #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
     pub extra: Vec<Extra>,
-    /// Names of the refused endpoints. Not serialized: an answer has them beside its status.
+    /// Names of the refused endpoints. Not serialized, because an answer has them outside of its
+    /// status.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub refused: &'static [&'static str],
-    /// Accepted deviations from the protocol, by name, in the order met.
+    /// Accepted deviations from the protocol, by name, in the order found.
     pub deviations: Vec<&'static Deviation>,
-    /// Whether the server sent characters outside ASCII as UTF-8, in a protocol that leaves the encoding open. A responder
-    /// then uses it as well.
+    /// Whether the server sent characters outside ASCII as UTF-8, in a protocol that does not
+    /// define the encoding. A responder then uses UTF-8 too.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_utf8: bool,
 }
 
 impl Status {
-    /// The one line that names the server: its name, else the first line of its MOTD that has something to read.
+    /// Returns one line that identifies the server: its name, or else the first line of its MOTD
+    /// with visible characters.
     pub fn title(&self) -> Option<String> {
         let name = self
             .name
@@ -74,7 +76,7 @@ impl Status {
         })
     }
 
-    /// The extra of this key.
+    /// Returns the extra with this key.
     pub fn extra(&self, key: &str) -> Option<&Value> {
         self.extra
             .iter()
@@ -87,7 +89,7 @@ impl Status {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Players {
-    /// Players on now, as the server counts them; need not equal the length of the list.
+    /// Players online as reported; can differ from the length of the list.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
@@ -109,16 +111,16 @@ pub enum Roster {
     /// No list was requested, or the server sends none.
     #[default]
     Absent,
-    /// The server wants an auth token before it lists players.
+    /// The server requires an auth token for the list.
     Refused,
-    /// A list that is shorter or longer than the server's own count.
+    /// The length of the list differs from the reported number of players.
     Partial,
-    /// As many entries as the server counts.
+    /// The length of the list equals the reported number of players.
     Whole,
 }
 
 impl Players {
-    /// How many are on: the server's own count, else the length of the list.
+    /// Returns the number of players: as reported, or else the length of the list.
     pub fn count(&self) -> i64 {
         self.online
             .unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
@@ -142,9 +144,9 @@ impl Players {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Player {
-    /// The name shown in the game.
+    /// Name shown in the game.
     pub name: Text,
-    /// The account's UUID, network byte order.
+    /// UUID of the account, in network byte order.
     #[cfg_attr(
         feature = "serde",
         serde(
@@ -174,17 +176,17 @@ impl Player {
     }
 }
 
-/// A setting the owner publishes.
+/// A setting that the owner publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Rule {
-    /// Its name.
+    /// Name of the setting.
     pub key: CompactString,
-    /// Its value.
+    /// Value of the setting.
     pub value: CompactString,
 }
 
-/// The address of a server by its own configuration.
+/// An address in the configuration of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Address {
@@ -194,7 +196,7 @@ pub struct Address {
     pub port: Option<u16>,
 }
 
-/// A UUID in its usual form: lower case, with hyphens.
+/// Formats a UUID in lower case, with hyphens.
 pub fn uuid_text(uuid: &[u8; 16]) -> String {
     use core::fmt::Write;
     let mut text = String::with_capacity(36);
@@ -207,7 +209,7 @@ pub fn uuid_text(uuid: &[u8; 16]) -> String {
     text
 }
 
-/// A UUID from its 32 hexadecimal digits, in any case, with hyphens or without.
+/// Parses a UUID from 32 hexadecimal digits, in upper or lower case, with or without hyphens.
 pub fn uuid_from_text(text: &str) -> Option<[u8; 16]> {
     let mut digits = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16));
     let mut uuid = [0; 16];

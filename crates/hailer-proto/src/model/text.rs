@@ -1,4 +1,4 @@
-//! Text with colours: parsed once, then returned plain, for a terminal, or as received.
+//! Text with colours: parsed once, then available as plain text, for a terminal, or as received.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -9,48 +9,50 @@ use compact_str::CompactString;
 use core::fmt::Write;
 use memchr::memchr_iter;
 
-/// Text that a server sent, with its formatting understood.
+/// Text of a server with its formatting.
 ///
-/// Servers are hostile: [`Text::plain`] and [`Text::ansi`] never let a control character through, so what they return
-/// may be written to a terminal. [`Text::raw`] is what came over the wire, unfiltered.
+/// Texts of servers are untrusted. [`Text::plain`] and [`Text::ansi`] remove all control
+/// characters, so their results are safe to print to a terminal. [`Text::raw`] is the text as
+/// received, unfiltered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Names of players are short, and there are many of them: those up to 24 bytes are not allocated.
+    /// Texts of up to 24 bytes are not allocated: there are many names of players, and they are
+    /// short.
     raw: CompactString,
-    /// Nothing in most texts, so it should take little room.
+    /// Boxed because most texts have no runs.
     format: Option<Box<Format>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Format {
-    /// Pieces of one style each. Empty: all of the text in the default style.
+    /// Runs of one style each. Empty if the whole text has the default style.
     runs: Vec<Run>,
     latin1: bool,
 }
 
-/// A piece of a text in one style.
+/// A run of text in one style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     start: usize,
     end: usize,
-    /// How the piece looks.
+    /// Style of the run.
     pub style: Style,
 }
 
-/// How a piece of text looks.
+/// Style of a run of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Colour, or the default.
+    /// Colour; `None` for the default.
     pub colour: Option<Colour>,
-    /// Heavy type (code `l`).
+    /// Bold (code `l`).
     pub bold: bool,
-    /// Slanted type (code `o`).
+    /// Italic (code `o`).
     pub italic: bool,
-    /// A line below (code `n`).
+    /// Underlined (code `n`).
     pub underline: bool,
-    /// A line through (code `m`).
+    /// Strikethrough (code `m`).
     pub strikethrough: bool,
-    /// Letters that keep changing in the game (code `k`).
+    /// Obfuscated: the letters change constantly in the game (code `k`).
     pub obfuscated: bool,
 }
 
@@ -64,7 +66,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// Red, green and blue, as the game draws it.
+    /// Returns red, green and blue, as the game shows the colour.
     pub fn rgb(self) -> (u8, u8, u8) {
         match self {
             Self::Rgb(r, g, b) => (r, g, b),
@@ -83,9 +85,10 @@ impl Colour {
         }
     }
 
-    /// The colour as the parameters of a terminal's "select graphic rendition".
+    /// Returns the colour as SGR parameters of a terminal.
     fn sgr(self) -> String {
-        // Terminals number their colours red, green, blue from the lowest bit; the legacy codes the other way round.
+        // Terminals number their colours red, green, blue from the lowest bit; the legacy codes use
+        // the opposite order.
         match self {
             Self::Rgb(r, g, b) => format!("38;2;{r};{g};{b}"),
             Self::Legacy(code) => {
@@ -96,13 +99,13 @@ impl Colour {
     }
 }
 
-/// Starts every legacy formatting code.
+/// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
-/// Its first byte.
+/// First byte of the section sign in UTF-8.
 const SECTION_START: u8 = 0xC2;
 
 impl Text {
-    /// Text in which nothing is a formatting code.
+    /// Creates a text without formatting codes.
     pub fn unformatted(raw: impl Into<CompactString>) -> Self {
         Self {
             raw: raw.into(),
@@ -110,10 +113,12 @@ impl Text {
         }
     }
 
-    /// Text with the section-sign codes of Minecraft: `0`-`f`, `k`-`o`, `r`, and `x` with six more for any colour.
+    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and `x` with six
+    /// more digits for any colour.
     pub fn legacy(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
-        // The sign's first byte is quicker to look for than the sign, and most texts have neither.
+        // Searching for the first byte of the sign is faster than for the sign, and most texts have
+        // neither.
         let has_codes = raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
         let format = has_codes.then(|| {
             Box::new(Format {
@@ -134,12 +139,12 @@ impl Text {
         self
     }
 
-    /// The text as received, with its codes. May contain control characters.
+    /// Returns the text as received, with its codes. May contain control characters.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// The bytes it travelled as.
+    /// Returns the bytes as received.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         if self.format.as_ref().is_some_and(|format| format.latin1) {
             Cow::Owned(
@@ -153,7 +158,7 @@ impl Text {
         }
     }
 
-    /// The pieces with their styles, codes left out, control characters still in.
+    /// Returns the runs with their styles, without codes, but with control characters.
     pub fn runs(&self) -> impl Iterator<Item = (Style, &str)> {
         let whole = Run {
             start: 0,
@@ -173,7 +178,7 @@ impl Text {
         self.format.as_ref().map_or(&[], |format| &format.runs)
     }
 
-    /// The text without codes and without control characters other than line breaks.
+    /// Returns the text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
         match self.is_plain() {
             true => String::from(self.raw()),
@@ -181,7 +186,7 @@ impl Text {
         }
     }
 
-    /// [`Text::plain`], not allocated if it is short or has nothing to leave out.
+    /// Returns [`Text::plain`], without an allocation if it is short or has nothing to remove.
     pub(crate) fn into_short(self) -> CompactString {
         match self.is_plain() {
             true => self.raw,
@@ -189,7 +194,8 @@ impl Text {
         }
     }
 
-    /// Whether there is nothing to leave out, as in most texts. Their bytes show it sooner than their characters.
+    /// Returns whether there is nothing to remove, as in most texts. Checks bytes, which is faster
+    /// than characters.
     fn is_plain(&self) -> bool {
         self.styled().is_empty() && self.raw.bytes().all(|byte| matches!(byte, b' '..=b'~'))
     }
@@ -202,8 +208,8 @@ impl Text {
         out
     }
 
-    /// The text for a terminal: ANSI colours and styles, reset at the end of each line, no control character of the
-    /// server's.
+    /// Returns the text for a terminal: with ANSI colours and styles, reset at the end of each
+    /// line, and without control characters of the server.
     pub fn ansi(&self) -> String {
         let mut out = String::with_capacity(self.raw.len() * 2);
         for (style, piece) in self.runs() {
@@ -259,7 +265,8 @@ impl Style {
     }
 }
 
-/// Any other text of a server's for one line of a terminal: control characters left out, line breaks as spaces.
+/// Returns any other text of a server as one line for a terminal: without control characters, and
+/// with spaces instead of line breaks.
 pub fn printable(text: &str) -> String {
     let spaced = text
         .chars()
@@ -267,20 +274,22 @@ pub fn printable(text: &str) -> String {
     spaced.filter(|&c| !is_control(c)).collect()
 }
 
-/// Characters that must not reach a terminal: controls, and those that reorder the line around them.
+/// Returns whether a character must not reach a terminal: control characters, and those that
+/// reorder the line.
 pub fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    // Two of Unicode's own line breaks.
+    // Two line breaks of Unicode.
     c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Splits a text at its codes. A colour ends all styles, as in the game; an unknown code is dropped with its letter.
+/// Splits a text at its codes. A colour resets all styles, as in the game. An unknown code is
+/// dropped with its letter.
 fn parse(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut style = Style::default();
     let mut start = 0;
     for at in memchr_iter(SECTION_START, raw.as_bytes()) {
-        // A sign that is another's letter, or no sign at all.
+        // This is the letter of another sign, or not a sign.
         let Some(rest) = raw
             .get(at..)
             .filter(|_| at >= start)

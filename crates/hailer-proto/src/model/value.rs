@@ -5,14 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
-/// A value: of an extra field, or of an option.
+/// Value of an extra field or of an option.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Value {
-    /// Yes or no.
+    /// Boolean.
     Bool(bool),
-    /// A whole number.
+    /// Integer.
     Int(i64),
     /// A number.
     Float(f64),
@@ -25,20 +25,21 @@ pub enum Value {
     Table(Vec<(Cow<'static, str>, Value)>),
     /// A list of tables of text that all have the same names.
     Rows(Rows),
-    /// A place: x, y, z.
+    /// Position: x, y, z.
     Point([f64; 3]),
 }
 
-/// Tables of text with the same names, in one allocation where a list of [tables](Value::Table) takes one for each.
+/// Tables of text with the same names, in one allocation. A list of [tables](Value::Table) needs
+/// one for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
-    /// Twice a reference, since a value should stay small.
+    /// A reference to the slice reference, which keeps a value small.
     columns: &'static &'static [&'static str],
     cells: Vec<Option<CompactString>>,
 }
 
 impl Rows {
-    /// No rows yet, and room for some.
+    /// Creates an empty list with this capacity.
     pub fn with_capacity(columns: &'static &'static [&'static str], rows: usize) -> Self {
         Self {
             columns,
@@ -46,7 +47,7 @@ impl Rows {
         }
     }
 
-    /// Adds a row, a cell for each column. Missing ones are left out, surplus ones dropped.
+    /// Adds a row with a cell for each column. Missing cells are left out, surplus ones dropped.
     pub fn push<'a>(&mut self, row: impl IntoIterator<Item = Option<&'a str>>) {
         let end = self.cells.len() + self.columns.len();
         self.cells.extend(
@@ -57,17 +58,17 @@ impl Rows {
         self.cells.resize(end, None);
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.iter().len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// The rows, as names and texts.
+    /// Returns the rows as names and texts.
     pub fn iter(
         &self,
     ) -> impl ExactSizeIterator<Item = impl Iterator<Item = (&'static str, &str)>> {
@@ -112,7 +113,7 @@ impl From<&str> for Value {
 }
 
 impl core::fmt::Display for Value {
-    /// As a person would write it: lists separated by commas, tables as `key=value`.
+    /// Formats the value for people: lists separated by commas, tables as `key=value`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Bool(true) => f.write_str("yes"),
@@ -157,7 +158,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// An extra of this key.
+    /// Creates an extra field.
     pub fn new(key: &'static str, value: impl Into<Value>) -> Self {
         Self {
             key,
@@ -184,7 +185,7 @@ fn table<S: serde::Serializer>(
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Rows {
-    /// As a list of tables.
+    /// Returns the value as a list of tables.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Row<I>(core::cell::Cell<Option<I>>);
         impl<'a, I: Iterator<Item = (&'static str, &'a str)>> serde::Serialize for Row<I> {

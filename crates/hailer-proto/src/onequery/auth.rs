@@ -18,13 +18,13 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Both.
+    /// Both endpoints.
     pub const ALL: Self = Self {
         basic: true,
         players: true,
     };
 
-    /// Whether an endpoint is in the set.
+    /// Returns whether an endpoint is in the set.
     pub fn contains(self, endpoint: Endpoint) -> bool {
         match endpoint {
             Endpoint::Basic => self.basic,
@@ -32,7 +32,7 @@ impl Endpoints {
         }
     }
 
-    /// The endpoints by name.
+    /// Returns the endpoints with their names.
     pub fn names(self) -> &'static [&'static str] {
         match (self.basic, self.players) {
             (false, false) => &[],
@@ -60,7 +60,7 @@ impl Endpoints {
     }
 }
 
-/// The auth tokens that open something, as SHA-256 digests: neither memory nor a log ever holds the tokens.
+/// Valid auth tokens as SHA-256 digests: the tokens themselves are neither in memory nor in logs.
 #[derive(Clone, Default)]
 pub struct AuthTokens(Vec<([u8; 32], Endpoints)>);
 
@@ -71,8 +71,8 @@ impl core::fmt::Debug for AuthTokens {
 }
 
 impl AuthTokens {
-    /// Reads a table from token, or `sha256:` and its digest, to a list of endpoints. Errors name entries by number,
-    /// never by token.
+    /// Parses a table from tokens, or `sha256:` and a digest, to lists of endpoints. Errors
+    /// identify entries by number, never by token.
     pub(super) fn read(value: &Value) -> Result<Self, Cow<'static, str>> {
         let Value::Table(entries) = value else {
             return Err("must be a table from token to a list of endpoints".into());
@@ -96,7 +96,8 @@ impl AuthTokens {
         Ok(())
     }
 
-    /// Whether this token opens this endpoint. Looks at every entry, whichever matches.
+    /// Returns whether this token opens this endpoint. Checks every entry, so that the time does
+    /// not depend on the match.
     pub(super) fn permit(&self, token: &[u8], endpoint: Endpoint) -> bool {
         let offered: [u8; 32] = Sha256::digest(token).into();
         let mut open = Choice::from(0);
@@ -131,7 +132,7 @@ fn from_hex(hex: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// An auth token to be sent, kept out of every log.
+/// An auth token to send, which is never logged.
 #[derive(Clone)]
 pub(super) struct AuthToken(pub(super) Vec<u8>);
 

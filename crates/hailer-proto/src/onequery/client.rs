@@ -15,14 +15,14 @@ use alloc::vec::Vec;
 const QUERY_RESENDS: u8 = 2;
 /// Limit on listed players; a list that reaches it ends with the players received so far.
 const MAX_PLAYERS: usize = 100_000;
-/// The same for pages, which may be small,
+/// Limit of pages, which may be small.
 const MAX_PAGES: usize = 4_096;
-/// and for their bytes, since names may be long.
+/// Limit for the bytes of all pages, because names may be long.
 const MAX_PAGE_BYTES: usize = 8 << 20;
-/// A list also ends when it has this many players more than twice the number that the server reports.
+/// A list also ends when it has this many players more than twice the reported number.
 const EXTRA_PLAYERS: usize = 256;
 
-/// The fault of a reply without the requested part.
+/// Error of a reply without the requested part.
 const INCOMPLETE: Fault = Fault::Misbehaved("the reply lacks what was asked for");
 
 /// Queries one Hytale server.
@@ -68,7 +68,7 @@ struct PlayerPages {
 }
 
 impl OneQueryExchange {
-    /// An exchange that has not sent anything yet.
+    /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
             cookie,
@@ -86,8 +86,8 @@ impl OneQueryExchange {
         }
     }
 
-    /// Returns the request id of this stage. Stages have different ids, so late replies to earlier
-    /// stages are recognized. A repeated request keeps its id: any reply to it counts.
+    /// Returns the request id of this stage. Each stage has a different id, so late replies to
+    /// earlier stages are recognized. A repeated request keeps its id: any reply to it counts.
     fn id(&self) -> u32 {
         let purpose = match self.stage {
             Stage::Basic => 0,
@@ -129,7 +129,7 @@ impl OneQueryExchange {
     fn resend(&mut self, out: &mut Vec<u8>) -> Step {
         match &mut self.state {
             State::Query { resends, .. } if *resends < QUERY_RESENDS => *resends += 1,
-            // The token is accepted: basic was refused with it. A new one would not help.
+            // The server accepts the token: it refused basic with it. A new token would not help.
             State::Query { .. } if self.refused.basic && self.status.name.is_none() => {
                 return self.finish();
             }
@@ -232,8 +232,8 @@ impl OneQueryExchange {
         }
     }
 
-    /// The result when no more replies are awaited: server info without its players, or with the first of them, is
-    /// better than an error.
+    /// Returns the result when the deadline has passed: server info without players, or with some
+    /// of them, is better than an error.
     fn partial_result(&mut self) -> Step {
         let Stage::Players { .. } = self.stage else {
             return Step::Wait;
@@ -309,8 +309,8 @@ impl Exchange for OneQueryExchange {
             }
             Input::Start => self.send(out),
             Input::Timeout => self.resend(out),
-            // A challenge reply carries no id, so it counts only while one is wanted: a forged one must not replace a
-            // good token.
+            // A challenge reply has no id, so it counts only while the exchange waits for one: a
+            // forged challenge must not replace a valid token.
             Input::Datagram(bytes) if waits_for_token && message::is_challenge(bytes) => {
                 self.receive_challenge(bytes, out)
             }
@@ -338,7 +338,7 @@ impl PlayerPages {
     fn add(&mut self, page: &Page<'_>) -> bool {
         let before = self.list.len();
         for &(name, uuid) in &page.players {
-            // Sixteen zero bytes are no UUID: players without one are never merged.
+            // Sixteen zero bytes are not a UUID: players without one are never merged.
             let uuid = (uuid != [0; 16]).then_some(uuid);
             if uuid.is_none_or(|uuid| self.uuids.insert(uuid)) {
                 self.list.push(Player {
@@ -379,7 +379,7 @@ fn describe(info: &ServerInfo<'_>, flags: Flags, status: &mut Status) {
         .push(Extra::new("network", flags.has(Flags::NETWORK)));
 }
 
-/// No formatting is known to be in it.
+/// The protocol has no known formatting.
 fn text(bytes: &[u8]) -> Text {
     let (text, latin1) = by_content(bytes);
     Text::unformatted(text).from_latin1(latin1)
@@ -427,7 +427,7 @@ mod tests {
         reply
     }
 
-    /// An exchange that has its token and waits for the answer to the query returned.
+    /// Returns an exchange that has its token, and the query whose reply it waits for.
     fn basic_asked(ask: &Ask) -> (OneQueryExchange, Vec<u8>) {
         let mut exchange = start(ask);
         let (step, query) = hear(&mut exchange, &challenge());
@@ -435,7 +435,7 @@ mod tests {
         (exchange, query)
     }
 
-    /// An exchange that waits for players from offset 0.
+    /// Returns an exchange that waits for players from offset 0.
     fn players_asked() -> (OneQueryExchange, Vec<u8>) {
         let (mut exchange, query) = basic_asked(&Ask::default());
         let (step, query) = hear(&mut exchange, &basic(&query, Flags::default(), 3));
@@ -755,7 +755,7 @@ mod tests {
         assert_eq!(query.len(), message::MAX_REPLY);
     }
 
-    /// Refuses both endpoints with the payload; the last step.
+    /// Refuses both endpoints with the payload, and returns the last step.
     fn refused_with(ask: &Ask, payload: &[u8]) -> Step {
         let (mut exchange, query) = basic_asked(ask);
         let (step, query) = hear(&mut exchange, &reply(&query, Flags::REFUSED, payload));

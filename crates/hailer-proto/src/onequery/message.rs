@@ -20,13 +20,14 @@ const HYQUERY_REQUEST_MAGIC: &[u8; 8] = b"HYQUERY2";
 /// HyQuery's second reply magic, for the same messages.
 const HYQUERY_REPLY_MAGIC: &[u8; 8] = b"HYREPLY2";
 
-/// Length of a challenge request as we send it; longer ones are answered too.
+/// Length of Hailer's challenge requests; longer ones are accepted too.
 pub const CHALLENGE_REQUEST: usize = 9;
 /// Length of every challenge reply.
 pub const CHALLENGE_REPLY: usize = 48;
-/// Up to here a query has all its fields but the auth token.
+/// Length of a query with all fields except the auth token.
 pub const QUERY: usize = 51;
-/// Longest auth token: a request stays as short as a reply has to, and fits the buffers of servers.
+/// Longest auth token: keeps a request as short as the longest reply, so that it fits the buffers
+/// of servers.
 pub const MAX_AUTH_TOKEN: usize = MAX_REPLY - QUERY - 2;
 /// Counts of players above this are implausible.
 pub const MAX_PLAUSIBLE_PLAYERS: i32 = 1_000_000;
@@ -48,17 +49,17 @@ const VERSION_CHALLENGE: u8 = 0;
 const VERSION_REPLY: u8 = 1;
 const TLV_SERVER_INFO: u16 = 1;
 const TLV_PLAYERS: u16 = 2;
-/// The one flag of a request.
+/// The only flag of a request.
 const AUTH_TOKEN_FOLLOWS: u16 = 0x0001;
 
-/// Flags of a reply. Unknown bits survive.
+/// Flags of a reply. Unknown bits are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// More players follow this page.
     pub const MORE: Self = Self(0x0001);
-    /// The endpoint wants an auth token.
+    /// The endpoint requires an auth token.
     pub const REFUSED: Self = Self(0x0002);
     /// Counts and players cover a whole network of servers.
     pub const NETWORK: Self = Self(0x0010);
@@ -72,12 +73,12 @@ impl Flags {
         (Self::ADDRESS, "address"),
     ];
 
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     pub fn has(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// With these flags set too, if so wished.
+    /// Returns these flags, with `flags` added if `wished`.
     #[must_use]
     pub fn with(self, flags: Self, wished: bool) -> Self {
         if wished { Self(self.0 | flags.0) } else { self }
@@ -111,18 +112,18 @@ pub enum Request<'a> {
 pub struct Query<'a> {
     /// The requested part.
     pub endpoint: Endpoint,
-    /// From the challenge reply.
+    /// Challenge token from the challenge reply.
     pub token: Token,
-    /// To be echoed.
+    /// Request id to be echoed.
     pub id: u32,
     /// Index of the first player of the requested page.
     pub offset: i32,
-    /// Opens what is not public.
+    /// Auth token for endpoints that are not public.
     pub auth_token: Option<&'a [u8]>,
 }
 
 impl fmt::Debug for Query<'_> {
-    /// Without the auth token.
+    /// Returns the query without its auth token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             endpoint,
@@ -135,7 +136,8 @@ impl fmt::Debug for Query<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request as the reference does: a query may end anywhere after its token (spec/onequery.md#5).
+    /// Reads a request like the reference: a query may end anywhere after its token
+    /// (spec/onequery.md#5).
     ///
     /// # Errors
     ///
@@ -182,7 +184,7 @@ impl<'a> Request<'a> {
         Ok(Self::Query(query))
     }
 
-    /// Appends the request, with all its fields. An auth token that fits no datagram is left out.
+    /// Appends the request with all its fields. An auth token that exceeds the limit is left out.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut w = Writer(out);
         w.bytes(REQUEST_MAGIC);
@@ -212,8 +214,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// An auth token that is cut off or empty is none, and no error: the query may well do without. Explanations do not show
-/// it.
+/// Reads an auth token. A truncated or empty one counts as absent, not as an error, because the
+/// query may not need it. Explanations do not show it.
 fn auth_token<'a>(r: &mut Reader<'a, '_>) -> Result<Option<&'a [u8]>, Error> {
     let at = r.at();
     let token = match r.rest() {
@@ -231,12 +233,12 @@ fn auth_token<'a>(r: &mut Reader<'a, '_>) -> Result<Option<&'a [u8]>, Error> {
     Ok(token)
 }
 
-/// Whether these bytes are a challenge reply.
+/// Returns whether these bytes are a challenge reply.
 pub fn is_challenge(bytes: &[u8]) -> bool {
     is_reply(bytes) && bytes.get(8) == Some(&VERSION_CHALLENGE)
 }
 
-/// Request id of a reply to a query, of whatever version.
+/// Returns the request id of a reply to a query, of any version.
 pub fn reply_id(bytes: &[u8]) -> Option<u32> {
     let id = bytes
         .get(11..15)
@@ -286,7 +288,7 @@ pub fn write_challenge(token: Token, out: &mut Vec<u8>) {
 pub struct Reply<'a> {
     /// Flags of the reply.
     pub flags: Flags,
-    /// Echo of the query's.
+    /// Echo of the request id.
     pub id: u32,
     /// The reply to a basic query. Some servers also send it with a refusal.
     pub info: Option<ServerInfo<'a>>,
@@ -301,7 +303,7 @@ pub struct ServerInfo<'a> {
     pub name: &'a [u8],
     /// Message of the day.
     pub motd: &'a [u8],
-    /// Players on.
+    /// Players online.
     pub online: i32,
     /// Maximum number of players.
     pub max: i32,
@@ -316,19 +318,19 @@ pub struct ServerInfo<'a> {
 }
 
 impl ServerInfo<'_> {
-    /// Whether both counts are 0, as in the server info that the protocol allows in a refusal. A real server has room
-    /// for at least one player.
+    /// Returns whether both counts are 0, as in the server info that the protocol allows in a
+    /// refusal. A real server has room for at least one player.
     pub fn is_minimal(&self) -> bool {
         self.online == 0 && self.max == 0
     }
 }
 
-/// A part of the list of players.
+/// A page of the list of players.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page<'a> {
     /// Players in the whole list.
     pub total: u32,
-    /// Where in the list this page starts.
+    /// Index of the first player of this page.
     pub offset: u32,
     /// Names and UUIDs, network byte order.
     pub players: Vec<(&'a [u8], [u8; 16])>,
@@ -413,7 +415,7 @@ fn read_page<'a>(r: &mut Reader<'a, '_>, flags: Flags) -> Result<Page<'a>, Error
     let total = natural(r, "total")?;
     let count = natural(r, "count")?;
     let offset = natural(r, "page offset")?;
-    // The remaining bytes bound the capacity; the count may be false.
+    // The remaining bytes limit the capacity, because the count may be wrong.
     let mut players = Vec::with_capacity((count as usize).min(r.remaining() / ENTRY));
     for index in 0..count {
         r.notes().group("player", index as usize);
@@ -483,7 +485,7 @@ pub(super) fn write_entry(name: &[u8], uuid: &[u8; 16], out: &mut Vec<u8>) {
     w.bytes(uuid);
 }
 
-/// One of two constants; the second is HyQuery's.
+/// Reads one of two constants; the second is HyQuery's.
 fn magic(r: &mut Reader<'_, '_>, [own, hyquery]: [&'static [u8; 8]; 2]) -> Result<(), Error> {
     if r.rest().starts_with(hyquery) {
         r.notes().deviation(&HYQUERY_MAGIC, 0);
@@ -510,7 +512,7 @@ fn flags(r: &mut Reader<'_, '_>, names: &[(u16, &str)]) -> Result<u16, Error> {
     Ok(flags)
 }
 
-/// A count of players, kept as sent.
+/// Reads a count of players, unchanged.
 fn count(r: &mut Reader<'_, '_>, field: &'static str) -> Result<i32, Error> {
     let at = r.at();
     let count = r.i32_le(field)?;
@@ -520,13 +522,13 @@ fn count(r: &mut Reader<'_, '_>, field: &'static str) -> Result<i32, Error> {
     Ok(count)
 }
 
-/// A signed number that must not be negative.
+/// Reads a signed number that must not be negative.
 pub(super) fn natural(r: &mut Reader<'_, '_>, field: &'static str) -> Result<u32, Error> {
     let at = r.at();
     u32::try_from(r.i32_le(field)?).map_err(|_| Error::bad(field, at, "no number below zero"))
 }
 
-/// A text with its length before it.
+/// Reads a text after its length.
 pub(super) fn string<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
     let at = r.at();
     let length = u16::from_le_bytes(r.array(field)?);
@@ -539,7 +541,7 @@ pub(super) fn string<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<
     Ok(bytes)
 }
 
-/// Sixteen bytes in network order: nothing of a UUID is little-endian.
+/// Reads sixteen bytes in network order: no part of a UUID is little-endian.
 pub(super) fn uuid(r: &mut Reader<'_, '_>) -> Result<[u8; 16], Error> {
     let at = r.at();
     let uuid = r.array("uuid")?;
@@ -552,7 +554,8 @@ pub(super) fn write_string(text: &[u8], w: &mut Writer<'_>) {
     w.u16_le(text.len() as u16).bytes(text);
 }
 
-/// A reader for the next `length` bytes, or for what there is of them. It counts offsets like the outer one.
+/// Returns a reader for the next `length` bytes, or for the remaining ones if there are fewer. Its
+/// offsets are those of the outer reader.
 fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, 'r>, Error> {
     let (whole, at) = (r.whole(), r.at());
     let mut inner = Reader::new(
@@ -563,7 +566,7 @@ fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, '
     Ok(inner)
 }
 
-/// Reads one datagram for its notes.
+/// Parses one datagram to collect its notes.
 pub(super) fn explain(
     bytes: &[u8],
     seen: DatagramContext<'_>,
@@ -985,7 +988,7 @@ mod tests {
             error(&changed(19, 200)),
             "tlv value at offset 21: ends 167 bytes too early"
         );
-        // A name may not reach into what follows its own part.
+        // A name must not extend beyond its part.
         assert_eq!(
             error(&changed(19, 12)),
             "name at offset 33: ends 2 bytes too early"
@@ -1031,7 +1034,7 @@ mod tests {
         let mut hyquery = info_reply(0, &info());
         hyquery[..8].copy_from_slice(b"HYREPLY2");
         assert_eq!(met(&hyquery), ["hyquery-magic"]);
-        // Without its flag, an address is bytes that belong to nothing.
+        // Without its flag, the bytes of an address are trailing bytes.
         let address = ServerInfo {
             address: Some((b"example", 5520)),
             ..info()

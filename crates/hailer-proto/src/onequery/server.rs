@@ -1,5 +1,5 @@
-//! The OneQuery responder: the reference's bytes, without disclosing protected fields
-//! (spec/onequery.md#11).
+//! The OneQuery responder: sends the same bytes as the reference, without disclosing protected
+//! fields (spec/onequery.md#11).
 
 use super::auth::{AuthTokens, Endpoints};
 use super::message::{
@@ -17,20 +17,22 @@ use core::net::SocketAddr;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Sets our tokens apart from those of other protocols with the same keys.
+/// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'O';
 /// Epochs in which a token is accepted: its own and the next three, so 90 to 120 s.
 const GENERATIONS: u32 = 4;
-/// Most bytes of the entries of one page; the reference's figure, so a list falls into the same pages.
+/// Limit for the entries of one page, in bytes. The same as in the reference, so that lists have
+/// the same pages.
 const PAGE_BUDGET: usize = 1_317;
-/// Longest text in bytes, save the MOTD. One entry always fits a page, and the MOTD always has room.
+/// Limit for each text except the MOTD, in bytes. One entry always fits a page, and the MOTD always
+/// has room.
 const MAX_TEXT: usize = 255;
 /// Longest reply of version 1 in bytes. It is sent to unverified sources.
 const MAX_V1_REPLY: usize = 256;
-/// Longest text of version 1, save the MOTD.
+/// Limit for each text of version 1 except the MOTD, in bytes.
 const MAX_V1_TEXT: usize = 48;
 
-// Pages are never longer than the protocol allows.
+// Pages never exceed the length that the protocol allows.
 const _: () = assert!(
     REPLY_HEADER + TLV_HEADER + PAGE_HEADER + PAGE_BUDGET <= MAX_REPLY
         && ENTRY + MAX_TEXT <= PAGE_BUDGET
@@ -66,7 +68,7 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// OneQueryConfig of the responder.
+/// Configuration of the responder.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OneQueryConfig {
@@ -74,10 +76,10 @@ pub struct OneQueryConfig {
     pub public: Endpoints,
     /// Auth tokens and the endpoints that they permit in addition.
     pub tokens: AuthTokens,
-    /// Whether counts and players are those of a network. `None`: the status' extra `network`
-    /// decides.
+    /// Whether counts and players cover a whole network of servers. `None`: use the extra `network`
+    /// of the status.
     pub network: Option<bool>,
-    /// Whether to send the status' address, if it has a host.
+    /// Whether to send the address of the status, if it has a host.
     pub announce_address: bool,
     /// Whether a challenge token is valid only for the port that requested it, not just for the address.
     pub bind_port: bool,
@@ -137,7 +139,7 @@ impl OneQueryConfig {
     }
 }
 
-/// Answers for one Hytale server. Everything is encoded once; answering copies a slice behind a
+/// Responder for one Hytale server. Everything is encoded once; answering copies a slice after a
 /// header.
 #[derive(Debug)]
 pub struct OneQueryResponder {
@@ -149,12 +151,12 @@ pub struct OneQueryResponder {
     /// Flags and payload of the basic reply.
     basic: (Flags, Vec<u8>),
     players: Entries,
-    /// The reply of version 1, if it is to be answered.
+    /// The reply of version 1, if version 1 is enabled.
     v1: Option<Vec<u8>>,
 }
 
 impl OneQueryResponder {
-    /// A responder for this status.
+    /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &OneQueryConfig) -> Self {
         let OneQueryConfig {
             public,
@@ -193,7 +195,7 @@ impl OneQueryResponder {
         token
     }
 
-    /// The client's address as challenge tokens contain it.
+    /// Returns the address of the client as challenge tokens contain it.
     fn token_owner(&self, from: SocketAddr) -> SocketAddr {
         if self.bind_port {
             from
@@ -283,7 +285,7 @@ impl Responder for OneQueryResponder {
     }
 }
 
-/// No formatting is known to exist in this protocol, so codes of another are left out, as are control characters.
+/// This protocol has no known formatting, so formatting codes and control characters are removed.
 fn without_formatting(status: &Status) -> Status {
     let plain = |text: &Text| Text::unformatted(text.plain());
     let mut status = status.clone();
@@ -312,16 +314,16 @@ fn stand_in(name: &str, number: usize) -> [u8; 16] {
     uuid
 }
 
-/// The list of players, encoded, in an order that does not change from page to page.
+/// The encoded list of players, in an order that is the same for all pages.
 #[derive(Debug)]
 struct Entries {
     bytes: Vec<u8>,
-    /// Where each entry starts, and where the last one ends.
+    /// Start of each entry, and the end of the last one.
     starts: Vec<usize>,
 }
 
 impl Entries {
-    /// By UUID, then by name.
+    /// Sorted by UUID, then by name.
     fn new(players: &[Player]) -> Self {
         let mut namesakes = BTreeMap::new();
         let mut sorted: Vec<_> = players
@@ -346,7 +348,7 @@ impl Entries {
         self.starts.len() - 1
     }
 
-    /// As many entries from an offset on as fit a page.
+    /// Returns as many entries from an offset on as fit a page.
     fn page(&self, offset: usize) -> (usize, &[u8]) {
         let starts = self.starts.get(offset..).unwrap_or_default();
         let start = starts.first().copied().unwrap_or(self.bytes.len());
@@ -407,7 +409,7 @@ fn version_1(status: &Status, network: bool) -> Vec<u8> {
     })
 }
 
-/// Writes server info, its MOTD cut to the room that all else leaves.
+/// Writes server info. The MOTD is cut to the remaining room.
 fn with_motd(
     info: &ServerInfo<'_>,
     limit: usize,
@@ -882,11 +884,11 @@ mod tests {
         for (token, basic, players) in cases {
             assert_eq!(refused(&shut, Endpoint::Basic, token), basic);
             assert_eq!(refused(&shut, Endpoint::Players, token), players);
-            // A public endpoint needs no token, and a wrong one does no harm.
+            // A public endpoint needs no token, and a wrong one does not matter.
             assert!(!refused(&half, Endpoint::Basic, token));
             assert_eq!(refused(&half, Endpoint::Players, token), players);
         }
-        // An unknown type asks for basic, and needs the right to it.
+        // An unknown type counts as a request for basic, and needs access to it.
         let mut request = Vec::new();
         Request::Query(Query {
             auth_token: Some(b"plain"),

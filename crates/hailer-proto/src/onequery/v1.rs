@@ -19,13 +19,13 @@ pub const REQUEST: usize = 9;
 
 const TYPE_BASIC: u8 = 0;
 const TYPE_FULL: u8 = 1;
-/// Capability: the server speaks version 2 on this port.
+/// Capability: the server supports version 2 on this port.
 const CAPABLE_OF_V2: u16 = 0x0001;
 /// Capability: counts and players cover a whole network of servers.
 const CAPABLE_OF_NETWORK: u16 = 0x0002;
 const V2_VERSION: u8 = 1;
 
-/// Layout of a reply behind the player counts.
+/// Layout of a reply after the player counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A port of two bytes, then version, protocol and capabilities.
@@ -47,7 +47,7 @@ pub fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<bool, Error> {
     Ok(full)
 }
 
-/// Reads a reply for its notes.
+/// Parses a reply to collect its notes.
 ///
 /// # Errors
 ///
@@ -60,8 +60,8 @@ pub fn read_reply(bytes: &[u8], notes: &mut Notes) -> Result<Layout, Error> {
     string(&mut r, "motd")?;
     r.i32_le("players")?;
     r.i32_le("max players")?;
-    // Two bytes of port, then the length of a version that is never empty; or four bytes of port, the last two zero
-    // (spec/onequery.md#8.4).
+    // Two bytes of port and the length of a version that is never empty; or four bytes of port, of
+    // which the last two are zero (spec/onequery.md#8.4).
     let layout = match r.rest() {
         [_, _, 0, 0, ..] => Layout::HyQuery,
         _ => Layout::OneQuery,
@@ -100,7 +100,7 @@ fn read_onequery(r: &mut Reader<'_, '_>, full: bool) -> Result<(), Error> {
             r.u8("enabled").map(drop)
         })?;
     }
-    // The plugin's 1.x versions end here.
+    // Replies of the plugin's versions 1.x end here.
     if r.remaining() > 0 {
         r.u16_le("capabilities")?;
         r.u8("version 2")?;
@@ -138,7 +138,8 @@ fn read_hyquery_lists(r: &mut Reader<'_, '_>, network: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Whether the lists from this offset on are those of HyQuery 1.0: only if they then fill the datagram.
+/// Returns whether the lists from this offset on have HyQuery 1.0's layout: only if they then fill
+/// the datagram.
 fn is_first_hyquery(bytes: &[u8], at: usize) -> bool {
     let mut unwanted = Notes::default();
     let mut r = Reader::new(bytes, &mut unwanted);
@@ -173,7 +174,7 @@ pub(super) fn write_basic(info: &ServerInfo<'_>, port: u16, network: bool, out: 
         .u8(V2_VERSION);
 }
 
-/// Reads one datagram for its notes.
+/// Parses one datagram to collect its notes.
 pub(super) fn explain(
     bytes: &[u8],
     direction: Option<Direction>,

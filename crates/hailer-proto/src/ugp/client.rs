@@ -1,5 +1,5 @@
-//! The client: the players first, then the rules, and no player list lost in transit takes the rest with it
-//! (spec/ugp.md#10.2).
+//! The client: requests the players first, then the rules. If the player list is lost in transit,
+//! the rest still arrives (spec/ugp.md#10.2).
 
 use super::message::{ListFlags, MAGIC, QueryFlags, QueryReply, Reply, Request, Team, WireText};
 use super::table::{self, player, player_extra, server, team};
@@ -15,17 +15,17 @@ const TRIES: u8 = 2;
 /// Longest request of this client in bytes.
 const LONGEST_REQUEST: usize = 16;
 
-/// The one value of the rule flags that is known to be answered.
+/// The only value of the rule flags that servers are known to reply to.
 const RULES: u8 = 0x07;
 
-/// Every field.
+/// All fields.
 const ALL: Fields = Fields {
     server: UNDISPUTED.server | server::EXTRA,
     extra: UNDISPUTED.extra | player_extra::JOINED,
     teams: Some(team::NAME | team::SCORE | team::PLAYERS | team::COLOUR),
 };
-/// Fields that known clients request. Left out: the extra server flags and teams, whose layout is assumed, and the time
-/// joined, whose unit is unknown (spec/ugp.md#9).
+/// Fields that known clients request. Not included: the extra server flags and teams, whose layout
+/// is assumed, and the time joined, whose unit is unknown (spec/ugp.md#9).
 const UNDISPUTED: Fields = Fields {
     server: server::GAME | server::NAME | server::MODE | server::MAP | server::ONLINE | server::MAX,
     extra: player_extra::PING
@@ -36,7 +36,7 @@ const UNDISPUTED: Fields = Fields {
     teams: None,
 };
 
-/// The fields that requests name.
+/// Fields of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fields {
     server: u8,
@@ -69,7 +69,8 @@ impl Fields {
         }
     }
 
-    /// Teams go with the rules: their order relative to players is disputed (spec/ugp.md#5).
+    /// Teams are requested with the rules, because their order relative to players is disputed
+    /// (spec/ugp.md#5).
     fn with_rules(self) -> QueryFlags {
         QueryFlags {
             list: self.teams.map(|fields| ListFlags::Teams { fields }),
@@ -91,7 +92,8 @@ pub struct UgpExchange {
     silent: u8,
     /// The reply with players, while the rules are requested.
     first: Option<ParsedReply>,
-    /// The last reply was unreadable: the next timeout is a retry for that reason, and not silence.
+    /// Whether the last reply was unreadable. The next timeout is then a retry for that reason, not
+    /// silence.
     unreadable: bool,
     /// Retries of the request for players. Each may cause a late copy of its reply.
     copies: u8,
@@ -109,7 +111,7 @@ struct ParsedReply {
     notes: Notes,
 }
 
-/// The awaited reply.
+/// The reply that the exchange waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Ping,
@@ -119,7 +121,7 @@ enum Stage {
 }
 
 impl UgpExchange {
-    /// An exchange that has not sent anything yet.
+    /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         let stage = match (ask.depth, ask.players) {
             (Depth::Ping, _) => Stage::Ping,
@@ -154,8 +156,8 @@ impl UgpExchange {
         }
     }
 
-    /// Returns whether the bytes are our own request. Requests and replies look alike, and some
-    /// hosts echo datagrams. A ping's echo is a valid reply.
+    /// Returns whether the bytes are the request of this client. Requests and replies look alike,
+    /// and some hosts echo datagrams. The echo of a ping is a valid reply.
     fn is_echo(&self, bytes: &[u8]) -> bool {
         if self.stage == Stage::Ping || bytes.len() > LONGEST_REQUEST {
             return false;
@@ -180,9 +182,10 @@ impl UgpExchange {
         }
         self.silent = self.silent.saturating_add(1);
         match (self.stage, self.silent >= TRIES) {
-            // A long list travels in fragments, and one lost fragment loses it all.
+            // A long list is sent in IP fragments, and the loss of one fragment loses the whole
+            // list.
             (Stage::Players, true) => self.ask_rules(out),
-            // More repetitions than retries explain: the server has no rules.
+            // There are more repetitions than retries, so the server has no rules.
             (Stage::Rules, true) if self.again >= self.copies + TRIES => self
                 .first
                 .take()
@@ -210,7 +213,8 @@ impl UgpExchange {
         }
     }
 
-    /// Only its sections tie a reply to a request: it must not contain one that was not requested.
+    /// Returns whether a reply matches the request. Only its sections show that: all of them must
+    /// be requested.
     fn receive_query_reply(
         &mut self,
         given: QueryReply<'_>,
@@ -341,7 +345,7 @@ fn teams(teams: Vec<Team<'_>>) -> Extra {
     }
 }
 
-/// A text without control characters, or nothing if that is empty.
+/// Returns a text without control characters, or `None` if it is empty.
 fn filled(text: Option<WireText<'_>>) -> Option<CompactString> {
     text.map(WireText::plain).filter(|text| !text.is_empty())
 }
@@ -549,7 +553,7 @@ mod tests {
         assert_eq!(names(&status), ["Al", "Bo"]);
         assert_eq!(status.extra("unanswered"), Some(&"rules".into()));
 
-        // Another server answers without them, which is an answer.
+        // Another server replies without them, which is valid.
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
         send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
@@ -667,8 +671,7 @@ mod tests {
         assert_eq!(status.extra, extra.map(|(key, value)| Extra { key, value }));
     }
 
-    /// Queries our own responder, with every `lost`-th datagram lost and every reply received
-    /// twice.
+    /// Queries a responder. Every `lost`-th datagram is lost, and every reply arrives twice.
     fn converse(ask: &Ask, responder: &UgpResponder, lost: usize) -> Status {
         let mut exchange = UgpExchange::new(ask);
         let mut sent = 0;
@@ -713,7 +716,7 @@ mod tests {
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
         send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
-        // Teams in an unknown layout.
+        // Teams with an unknown layout.
         let unknown = b"\xFF\xFFUGP\0\x01\x81\x01\x0C\x05\x0F\xFF";
         assert!(matches!(hear(&mut exchange, unknown), Step::Bad(_)));
         assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);

@@ -11,7 +11,7 @@ use compact_str::CompactString;
 
 /// First five bytes of every message.
 pub const MAGIC: [u8; 5] = *b"\xFF\xFFUGP";
-/// First two bytes of every datagram that a server takes for a query, good or not (spec/ugp.md#1).
+/// First two bytes of every datagram that a server treats as a query, valid or not (spec/ugp.md#1).
 pub const CLAIM: [u8; 2] = [0xFF, 0xFF];
 /// Length of a ping and of its reply, in bytes.
 pub const PING_LENGTH: usize = 8;
@@ -22,7 +22,7 @@ pub const QUERY_MAX: usize = 14;
 /// Longest text in a string, in bytes. The length byte also counts the NUL.
 pub const TEXT_MAX: usize = 254;
 
-/// The NUL that closes the magic, and the only version there is.
+/// The NUL that ends the magic, and the only known version.
 const VERSION: [u8; 2] = [0, 1];
 const PING: u8 = 0x00;
 const QUERY: u8 = 0x01;
@@ -91,7 +91,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Appends the request.
+    /// Appends the request to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ping => write_header(PING, out),
@@ -141,7 +141,7 @@ impl QueryFlags {
         out.extend(self.rules);
     }
 
-    /// The requested [sections](section).
+    /// Returns the requested [sections](section).
     pub fn sections(&self) -> u8 {
         let list = match self.list {
             Some(ListFlags::Players { .. }) => section::PLAYERS,
@@ -174,9 +174,9 @@ impl QueryFlags {
     reason = "pings are rare, and a sweep would allocate for each other answer"
 )]
 pub enum Reply<'a> {
-    /// To a ping.
+    /// Reply to a ping.
     Ping,
-    /// To a query.
+    /// Reply to a query.
     Query(QueryReply<'a>),
 }
 
@@ -185,7 +185,7 @@ pub enum Reply<'a> {
 pub struct QueryReply<'a> {
     /// Number of the [game](table::GAMES).
     pub game: u8,
-    /// The [sections](section) of the reply, by its own flags.
+    /// [Sections](section) of the reply, by its own flags.
     pub sections: u8,
     /// The server section.
     pub server: Option<Server<'a>>,
@@ -200,9 +200,9 @@ pub struct QueryReply<'a> {
 /// The server section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server<'a> {
-    /// Game, as the server calls it.
+    /// Game, as the server reports it.
     pub game: Option<WireText<'a>>,
-    /// Whether a password is needed. This and the next two are assumed (spec/ugp.md#9.2).
+    /// Whether a password is required. This field and the next two are assumed (spec/ugp.md#9.2).
     pub password: Option<bool>,
     /// Version of the server.
     pub version: Option<WireText<'a>>,
@@ -214,7 +214,7 @@ pub struct Server<'a> {
     pub mode: Option<WireText<'a>>,
     /// Map.
     pub map: Option<WireText<'a>>,
-    /// Players on.
+    /// Players online.
     pub online: Option<u8>,
     /// Maximum number of players.
     pub max: Option<u8>,
@@ -227,7 +227,7 @@ pub struct Team<'a> {
     pub name: Option<WireText<'a>>,
     /// Score.
     pub score: Option<i32>,
-    /// Members on.
+    /// Number of members online.
     pub players: Option<u8>,
     /// Colour; the order of its channels is not known.
     pub colour: Option<u32>,
@@ -238,7 +238,7 @@ pub struct Team<'a> {
 pub struct WireText<'a>(Cow<'a, str>);
 
 impl<'a> WireText<'a> {
-    /// A text that may not end in one NUL, or not be UTF-8.
+    /// Creates a text. The bytes may end with one NUL and need not be UTF-8.
     #[cold]
     fn odd(bytes: &'a [u8], at: usize, utf8: Utf8<'a>, notes: &mut Notes) -> Self {
         match bytes.last() {
@@ -260,13 +260,13 @@ impl<'a> WireText<'a> {
         Self(text)
     }
 
-    /// The text as received.
+    /// Returns the text as received.
     pub fn text(self) -> Text {
         let latin1 = matches!(self.0, Cow::Owned(_));
         Text::unformatted(self.0).from_latin1(latin1)
     }
 
-    /// The text without control characters.
+    /// Returns the text without control characters.
     pub fn plain(self) -> CompactString {
         Text::unformatted(self.0).into_short()
     }
@@ -367,7 +367,8 @@ impl<'a> Server<'a> {
     }
 }
 
-/// spec/ugp.md#6.2. Nothing is set aside for a count: a list grows as its bytes are read.
+/// Parses the player section (spec/ugp.md#6.2). Memory is not reserved by the count: the list grows
+/// as its bytes are read.
 fn players<'a>(
     r: &mut Reader<'a, '_>,
     utf8: Utf8<'a>,
@@ -383,7 +384,7 @@ fn players<'a>(
     } else {
         (0, 0)
     };
-    // Players without a field take no bytes, so nothing would bound them but the count.
+    // Players without a field take no bytes, so only the count would limit them.
     let count = if fields & !player::EXTRA | extra == 0 {
         0
     } else {
@@ -506,7 +507,7 @@ fn rules<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Rule>, Error>
 type Flags =
     fn(&mut Reader<'_, '_>, &'static str, &'static [(u8, &'static str)]) -> Result<u8, Error>;
 
-/// The player flags, and those that the flag for more adds.
+/// Returns the player flags, with the extra flags if the reply has them.
 fn player_flags(r: &mut Reader<'_, '_>, flags: Flags) -> Result<(u8, u8), Error> {
     let fields = flags(r, "player flags", player::NAMES)?;
     let extra = match fields & player::EXTRA {
@@ -542,7 +543,7 @@ fn known_flags(
     Ok(given & known)
 }
 
-/// A string: its length with the NUL, the text, the NUL (spec/ugp.md#2).
+/// Reads a string: its length with the NUL, the text, the NUL (spec/ugp.md#2).
 fn text<'a>(
     r: &mut Reader<'a, '_>,
     utf8: Utf8<'a>,
@@ -552,7 +553,7 @@ fn text<'a>(
     let [length] = r.array(field)?;
     let bytes = r.take(usize::from(length), field)?;
     let text = match bytes.split_last() {
-        // Nearly all of them.
+        // The case of nearly all strings.
         Some((0, text)) if text.last() != Some(&0) => utf8.find(text),
         _ => None,
     };
@@ -589,7 +590,7 @@ pub fn write_text(text: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Reads one datagram for its notes.
+/// Parses one datagram to collect its notes.
 pub(super) fn explain(
     bytes: &[u8],
     direction: Option<Direction>,
@@ -633,9 +634,9 @@ mod tests {
     use alloc::string::ToString;
 
     const HEADER: &[u8] = b"\xFF\xFFUGP\x00\x01\x81\x01";
-    /// All fields but the extra server flags of one section, and its flags.
+    /// Returns the flags of one section with all fields, except the extra server flags.
     const SERVER: &[u8] = b"\x7D\x05Game\0\x05Name\0\x05Mode\0\x04Map\0\x02\x20";
-    /// Two players with every field there is.
+    /// Two players with all fields.
     const PLAYERS: &[u8] = b"\x02\x7F\x3F\
         \x09\x03Al\0\x07\x01\0\0\0\xFE\xFF\xFF\xFF\x03\x01\0\0\
         \x4F\x01\0\0\0\0\0\0\0\x80\0\0\x80\x3F\0\0\0\xC0\0\0\x20\x41\x62\x63\x15\
@@ -648,7 +649,7 @@ mod tests {
         (answer, notes.met().map(|met| met.name).collect())
     }
 
-    /// The bytes are leaked: an answer borrows from them.
+    /// The bytes are leaked because an answer borrows from them.
     fn given(bytes: &[u8]) -> (QueryReply<'static>, Vec<&'static str>) {
         match read(bytes.to_vec().leak()) {
             (Ok(Reply::Query(given)), met) => (given, met),
@@ -800,7 +801,7 @@ mod tests {
         );
         assert_eq!(answer.players, None);
 
-        // 7F was asked for: the flags of the answer count.
+        // The request had 7F: the flags of the reply count.
         let players = query(
             3,
             b"\x6C\x05Test\0\x03DM\0\x02\x20\x02\x03\0\x03Al\0\x01\x03Bo\0",
@@ -867,7 +868,8 @@ mod tests {
                 } else {
                     [1, fields].to_vec()
                 };
-                // Ones make every string one NUL long; the NUL is missing, but the lengths are right.
+                // With ones, every string has length 1; the NUL is missing, but the lengths are
+                // valid.
                 let body = [head, alloc::vec![1; length]].concat();
                 let (answer, met) = given(&query(2, &body));
                 assert!(!met.contains(&"trailing-bytes"), "{fields:02x} {extra:02x}");
@@ -1054,7 +1056,7 @@ mod tests {
             error(1, b"\x04\xFFab\0"),
             "server name at offset 12: ends 252 bytes too early"
         );
-        // Entries without a field take no bytes: nothing to list.
+        // Entries without fields take no bytes, so none are listed.
         assert_eq!(given(&query(2, b"\xFF\0")).0.players, Some(Vec::new()));
         assert_eq!(given(&query(2, b"\xFF\x40\0")).0.players, Some(Vec::new()));
         assert_eq!(given(&query(4, b"\xFF\0")).0.teams, Some(Vec::new()));

@@ -1,7 +1,9 @@
-//! The UGP responder: the reference server's bytes, with a limit on the reply (spec/ugp.md#11).
+//! The UGP responder: sends the same bytes as the reference server, with a limit on the reply
+//! (spec/ugp.md#11).
 //!
-//! Limits: requests have at most 64 bytes; replies at most `max-reply` bytes (default 1,024). Beyond it, the player or
-//! team section is left out as a whole, then rules from the last. Lists and counts hold at most 255 entries.
+//! Limits: requests have at most 64 bytes, replies at most `max-reply` bytes (default 1,024). If a
+//! reply exceeds it, the whole player or team section is left out, then rules from the last. Lists
+//! and counts have at most 255 entries.
 
 use super::message::{self, ListFlags, QueryFlags, Request, TEXT_MAX};
 use super::table::{self, player, player_extra, section, server, server_extra, team};
@@ -15,19 +17,19 @@ use core::net::SocketAddr;
 
 /// Default of `max-reply` in bytes: the smallest buffer of a public client, and no IP fragments.
 pub(super) const DEFAULT_REPLY: usize = 1_024;
-/// Smallest `max-reply` in bytes: room for all texts of the server section, cut short.
+/// Smallest `max-reply` in bytes: enough for the server section with all texts cut.
 const MIN_REPLY: usize = 64;
 /// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
 /// Datagrams longer than this are not requests.
 const MAX_REQUEST: usize = 64;
-/// Bytes of the longest server section and an empty rule section besides texts: two bytes of flags, two counts, and the
-/// number of rules.
+/// Length of the longest server section and an empty rule section without texts: two bytes of
+/// flags, two counts, and the number of rules.
 const BYTES_BESIDE_TEXTS: usize = 5;
 /// Fields of the server section in a short reply.
 const SHORT_FIELDS: u8 = server::NAME | server::ONLINE | server::MAX;
-/// Longest name in a short reply, in bytes: with headers, the reply is at most 3 times the shortest request that asks
-/// for the server section.
+/// Longest name in a short reply, in bytes: with headers, the reply is at most 3 times as long as
+/// the shortest request for the server section.
 const MAX_SHORT_NAME: usize = 64;
 
 pub(super) static OPTIONS: &[Doc] = &[
@@ -48,10 +50,10 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
 ];
 
-/// Which fields a responder sends.
+/// The fields that a responder sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Those that the servers of GTA Connected send. Of players, only id and name.
+    /// The fields that servers of GTA Connected send. Of players, only id and name.
     #[default]
     Gtac,
     /// Every requested field that the status has. Some layouts are assumed (spec/ugp.md#9).
@@ -66,7 +68,7 @@ pub struct UgpConfig {
     pub max_reply: usize,
     /// Number of the game; `None` takes it from the status.
     pub game: Option<u8>,
-    /// Which fields are sent.
+    /// Fields to send.
     pub profile: Profile,
 }
 
@@ -127,7 +129,7 @@ fn game_id(game: &Value) -> Option<u8> {
     }
 }
 
-/// Answers for one server. Every field is encoded once; a reply copies the requested ones.
+/// Responder for one server. Every field is encoded once; a reply copies the requested ones.
 #[derive(Debug)]
 pub struct UgpResponder {
     game: u8,
@@ -147,7 +149,7 @@ pub struct UgpResponder {
 #[derive(Debug)]
 struct List {
     count: u8,
-    /// In the order of the reply. Those of the extra player flags are 8 bits above the others.
+    /// Fields in the order of the reply. Flags of the extra player fields are shifted by 8 bits.
     columns: Vec<Column>,
 }
 
@@ -156,7 +158,7 @@ struct List {
 struct Column {
     flag: u16,
     bytes: Vec<u8>,
-    /// Where the field of each entry ends in `bytes`.
+    /// End of the field of each entry in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -164,7 +166,7 @@ struct Column {
 #[derive(Debug, Default)]
 struct Rules {
     bytes: Vec<u8>,
-    /// Where each rule ends.
+    /// End of each rule.
     ends: Vec<usize>,
 }
 
@@ -185,8 +187,8 @@ impl UgpResponder {
             max_reply,
             server: server_fields(status, online, max_reply, is_full),
             short_name: string(&status.title().unwrap_or_default(), MAX_SHORT_NAME),
-            // Some clients read as many players as the server section counts. A list of another length, such as a
-            // sample, is therefore left out.
+            // Some clients read as many players as the server section counts. So a list with a
+            // different length, such as a sample, is left out.
             players: (byte(list.len() as i64) == online)
                 .then(|| player_list(list, online, is_full)),
             teams: is_full.then(|| team_list(status.extra("teams")?)).flatten(),
@@ -263,7 +265,7 @@ impl Responder for UgpResponder {
         Verdict::Reply { verified: false }
     }
 
-    /// Name and player counts, if the request asks for them (spec/ugp.md#11.3).
+    /// Returns name and player counts, if the request includes them (spec/ugp.md#11.3).
     fn short_reply(&self, request: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(Request::Query(QueryFlags {
             server: Some(requested),
@@ -292,13 +294,13 @@ impl List {
             .filter(move |column| flags & column.flag != 0)
     }
 
-    /// The requested fields that the list has.
+    /// Returns the requested fields that the list has.
     fn fields(&self, flags: u16) -> u16 {
         self.requested(flags)
             .fold(0, |fields, column| fields | column.flag)
     }
 
-    /// Length of the section in bytes.
+    /// Returns the length of the section in bytes.
     fn length(&self, flags: u16) -> usize {
         let flag_bytes = match (self.count, self.fields(flags) >> 8) {
             (0, _) => 0,
@@ -351,25 +353,25 @@ impl Column {
     }
 }
 
-/// Counts are bytes on the wire. A count out of range becomes 0 or 255.
+/// Converts a count to one byte. A count out of range becomes 0 or 255.
 fn byte(count: i64) -> u8 {
     count.clamp(0, i64::from(u8::MAX)) as u8
 }
 
-/// Text without control characters, in one line.
+/// Returns a text without control characters, in one line.
 fn line(text: &str) -> String {
     Text::unformatted(text).plain().replace('\n', " ")
 }
 
-/// A string field of at most `limit` bytes of text.
+/// Encodes a string field of at most `limit` bytes of text.
 fn string(text: &str, limit: usize) -> Vec<u8> {
     let mut out = Vec::new();
     message::write_text(cut(&line(text), limit), &mut out);
     out
 }
 
-/// The fields of the server section (spec/ugp.md#6.1). All texts get the same share of the room, so that the section
-/// always fits.
+/// Encodes the fields of the server section (spec/ugp.md#6.1). All texts get the same share of the
+/// room, so that the section always fits.
 fn server_fields(
     status: &Status,
     online: u8,
@@ -398,7 +400,8 @@ fn server_fields(
     fields
 }
 
-/// Password flag, version and operating system (spec/ugp.md#9.2), or `None` if the status has none of them.
+/// Encodes password flag, version and operating system (spec/ugp.md#9.2). Returns `None` if the
+/// status has none of them.
 fn extra_field(status: &Status, limit: usize) -> Option<Vec<u8>> {
     let version = status.version.as_deref();
     let os = match status.extra("os") {
@@ -426,7 +429,7 @@ fn extra_field(status: &Status, limit: usize) -> Option<Vec<u8>> {
     Some(field)
 }
 
-/// How a number is encoded.
+/// Encoding of a number.
 #[derive(Clone, Copy)]
 enum Width {
     U8,
@@ -437,7 +440,8 @@ enum Width {
 }
 
 impl Width {
-    /// The number in little-endian bytes. A number out of range becomes the nearest in range.
+    /// Encodes a number in little-endian bytes. A number out of range becomes the nearest one in
+    /// range.
     fn encode(self, number: i64) -> Vec<u8> {
         match self {
             Self::U8 => [byte(number)].into(),
@@ -483,7 +487,7 @@ fn player_number(player: &Player, key: &str) -> Option<i64> {
     }
 }
 
-/// A point, which a status from JSON has as a list of three numbers.
+/// Reads a point. A status from JSON has it as a list of three numbers.
 fn point(value: &Value) -> Option<[f64; 3]> {
     let Value::List(axes) = value else {
         return match value {
@@ -505,8 +509,8 @@ fn point(value: &Value) -> Option<[f64; 3]> {
     Some(point)
 }
 
-/// The player section (spec/ugp.md#6.2). A player without an id gets its index. Beyond id and name, a field is sent if
-/// any player has it; the others get 0.
+/// Encodes the player section (spec/ugp.md#6.2). A player without an id gets its index. Fields
+/// other than id and name are sent if any player has them; the others get 0.
 fn player_list(players: &[Player], count: u8, is_full: bool) -> List {
     let mut list = List {
         count,
@@ -549,7 +553,8 @@ fn player_list(players: &[Player], count: u8, is_full: bool) -> List {
     list
 }
 
-/// The team section (spec/ugp.md#9.3), or `None` if the value is not a list of tables. Fields as for players.
+/// Encodes the team section (spec/ugp.md#9.3), with fields like those of players. Returns `None` if
+/// the value is not a list of tables.
 fn team_list(teams: &Value) -> Option<List> {
     let Value::List(teams) = teams else {
         return None;
@@ -665,7 +670,7 @@ mod tests {
         out
     }
 
-    /// The bytes are leaked: an answer borrows from them.
+    /// The bytes are leaked because an answer borrows from them.
     fn given(bytes: &[u8]) -> QueryReply<'static> {
         let mut notes = Notes::default();
         match Reply::read(bytes.to_vec().leak(), &mut notes) {
@@ -699,7 +704,7 @@ mod tests {
             hear(&responder, b"\xFF\xFFUGP\0\x01\0").1,
             b"\xFF\xFFUGP\0\x01\x80"
         );
-        // Players by name only, by id only, and by nothing that we give.
+        // Players that have only a name, only an id, or none of the known fields.
         assert_eq!(
             &query(&responder, b"\x02\x02")[9..],
             b"\x02\x02\x02\x03Al\0\x03Bo\0"

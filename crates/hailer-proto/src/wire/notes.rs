@@ -1,13 +1,13 @@
-//! Observations of a reader: always deviations, on request also fields.
+//! Notes of a reader: deviations, and on request fields.
 
 use super::Deviation;
 use alloc::{format, string::String, vec::Vec};
 use core::ops::Range;
 
-/// Collects what is worth telling about one datagram.
+/// Collects deviations and fields of one datagram.
 ///
-/// A client keeps only deviations, which costs nothing on a clean datagram. `Notes::explaining()` also keeps each field,
-/// `Notes::discarding()` nothing at all.
+/// A client keeps only deviations, which costs nothing on a datagram without any.
+/// `Notes::explaining()` also keeps each field, and `Notes::discarding()` keeps nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     deviations: Vec<(&'static Deviation, usize)>,
@@ -16,21 +16,21 @@ pub struct Notes {
     discarding: bool,
 }
 
-/// One field of one datagram, explained.
+/// An explained field of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Offsets of the first byte and behind the last, from the start of the datagram.
+    /// Start and end (exclusive) as offsets in the datagram.
     pub range: Range<usize>,
-    /// Its name on the spec page, with the index of the repeated group it belongs to.
+    /// Name on the spec page, with the index in a repeated group.
     pub name: String,
-    /// Its value as a person would write it.
+    /// Value in readable form.
     pub value: String,
-    /// Whether its bytes must not be shown: an auth token.
+    /// Whether the bytes are secret, as in an auth token.
     pub secret: bool,
 }
 
 impl Notes {
-    /// Notes that keep every field, not only deviations.
+    /// Creates notes that keep every field, not only deviations.
     pub fn explaining() -> Self {
         Self {
             fields: Some(Vec::new()),
@@ -38,7 +38,7 @@ impl Notes {
         }
     }
 
-    /// Notes that keep nothing and so never allocate: for responders.
+    /// Creates notes that keep nothing and never allocate, for responders.
     pub fn discarding() -> Self {
         Self {
             discarding: true,
@@ -46,7 +46,7 @@ impl Notes {
         }
     }
 
-    /// Names a deviation met at an offset. Once per name is enough: the first place is kept.
+    /// Records a deviation at an offset. Only the first one of each name is kept.
     pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
         if !self.discarding
             && !self
@@ -58,7 +58,7 @@ impl Notes {
         }
     }
 
-    /// Explains a range of bytes. `value` runs only if fields are kept.
+    /// Records a field. `value` runs only if fields are kept.
     #[inline(always)]
     pub fn field(
         &mut self,
@@ -71,7 +71,7 @@ impl Notes {
         }
     }
 
-    /// Kept out of the hot path: only explanations need it.
+    /// Not inlined: only explanations need it.
     #[cold]
     fn keep(&mut self, range: Range<usize>, name: &'static str, value: String) {
         let name = match self.group {
@@ -86,14 +86,14 @@ impl Notes {
         });
     }
 
-    /// Marks the field explained last as a secret.
+    /// Marks the last field as secret.
     pub fn secret(&mut self) {
         if let Some(field) = self.fields.as_mut().and_then(|fields| fields.last_mut()) {
             field.secret = true;
         }
     }
 
-    /// Fields from here on belong to the `index`-th of a repeated group.
+    /// Starts an entry of a repeated group: the following fields get this index.
     pub fn group(&mut self, name: &'static str, index: usize) {
         self.group = Some((name, index));
     }
@@ -103,17 +103,17 @@ impl Notes {
         self.group = None;
     }
 
-    /// The deviations met, in order, with their offsets.
+    /// Returns the deviations with their offsets, in the order found.
     pub fn deviations(&self) -> &[(&'static Deviation, usize)] {
         &self.deviations
     }
 
-    /// Only the deviations, without their offsets: what a [`Status`](crate::Status) keeps.
+    /// Returns the deviations without their offsets, as a [`Status`](crate::Status) keeps them.
     pub fn met(&self) -> impl Iterator<Item = &'static Deviation> + '_ {
         self.deviations.iter().map(|(deviation, _)| *deviation)
     }
 
-    /// The fields explained, in the order they were read. Empty unless [`Notes::explaining`].
+    /// Returns the fields in the order read. Empty unless [`Notes::explaining`].
     pub fn fields(&self) -> &[Field] {
         self.fields.as_deref().unwrap_or_default()
     }

@@ -1,10 +1,11 @@
-//! The cursor over one datagram.
+//! Cursor over one datagram.
 
 use super::{Deviation, Error, ErrorKind, Notes};
 use alloc::{format, string::String, string::ToString};
 use core::fmt::Display;
 
-/// A checked cursor over one datagram. Offsets in errors and notes always count from the datagram's first byte.
+/// A checked cursor over one datagram. Offsets in errors and notes always count from the first byte
+/// of the datagram.
 #[derive(Debug)]
 pub struct Reader<'a, 'n> {
     bytes: &'a [u8],
@@ -13,7 +14,7 @@ pub struct Reader<'a, 'n> {
 }
 
 impl<'a, 'n> Reader<'a, 'n> {
-    /// Starts at the first byte of a datagram.
+    /// Creates a reader at the first byte of a datagram.
     pub fn new(bytes: &'a [u8], notes: &'n mut Notes) -> Self {
         Self {
             bytes,
@@ -226,8 +227,8 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(value)
     }
 
-    /// UTF-16 behind a signed 16-bit count of its units, at most `limit`, all most significant byte first. Returns the
-    /// units as bytes; [`utf16`](super::utf16) makes text of them.
+    /// Reads UTF-16 after a signed 16-bit count of units, at most `limit`, all with the most
+    /// significant byte first. Returns the units as bytes, which [`utf16`](super::utf16) decodes.
     ///
     /// # Errors
     ///
@@ -249,29 +250,29 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(units)
     }
 
-    /// Everything not read yet.
+    /// Takes all remaining bytes.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The whole datagram.
+    /// Returns the whole datagram.
     pub fn whole(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How many bytes are not read yet.
+    /// Returns the number of remaining bytes.
     pub fn remaining(&self) -> usize {
         self.rest().len()
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     #[inline]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Refuses bytes left over.
+    /// Fails if bytes remain.
     ///
     /// # Errors
     ///
@@ -287,7 +288,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         }
     }
 
-    /// Takes what is left over, if anything, as the protocol's deviation of that kind.
+    /// Takes the remaining bytes, if any, and notes them as this deviation.
     pub fn trailing(&mut self, deviation: &'static Deviation) {
         let (at, rest) = (self.at, self.rest());
         if !rest.is_empty() {
@@ -297,7 +298,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         }
     }
 
-    /// Where deviations and explained fields go.
+    /// Returns the notes of this reader.
     pub fn notes(&mut self) -> &mut Notes {
         self.notes
     }
@@ -309,7 +310,7 @@ impl<'a, 'n> Reader<'a, 'n> {
     }
 }
 
-/// Pairs of hexadecimal digits, at most 32 bytes of them: for explanations.
+/// Formats at most 32 bytes as pairs of hexadecimal digits, for explanations.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     for (i, byte) in bytes.iter().take(32).enumerate() {

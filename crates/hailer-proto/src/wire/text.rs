@@ -1,11 +1,11 @@
-//! Bytes to text and back, named by shape, not by game.
+//! Conversions between bytes and text, named by format, not by game.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use compact_str::CompactString;
 use memchr::memchr;
 
-/// ISO-8859-1: each byte is the code point of the same number.
+/// Decodes ISO-8859-1: each byte is the code point with the same number.
 #[derive(Clone, Copy, Debug)]
 pub struct Latin1;
 
@@ -17,7 +17,7 @@ impl Latin1 {
         text
     }
 
-    /// The byte for a character, if there is one.
+    /// Returns the byte of a character, if it has one.
     pub fn byte(c: char) -> Option<u8> {
         u8::try_from(u32::from(c)).ok()
     }
@@ -35,16 +35,17 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
-/// The start or the end of a message as far as it is UTF-8, found so once: most pieces of it are text without another look.
+/// The start or the end of a message that is valid UTF-8, checked once, so that most texts in it
+/// need no further check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utf8<'a> {
     text: &'a str,
-    /// `false` if it was not checked.
+    /// `false` if the message was not checked.
     is_ascii: bool,
 }
 
 impl<'a> Utf8<'a> {
-    /// Finds the end of the message that is valid UTF-8, starting behind a NUL. Tries 4 starts,
+    /// Finds the end of the message that is valid UTF-8, starting after a NUL. Tries 4 starts,
     /// because texts in ISO-8859-1 may precede.
     pub fn end_of(mut bytes: &'a [u8]) -> Self {
         for _ in 0..4 {
@@ -64,7 +65,7 @@ impl<'a> Utf8<'a> {
         Self::default()
     }
 
-    /// Up to the first byte that is none.
+    /// Returns the start of the message, up to the first invalid byte.
     pub fn start_of(bytes: &'a [u8]) -> Self {
         let text = core::str::from_utf8(bytes).or_else(|error| {
             let start = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -90,12 +91,12 @@ impl<'a> Utf8<'a> {
             .map_or_else(|| by_content(piece), |text| (Cow::Borrowed(text), false))
     }
 
-    /// A piece that is sure to be ASCII.
+    /// Returns a piece as text if the checked part is ASCII.
     pub fn ascii(self, piece: &[u8]) -> Option<&'a str> {
         self.find(piece).filter(|_| self.is_ascii)
     }
 
-    /// A piece of the message that is all text.
+    /// Returns a piece as text if it is inside the checked part.
     #[inline(always)]
     pub fn find(self, piece: &[u8]) -> Option<&'a str> {
         let at = piece
@@ -106,11 +107,12 @@ impl<'a> Utf8<'a> {
     }
 }
 
-/// Texts shorter than this were not cut by any known server; what looks like a character broken off at their end is
-/// ISO-8859-1, as in a name that ends in an accented letter.
+/// No known server cuts texts shorter than this. An incomplete character at the end of a shorter
+/// text is ISO-8859-1, such as an accented letter at the end of a name.
 const SHORTEST_CUT: usize = 32;
 
-/// Where the first NUL is. Most texts are short: a word or two are sooner looked at than a search begun.
+/// Returns the offset of the first NUL. Most texts are short, so a few bytes are checked before a
+/// search starts.
 #[inline]
 pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -124,8 +126,8 @@ pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
 }
 
-/// Returns the offsets of all NULs. Most pieces between them are short, so testing eight bytes at
-/// once is faster than a search for each.
+/// Returns the offsets of all NULs. Most pieces between them are short, so testing eight bytes
+/// together is faster than a search for each.
 #[inline]
 pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let (words, rest) = bytes.as_chunks();
@@ -144,7 +146,7 @@ pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The highest bit of each byte that is zero, and of no other. The first byte is the lowest.
+/// Returns a word with the highest bit set in each byte that is zero. The first byte is the lowest.
 #[inline]
 fn zeros(word: [u8; 8]) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
@@ -152,7 +154,7 @@ fn zeros(word: [u8; 8]) -> u64 {
     !(((word & LOW) + LOW) | word | LOW)
 }
 
-/// The text of these bytes by content, or nothing if there are none.
+/// Decodes bytes by content; `None` if there are none.
 pub fn filled(bytes: &[u8]) -> Option<CompactString> {
     (!bytes.is_empty()).then(|| by_content(bytes).0.into())
 }
@@ -175,7 +177,7 @@ pub fn utf8_or_latin1(bytes: &[u8]) -> (Cow<'_, str>, bool, bool) {
     }
 }
 
-/// Hexadecimal, two lower-case digits a byte, nothing in between.
+/// Formats bytes as hexadecimal: two lower-case digits each, without separators.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
     bytes
@@ -184,7 +186,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// UTF-16, most significant byte first. A surrogate without its other half becomes U+FFFD.
+/// Decodes UTF-16, most significant byte first. An unpaired surrogate becomes U+FFFD.
 pub fn utf16(bytes: &[u8]) -> String {
     let (units, _) = bytes.as_chunks();
     char::decode_utf16(units.iter().map(|&unit| u16::from_be_bytes(unit)))
