@@ -276,7 +276,7 @@ fn name(key: Key<'_>) -> CompactString {
         .unwrap_or_default()
 }
 
-/// Converts a number to the range of its field.
+/// Parses a number of a field. Other text, or a number out of range, is a deviation and omitted.
 fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
     let number = decimal(value).and_then(|number| number.try_into().ok());
     if number.is_none() {

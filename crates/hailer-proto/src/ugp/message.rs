@@ -507,7 +507,7 @@ fn rules<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Rule>, Error>
 type Flags =
     fn(&mut Reader<'_, '_>, &'static str, &'static [(u8, &'static str)]) -> Result<u8, Error>;
 
-/// Returns the player flags, with the extra flags if the reply has them.
+/// Reads the player flags, and the extra flags if the player flags include them.
 fn player_flags(r: &mut Reader<'_, '_>, flags: Flags) -> Result<(u8, u8), Error> {
     let fields = flags(r, "player flags", player::NAMES)?;
     let extra = match fields & player::EXTRA {
