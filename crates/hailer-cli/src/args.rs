@@ -1248,34 +1248,48 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// README and all guides.
+    fn pages() -> Vec<String> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut paths = vec![root.join("README.md")];
+        for entry in std::fs::read_dir(root.join("docs")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                paths.push(path);
+            }
+        }
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        paths.into_iter().map(read).collect()
+    }
+
     #[test]
-    fn readme_commands_parse() {
-        let readme = include_str!("../../../README.md");
-        let blocks = readme
-            .split("```sh\n")
-            .skip(1)
-            .filter_map(|rest| Some(rest.split_once("```")?.0));
-        let lines = blocks
-            .flat_map(str::lines)
-            .filter_map(|line| line.split("  #").next());
-        let commands: Vec<&str> = lines
-            .flat_map(|line| line.split(" | "))
-            .filter(|it| it.starts_with("hailer "))
-            .collect();
-        assert!(commands.len() >= 10, "{commands:?}");
-        for command in commands {
-            // Text in quotes may contain spaces.
-            let words = command
-                .split('"')
-                .enumerate()
-                .flat_map(|(i, piece)| match i % 2 {
+    fn commands_of_the_guides_parse() {
+        let mut parsed = 0;
+        for page in pages() {
+            let blocks = page
+                .split("```sh\n")
+                .skip(1)
+                .filter_map(|rest| Some(rest.split_once("```")?.0));
+            let lines = blocks
+                .flat_map(str::lines)
+                .filter_map(|line| line.split("  #").next());
+            let commands = lines
+                .flat_map(|line| line.split(" | "))
+                .filter(|part| part.starts_with("hailer "));
+            for command in commands {
+                // Quoted text may contain spaces.
+                let pieces = command.split('"').enumerate();
+                let words = pieces.flat_map(|(i, piece)| match i % 2 {
                     0 => piece.split_whitespace().collect::<Vec<_>>(),
                     _ => vec![piece],
                 });
-            Arguments::try_parse_from(words)
-                .map(drop)
-                .unwrap_or_else(|error| panic!("{command}: {error}"));
+                if let Err(error) = Arguments::try_parse_from(words) {
+                    panic!("{command}: {error}");
+                }
+                parsed += 1;
+            }
         }
+        assert!(parsed >= 40, "{parsed} commands found");
     }
 
     #[test]

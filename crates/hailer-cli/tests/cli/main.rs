@@ -4,6 +4,7 @@ mod capture;
 mod cluster;
 mod daemon;
 mod decode;
+mod documentation;
 mod farm;
 mod game;
 mod generate;

@@ -1,0 +1,177 @@
+//! README and guides: configurations are valid, reference pages match the tool.
+
+use crate::tool::{command, finish, run};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// README and all guides, with their paths.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths = vec![root().join("README.md")];
+    for entry in std::fs::read_dir(root().join("docs")).expect("docs") {
+        let path = entry.expect("an entry of docs").path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            paths.push(path);
+        }
+    }
+    paths
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).expect("a page");
+            (path, text)
+        })
+        .collect()
+}
+
+/// Code blocks in this language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    text.split(&fence)
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("```")?.0))
+        .collect()
+}
+
+/// A folder with the secret files that the examples mention, removed with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path =
+            std::env::temp_dir().join(format!("hailer-documentation-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        for (name, text) in [
+            ("token", "0123456789abcdef0123456789abcdef\n"),
+            ("discord-url", "https://discord.example/api/webhooks/1/a\n"),
+            ("status.json", "{}\n"),
+        ] {
+            std::fs::write(path.join(name), text).expect("a file for the test");
+        }
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn configurations_in_the_guides_are_valid() {
+    let folder = Folder::new();
+    let file = folder.0.join("example.toml");
+    let mut checked = 0;
+    for (path, text) in pages() {
+        for block in blocks(&text, "toml") {
+            let is_monitor = block.contains("[monitor]") || block.contains("[cluster]");
+            let tool = if is_monitor { "monitor" } else { "serve" };
+            std::fs::write(&file, block).expect("a file for the test");
+            let mut command = command([tool, "--check-config", "--config"]);
+            command.arg(&file).current_dir(&folder.0);
+            let output = finish(command, None);
+            assert_eq!(
+                output.code(),
+                Some(0),
+                "{}: {block}\n{}",
+                path.display(),
+                output.err
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked >= 4, "{checked} configurations found");
+}
+
+/// Links to other files in the repository lead somewhere.
+#[test]
+fn links_in_the_guides_exist() {
+    let mut broken = Vec::new();
+    for (path, text) in pages() {
+        let links = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        for link in links {
+            let file = link.split('#').next().unwrap_or_default();
+            let folder = path.parent().expect("a folder");
+            if !link.contains("://") && !folder.join(file).exists() {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+/// Compares a reference page with what the tool prints. `BLESS=1` rewrites the page.
+fn assert_page(name: &str, text: &str) {
+    let file = root().join("docs/reference").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&file, text).expect("a writable page");
+    }
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        stored == text,
+        "docs/reference/{name} is outdated: run BLESS=1 cargo test -p hailer-cli documentation"
+    );
+}
+
+/// Text for a cell of a Markdown table.
+fn cell(value: &serde_json::Value) -> String {
+    value.as_str().unwrap_or_default().replace('|', "\\|")
+}
+
+#[test]
+fn the_reference_of_protocols_matches_the_tool() {
+    let output = run(["protocols", "--json"]).ends_with(0).out;
+    let protocols: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let mut page = String::from(
+        "# Protocols\n\nGenerated from the protocol table in the code, as `hailer protocols` shows it.\n",
+    );
+    for protocol in protocols.as_array().expect("a list") {
+        let id = cell(&protocol["id"]);
+        let (request, reply) = (
+            &protocol["amplification"]["request"],
+            &protocol["amplification"]["reply"],
+        );
+        write!(
+            page,
+            "\n## {}\n\n`{id}`, {} port {}. Spoken by {}. Specification: [spec/{id}.md](../../spec/{id}.md). \
+             Unverified reply: at most {reply} bytes per {request} bytes.\n",
+            cell(&protocol["title"]),
+            cell(&protocol["transport"]).to_uppercase(),
+            protocol["port"],
+            cell(&protocol["games"]),
+        )
+        .expect("a string grows");
+        for (member, title) in [
+            ("fields", "Additional field"),
+            ("player_fields", "Additional field of players"),
+            ("deviations", "Accepted deviation"),
+            ("options", "Option of `hailer serve`"),
+        ] {
+            let rows = protocol[member].as_array().expect("a list");
+            if !rows.is_empty() {
+                write!(page, "\n| {title} | meaning |\n| --- | --- |\n").expect("a string grows");
+            }
+            for row in rows {
+                writeln!(page, "| `{}` | {} |", cell(&row["key"]), cell(&row["help"]))
+                    .expect("a string grows");
+            }
+        }
+    }
+    assert_page("protocols.md", &page);
+}
+
+#[test]
+fn the_reference_of_fields_matches_the_tool() {
+    let output = run(["sweep", "--fields", "list"]).ends_with(0).out;
+    let page = format!(
+        "# Output fields\n\nColumns of `hailer sweep` for `--fields`, CSV and Parquet, as `--fields list` prints them.\n\n```text\n{}```\n",
+        output
+    );
+    assert_page("fields.md", &page);
+}
