@@ -1,9 +1,9 @@
-# `just` shows the list; each recipe is a line that works without `just` too.
+# `just` lists the recipes. Each is a line that also works without `just`.
 
 _default:
     @just --list
 
-# What CI checks
+# The checks of CI
 check:
     ./.ci/run
 
@@ -15,43 +15,48 @@ test:
 bless:
     BLESS=1 cargo test --workspace
 
-# Fuzz with so many random inputs a target, after the corpora (`cargo bolero` runs the same targets with coverage)
+# Fuzz with this many random inputs per target, after the corpora (`cargo bolero` runs the same targets with coverage)
 fuzz inputs="5000000":
     BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto -p hailer-minecraft --test fuzz
 
-# Benches of codecs and sockets, each beside a baseline in the same run
+# Benchmarks of codecs and sockets, next to a baseline in the same run
 bench:
     cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp
 
-# Instructions of the hot paths next to golden/instructions.txt; needs valgrind. BLESS=1 writes them
+# Instructions of the hot paths next to the recorded figures; needs valgrind
 count:
-    cargo run --release -p hailer-bench -- count
+    HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions -- --nocapture
 
-# The tests of the crate that has unsafe code, with valgrind looking on, as CI does
+# Tests of the crate with unsafe code under valgrind
 memcheck:
     cargo test -p hailer-udp --tests --config "target.'cfg(unix)'.runner = ['valgrind', '-q', '--error-exitcode=9', '--suppressions={{justfile_directory()}}/crates/hailer-udp/tests/valgrind.supp']"
 
-# The sweep against bare loops: some ten minutes on a machine that does nothing else
+# The sweep next to bare loops: about 10 minutes on an idle machine
 bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
-# The monitor with a hundred thousand servers for five minutes, while pages are read
+# The monitor with 100,000 servers for 5 minutes, while pages are read
 bench-monitor minutes="5":
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- monitor --minutes {{minutes}}
 
-# The responder for ten minutes under a flood from forged sources, in network namespaces: answers, bytes sent, memory
+# The responder for 10 minutes under a flood from forged sources, in network namespaces: replies, bytes sent, memory
 soak minutes="10":
     cargo run --release -p hailer-bench -- flood --minutes {{minutes}}
 
-# Sweeps of a million servers in bad weather, whole and in four shares: what is written is what grows there
+# Sweeps of a million servers with loss and silence, complete and in four shards: each server once, none missing
 prove-sweep targets="1000000":
     HAILER_SWEEP_TARGETS={{targets}} cargo test --release -p hailer-cli --test cli harvest -- --nocapture
 
-# Licences, bans and sources of all dependencies
+# Licenses, bans and sources of all dependencies
 deny:
     cargo deny check licenses bans sources
 
+# Rewrite the images of the README; needs Chromium
+screenshots:
+    contrib/screenshots
+
+# The README's first command
 demo:
     cargo run -- demo
