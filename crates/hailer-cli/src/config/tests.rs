@@ -75,18 +75,6 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
     assert_eq!(config.engine, engine, "the example shows the defaults");
 }
 
-#[test]
-fn the_examples_of_the_readme_are_sound() {
-    let readme = include_str!("../../../../README.md");
-    for example in readme.split("```toml\n").skip(1) {
-        let (example, _) = example.split_once("```").unwrap();
-        // The configuration of the monitor has its own test.
-        if !example.starts_with("[monitor]") {
-            assert_eq!(problem(example), "", "{example}");
-        }
-    }
-}
-
 fn schema() -> Json {
     serde_json::from_str(include_str!("../../../../schema/serve-config-v1.json")).unwrap()
 }
