@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser};
 /// Parses a command line. Text in quotes may contain spaces.
 fn check(command: &str) {
     let mut words = Vec::new();
-    for (number, piece) in command.split('"').enumerate() {
+    for (number, piece) in command.split(['"', '\'']).enumerate() {
         if number % 2 == 0 {
             words.extend(piece.split_whitespace());
         } else {

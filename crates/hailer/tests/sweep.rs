@@ -530,8 +530,8 @@ fn silent_servers_get_a_third_request_on_lossy_networks() {
         let counts = run.engine.counts();
         // Some servers stopped replying after their first reply.
         assert!(
-            sent - (counts.resent_in_vain + counts.timed_out) < 10,
-            "{counts:?}"
+            sent - (counts.resent_in_vain + counts.timed_out) < 50,
+            "{sent} sent: {counts:?}"
         );
         let each = sent as f64 / counts.timed_out as f64;
         // The loss rate is not known yet when the first servers time out.
@@ -1224,7 +1224,7 @@ impl Exchange for GreedyExchange {
     }
 
     fn stage(&self) -> usize {
-        0
+        self.0
     }
 }
 

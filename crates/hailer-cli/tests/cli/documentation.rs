@@ -47,6 +47,7 @@ impl Folder {
             ("token", "0123456789abcdef0123456789abcdef\n"),
             ("discord-url", "https://discord.example/api/webhooks/1/a\n"),
             ("status.json", "{}\n"),
+            ("redis-password", "a good password\n"),
         ] {
             std::fs::write(path.join(name), text).expect("a file for the test");
         }

@@ -182,7 +182,7 @@ fn servers_are_added_listed_and_removed() {
     monitor
         .run(&["remove", "arena", "--token-file", "/no/such/file"])
         .fails_as_usage("--token-file /no/such/file: ");
-    may(&["add", &other, "--name", "arena"]).fails_as_usage("another server is called arena");
+    may(&["add", &other, "--name", "arena"]).fails_as_usage("another server has the name arena");
     may(&["add", &other, "--name", "a b"]).fails_as_usage("name: 1 to 64 letters");
     may(&["add", "127.84.0.4"]).fails_as_usage("target: say the protocol");
     may(&["add", "gopher://a", "--name", "a b"]).fails_as_usage("; target: ");
@@ -325,7 +325,7 @@ fn invalid_configurations_name_the_line_and_the_correction() {
         ("[[alert]]\nname = 'x'\nwhen = 'gone'\nto = []\n", "gone"),
         (
             "[[alert]]\nname = 'x'\nwhen = 'down'\nto = ['ops']\n",
-            "write a [[receiver]] block",
+            "add a [[receiver]] block",
         ),
         (
             "[[receiver]]\nname = 'ops'\nform = 'json'\nurl-file = 'none'\n",

@@ -56,9 +56,9 @@ fn usage_errors_are_reported() {
     run([
         "watch",
         "--config",
-        Temporary::file("plan", "[[server]]\nnmae = \"a\"\n").text(),
+        Temporary::file("plan", "[[server]]\nname = \"a\"\n").text(),
     ])
-    .fails_as_usage("[[server]] needs `name`");
+    .fails_as_usage("missing key `target`");
     run(["watch", "--config", Temporary::file("plan", "").text()]).fails_as_usage("no [[server]]");
     run(["watch"]).ends_with(2);
     run(["watch", "--interval", "10ms", "127.0.0.1"]).ends_with(2);

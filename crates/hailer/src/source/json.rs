@@ -678,6 +678,10 @@ mod tests {
                 let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else {
                     continue;
                 };
+                // Long lists of players are stored as a digest, which is no status.
+                if json.get("players_listed").is_some() {
+                    continue;
+                }
                 let said = status(text.as_bytes())
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_eq!(

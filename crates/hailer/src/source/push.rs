@@ -389,33 +389,33 @@ mod tests {
             (
                 request("PUT /status", "Bearer a good toke", "{}"),
                 401,
-                "{\"error\":\"say Authorization",
+                "{\"error\":\"send Authorization",
             ),
             (
                 request("PUT /status", "Bearer ", "{}"),
                 401,
-                "{\"error\":\"say Authorization",
+                "{\"error\":\"send Authorization",
             ),
             (
                 request("PUT /status", "a good token", "{}"),
                 401,
-                "{\"error\":\"say Authorization",
+                "{\"error\":\"send Authorization",
             ),
             (
                 b"PUT /status HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}".to_vec(),
                 401,
-                "{\"error\":\"say Authorization",
+                "{\"error\":\"send Authorization",
             ),
             (
                 request("PUT /status", "Bearer another", "{}"),
                 404,
-                "{\"error\":\"this token opens no",
+                "{\"error\":\"this token is not valid",
             ),
             (request("PUT /status/b", "Bearer another", "{}"), 204, ""),
             (
                 request("PUT /status/b", good, "{}"),
                 404,
-                "{\"error\":\"this token opens no",
+                "{\"error\":\"this token is not valid",
             ),
             (
                 request("PUT /status/", good, "{}"),

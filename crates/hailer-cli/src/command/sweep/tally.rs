@@ -105,7 +105,7 @@ mod tests {
             counts
         );
         assert_eq!(
-            sum(&counts, &counts).dropped_datagrams,
+            sum(&counts, &counts).memory_limited,
             2 * COUNTS.len() as u64
         );
     }
