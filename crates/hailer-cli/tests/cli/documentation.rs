@@ -62,7 +62,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn configurations_in_the_guides_are_valid() {
+fn guides_have_valid_configurations() {
     let folder = Folder::new();
     let file = folder.0.join("example.toml");
     let mut checked = 0;
@@ -89,7 +89,7 @@ fn configurations_in_the_guides_are_valid() {
 
 /// Links to other files in the repository lead somewhere.
 #[test]
-fn links_in_the_guides_exist() {
+fn guides_have_valid_links() {
     let mut broken = Vec::new();
     for (path, text) in pages() {
         let links = text
@@ -126,7 +126,7 @@ fn cell(value: &serde_json::Value) -> String {
 }
 
 #[test]
-fn the_reference_of_protocols_matches_the_tool() {
+fn protocol_reference_matches_the_tool() {
     let output = run(["protocols", "--json"]).ends_with(0).out;
     let protocols: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     let mut page = String::from(
@@ -168,11 +168,10 @@ fn the_reference_of_protocols_matches_the_tool() {
 }
 
 #[test]
-fn the_reference_of_fields_matches_the_tool() {
+fn field_reference_matches_the_tool() {
     let output = run(["sweep", "--fields", "list"]).ends_with(0).out;
     let page = format!(
-        "# Output fields\n\nColumns of `hailer sweep` for `--fields`, CSV and Parquet, as `--fields list` prints them.\n\n```text\n{}```\n",
-        output
+        "# Output fields\n\nColumns of `hailer sweep` for `--fields`, CSV and Parquet, as `--fields list` prints them.\n\n```text\n{output}```\n"
     );
     assert_page("fields.md", &page);
 }
