@@ -15,16 +15,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const TARGETS: &str = "\
-A TARGET is a host, host:port, [v6]:port or protocol://host:port; `hailer protocols` lists the protocols.
-Without a protocol, all protocols are tried. SRV records of Minecraft servers are followed.";
+A TARGET is a host, host:port, [v6]:port or protocol://host:port; `hailer protocols` lists the
+protocols. Without a protocol, all are tried. SRV records of Minecraft servers are followed.";
 
 const JOIN: &str = "\
 Lines that are typed or piped in are sent as chat messages, one per second; /quit or Ctrl-C leaves.
 The end of the input does not. Characters that the game's font lacks are sent as question marks.
 
-Servers do not report their version. A server with another version than --build refuses the connection,
-and the error suggests a build.
-Only servers that do not check accounts can be joined.
+Servers do not report their version. A server with another version than --build refuses the
+connection, and the error suggests a build. Only servers that do not check accounts can be joined.
 
 Examples:
   hailer join play.example.com --for 30s --map map.png
@@ -39,14 +38,14 @@ Examples:
   hailer monitor add ugp://192.0.2.7 --token-file token           add a server at run time
   hailer monitor test-alert --config monitor.toml                 send a test notification
   hailer monitor export --config monitor.toml -o history.ndjson   export the whole history
-  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer   on each node";
+  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer";
 
 const SERVE: &str = "\
 SIGHUP reads the configuration file again.
 
 Examples:
   hailer serve --demo
-  hailer serve --name 'My server' --motd '&aWelcome' --max-players 20 --player Alice
+  hailer serve --name \"My server\" --motd \"&aWelcome\" --max-players 20 --player Alice
   hailer serve --example > servers.toml
   hailer serve --config servers.toml --check-config
   hailer serve --config servers.toml --metrics 127.0.0.1:9570
@@ -83,9 +82,9 @@ const WATCH: &str = "\
 A TARGET is a host, host:port, [v6]:port or protocol://host:port. Without a protocol, all are tried,
 and one that the server answers is used from then on. Files have one target per line.
 
-Keys: the arrow keys, j and k select a server, Enter shows its details, the digits in the header sort,
-/ filters, p pauses, ? shows the help, q or Ctrl-C quits. A filter consists of words to find and of
-states such as !down.
+Keys: the arrow keys, j and k select a server, Enter shows its details, the digits in the header
+sort, / filters, p pauses, ? shows the help, q or Ctrl-C quits. A filter consists of words to find
+and of states such as !down.
 
 Examples:
   hailer watch play.example.com ugp://192.0.2.7
@@ -111,17 +110,17 @@ Examples:
 
 const SWEEP: &str = "\
 A TARGET is a host, host:port, [v6]:port, protocol://host:port or a range, such as 192.0.2.0/24
-or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, followed by optional words that are
-ignored; comments start with #. Without a protocol, all protocols over UDP are tried. Each target is
-queried once, in random order, with a rate limit for each network.
+or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, as its first word;
+comments start with #. Without a protocol, all protocols over UDP are tried. Each target is queried
+once, in random order, with a rate limit for each network.
 
 Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
-before you sweep their networks, keep the default rate unless they agree to more, and list those that
-opt out in a file for --exclude.
+before you sweep their networks, keep the default rate unless they agree to more, and list those
+that opt out in a file for --exclude.
 
-A sweep that writes to a file can be interrupted at any time, by Ctrl-C or by a crash; the same command
-with --resume continues it. Exit codes: 0 if any server answered, 1 if none did, 2 for invalid
-arguments, 130 after Ctrl-C.
+A sweep that writes to a file can be interrupted at any time, by Ctrl-C or by a crash; the same
+command with --resume continues it. Exit codes: 0 if any server answered, 1 if none did, 2 for
+invalid arguments, 130 after Ctrl-C.
 
 Examples:
   hailer sweep 192.0.2.0/24 --protocol minecraft-query

@@ -108,7 +108,7 @@ async fn game(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Resul
     match look_around(&target).await {
         Ok(map) => writeln!(
             out,
-            "Joining it, and what lies around, 2 blocks a character:\n\n{map}"
+            "Joining it; map of the surroundings, 2 blocks per character:\n\n{map}"
         )?,
         Err(error) => {
             exit = Exit::Partial;

@@ -156,7 +156,7 @@ fn target(text: &str) -> anyhow::Result<Target> {
             ..
         }) if protocol.info().transport != Transport::Stream => {
             let id = protocol.info().id;
-            usage!("{text}: the game has another protocol; leave out {id}://");
+            usage!("{text}: {id} is not the protocol of the game; omit {id}://");
         }
         Ok(target) => Ok(target),
         Err(error) => usage!("{error}"),
@@ -214,7 +214,7 @@ fn has_folder(path: &Path) -> anyhow::Result<()> {
         );
     }
     if path.is_dir() {
-        usage!("--map {}: is a folder; name a file in it", path.display());
+        usage!("--map {}: this is a folder; give a file", path.display());
     }
     Ok(())
 }

@@ -122,7 +122,7 @@ fn server(text: &str) -> anyhow::Result<(String, u16)> {
         Err(error) => usage!("--to {error}"),
     };
     if target.protocol.is_some() {
-        usage!("--to {text}: only host and port, since this is about the game itself");
+        usage!("--to {text}: write only HOST or HOST:PORT, without a protocol");
     }
     let host = match target.host {
         Host::Name(name) => name,
@@ -190,7 +190,7 @@ impl State {
         match event {
             ProxyEvent::Opened => {
                 self.connections += 1;
-                tell!("\x1b[2m#{connection} {client} is here\x1b[0m");
+                tell!("\x1b[2m#{connection} {client} connected\x1b[0m");
             }
             ProxyEvent::Packet(passed) => self.packet(connection, at, passed)?,
             ProxyEvent::Secret(secret) => {
@@ -287,7 +287,7 @@ impl State {
             {
                 let number = build.protocol();
                 tell!(
-                    "\x1b[33mnote:\x1b[0m this was read as {build}; if the client is {older}, also {number}, say --build {older}"
+                    "\x1b[33mnote:\x1b[0m read as {build}; {older} has the same protocol number {number}: if the client is {older}, add --build {older}"
                 );
             }
             let broken = match error {
@@ -479,7 +479,7 @@ mod tests {
         assert!(
             said("ugp://host")
                 .unwrap_err()
-                .contains("only host and port")
+                .contains("write only HOST or HOST:PORT")
         );
         assert!(said("host:0").unwrap_err().starts_with("--to "));
     }

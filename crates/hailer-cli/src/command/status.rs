@@ -52,7 +52,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         let networks = count(budget.sources, "network");
         writeln!(
             out,
-            "budget for unverified askers: {left} left of {full}/s; {networks} of {} known",
+            "budget for unverified addresses: {left} of {full}/s left; {networks} tracked, at most {}",
             budget.places
         )?;
     }

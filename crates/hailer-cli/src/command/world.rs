@@ -72,7 +72,7 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
         .filter(|address| !address.ip().is_loopback())
     {
         warn!(
-            "other machines can join {address}; accounts are not checked, so anybody can take any name"
+            "other machines can join {address}; accounts are not checked, so players can use any name"
         );
     }
     info!("Ctrl-C stops");

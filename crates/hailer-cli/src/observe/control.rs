@@ -234,18 +234,18 @@ impl Client {
             }),
             Ok(Err(error)) => Err(match error.kind() {
                 ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(
-                    "no hailer serve answers at {shown}: start one, or say with --control PATH where its socket is"
+                    "no hailer serve listens at {shown}: start one, or give its socket with --control PATH"
                 ),
                 ErrorKind::PermissionDenied => {
                     anyhow!(
-                        "{shown}: only the user that hailer serve runs as may ask; try sudo, or su to that user"
+                        "{shown}: permission denied; only the user of hailer serve can connect: run the command as that user or with sudo"
                     )
                 }
                 _ => anyhow::Error::new(error).context(format!(
-                    "cannot ask at {shown} (is that the control socket?)"
+                    "cannot connect to {shown} (is it the control socket?)"
                 )),
             }),
-            Err(_) => bail!("{shown} does not take the question: the hailer serve there hangs"),
+            Err(_) => bail!("{shown}: cannot connect in time; hailer serve does not respond"),
         }
     }
 
@@ -275,13 +275,13 @@ impl Client {
     pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
         let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await
         else {
-            bail!("hailer serve says nothing; it hangs, or is stopped");
+            bail!("no reply from hailer serve; it is blocked or suspended");
         };
         match line {
             Ok(Some(line)) => understand(&line),
             Ok(None) => bail!("hailer serve has ended"),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                Err(error).context("no answer of hailer serve")
+                Err(error).context("invalid reply from hailer serve")
             }
             // The connection ended within a line.
             Err(_) => bail!("hailer serve has ended"),
@@ -302,19 +302,19 @@ fn understand(line: &str) -> anyhow::Result<Snapshot> {
         error: Option<String>,
     }
     let head: Head =
-        serde_json::from_str(line).map_err(|_| anyhow!("what answers there is no hailer serve"))?;
+        serde_json::from_str(line).map_err(|_| anyhow!("the reply is not from hailer serve"))?;
     match head {
         Head {
             error: Some(error), ..
-        } => bail!("hailer serve says: {error}"),
+        } => bail!("hailer serve rejected the request: {error}"),
         Head {
             schema: Some(schema),
             ..
         } if schema != SCHEMA => {
-            bail!("hailer serve speaks {schema} and this is {SCHEMA}: use the same version of both")
+            bail!("hailer serve uses {schema}, this command {SCHEMA}: use the same version of both")
         }
         _ => serde_json::from_str(line)
-            .context("what hailer serve says cannot be read; use the same version of both"),
+            .context("invalid snapshot from hailer serve; use the same version of both"),
     }
 }
 
@@ -489,12 +489,12 @@ pub(crate) mod tests {
         assert!(
             error(&path)
                 .await
-                .contains("start one, or say with --control")
+                .contains("start one, or give its socket with --control")
         );
         for (said, expected) in [
             (
                 &b"{\"error\":\"16 others are watching; close one\"}\n"[..],
-                "hailer serve says: 16 others",
+                "hailer serve rejected the request: 16 others",
             ),
             (
                 b"{\"schema\":\"hailer/serve-status/9\"}\n",
@@ -504,7 +504,7 @@ pub(crate) mod tests {
                 b"{\"schema\":\"hailer/serve-status/1\"}\n",
                 "use the same version",
             ),
-            (b"SSH-2.0\n", "is no hailer serve"),
+            (b"SSH-2.0\n", "is not from hailer serve"),
             (b"{\"schema\":\"hai", "has ended"),
             (b"", "has ended"),
         ] {

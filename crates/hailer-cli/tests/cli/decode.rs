@@ -251,7 +251,7 @@ fn invalid_hexadecimal_is_refused() {
     run(["decode", "fef"])
         .fails_as_usage("neither a file nor hexadecimal: fef: an odd number of digits");
     run(["decode", ""]).fails_as_usage("no bytes");
-    run(["decode", "/"]).fails_as_usage("/: a folder");
+    run(["decode", "/"]).fails_as_usage("/: this is a folder");
     run(["decode", "./no/such.pcap"]).fails_as_usage("./no/such.pcap: no such file");
     run_with(["decode"], b"").fails_as_usage("no bytes");
     run_with(["decode"], b"# nothing\n\n").fails_as_usage("no bytes");
@@ -314,7 +314,7 @@ fn shows_captures_as_text() {
         said.out
     );
     assert!(
-        said.err.contains("left out") && said.err.contains("--all"),
+        said.err.contains("not shown") && said.err.contains("--all"),
         "{}",
         said.err
     );

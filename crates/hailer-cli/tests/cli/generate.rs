@@ -45,6 +45,10 @@ fn help_matches_the_golden_files() {
         .zip(ACTIONS)
         .map(|(name, action)| (&**name, vec!["monitor", action, "--help"]));
     for (name, args) in helps.chain(others).chain(actions) {
+        // The formats of `hailer sweep` depend on features.
+        if name == "sweep" && !cfg!(feature = "parquet") {
+            continue;
+        }
         let said = run(args).ends_with(0).out;
         assert_harmless(&said, false);
         assert!(

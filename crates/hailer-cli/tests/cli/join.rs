@@ -675,7 +675,7 @@ fn follows_srv_records() {
 #[test]
 fn invalid_flags_are_refused_immediately() {
     for (args, expected) in [
-        (&["ugp://127.0.0.1"][..], "leave out ugp://"),
+        (&["ugp://127.0.0.1"][..], "omit ugp://"),
         (
             &["127.0.0.1", "--record", "/nowhere/at/all"],
             "--record /nowhere/at/all: ",
@@ -688,7 +688,7 @@ fn invalid_flags_are_refused_immediately() {
             &["127.0.0.1", "--map", "/nowhere/at.png"],
             "--map /nowhere/at.png: there is no folder /nowhere",
         ),
-        (&["127.0.0.1", "--map", "/"], "--map /: is a folder"),
+        (&["127.0.0.1", "--map", "/"], "--map /: this is a folder"),
         (
             &["127.0.0.1", "--record", "/dev/null"],
             "--record /dev/null: exists",

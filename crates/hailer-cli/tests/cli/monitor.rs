@@ -189,7 +189,7 @@ fn servers_are_added_listed_and_removed() {
     may(&["add", &other, "--interval", "2days"]).fails_as_usage("interval_s: from 1 s");
     may(&["remove", "lobby"]).fails_as_usage("a server of the plan; change it there");
     may(&["remove", "nobody"]).fails_as_usage("no server is called \"nobody\"");
-    may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows them");
+    may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows the names");
 
     let said = may(&["remove", "arena"]).ends_with(0).out;
     assert_eq!(said, "removed arena; its history is kept\n");
@@ -232,7 +232,7 @@ fn reports_an_unreachable_monitor() {
     let said = run(["monitor", "list", "--monitor", &hook])
         .ends_with(1)
         .err;
-    assert!(said.contains("is no hailer monitor"), "{said}");
+    assert!(said.contains("is not a hailer monitor"), "{said}");
     assert!(
         requests
             .recv_timeout(PATIENCE)
@@ -427,8 +427,8 @@ fn exported_history_can_be_imported() {
 
     let export =
         |args: &[&str]| run([&["monitor", "export", "--config", &path, "-o"], args].concat());
-    export(&[&place("x.csv")]).fails_as_usage("one table; choose it with --table");
-    export(&[&place("x.xml")]).fails_as_usage("end it in .ndjson, .csv or .parquet");
+    export(&[&place("x.csv")]).fails_as_usage("one table; select it with --table");
+    export(&[&place("x.xml")]).fails_as_usage("ends in .ndjson, .csv or .parquet");
     export(&["/no/such/folder/x.ndjson"]).fails_as_usage("/no/such/folder/x.ndjson.part: ");
     let none = place("none.db");
     run([
@@ -610,7 +610,7 @@ fn test_alert_reports_each_delivery() {
         ("ntfy: arrived\n", 1)
     );
     run(["monitor", "test-alert", "fax", "--config", &path])
-        .fails_as_usage("fax: no receiver of the plan; it has json, discord");
+        .fails_as_usage("fax: not a receiver of this configuration; it has json, discord");
     let path = plan(
         &folder,
         &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text),

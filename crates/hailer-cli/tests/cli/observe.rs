@@ -150,7 +150,7 @@ fn unreachable_responder_error_names_the_correction() {
         ] {
             let said = run(args).ends_with(1);
             assert!(
-                said.err.starts_with("error: no hailer serve answers at ")
+                said.err.starts_with("error: no hailer serve listens at ")
                     && said.err.contains("--control")
             );
             assert_eq!(

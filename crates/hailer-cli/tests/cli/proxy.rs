@@ -346,7 +346,7 @@ fn errors_are_reported_immediately() {
         .to_string();
     run(["proxy", "--to", &itself, "--listen", &itself]).fails_as_usage("this is the proxy itself");
     run(["proxy", "--to", "a b"]).fails_as_usage("--to");
-    run(["proxy", "--to", "ugp://host"]).fails_as_usage("only host and port");
+    run(["proxy", "--to", "ugp://host"]).fails_as_usage("write only HOST or HOST:PORT");
     let exists = Temporary::file("mine.hlr", "mine");
     run(["proxy", "--to", "h", "--record", exists.text()]).fails_as_usage("exists");
     assert_eq!(std::fs::read(&exists).unwrap(), b"mine");

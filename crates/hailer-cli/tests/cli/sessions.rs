@@ -577,7 +577,7 @@ fn swapped_stream_files_are_recognized() {
             Temporary::file("s", session.stream(PacketDirection::ToServer)),
             Temporary::file("c", session.stream(PacketDirection::ToClient)),
         );
-        let hint = "first the file of what went to the server";
+        let hint = "first the file of bytes to the server";
         let swapped = [
             "decode",
             "--stream",

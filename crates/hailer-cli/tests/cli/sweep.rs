@@ -90,8 +90,8 @@ fn repeated_kills_lose_and_duplicate_no_target() {
     assert_eq!(targets.len(), TARGETS);
     assert!(targets.values().all(|count| *count == 1));
     assert!(!Path::new(&beside(&output, "checkpoint")).exists());
-    run(&resumed).fails_as_usage("there is no checkpoint");
-    run(&fresh).fails_as_usage("is there already: another name, or --force");
+    run(&resumed).fails_as_usage("no checkpoint ");
+    run(&fresh).fails_as_usage("exists: choose another name, or overwrite it with --force");
 }
 
 fn targets_so_far(output: &Temporary) -> usize {
@@ -126,11 +126,11 @@ fn resumes_after_ctrl_c() {
                 .contains(r#""end":"signal""#)
         );
     }
-    run(&fresh).fails_as_usage("--resume continues it, --force begins again");
+    run(&fresh).fails_as_usage("--resume continues it, --force starts again");
     run(sweep(&["-o", output.text(), "--resume"]))
-        .fails_as_usage("is of other output, csv of target,error_kind");
+        .fails_as_usage("belongs to another output, csv of target,error_kind");
     run([&fresh[..], &["--resume", "--basic"]].concat())
-        .fails_as_usage("this would be csv of target,error_kind with failures of short");
+        .fails_as_usage("this one is csv of target,error_kind with failures of short");
     let resumed = [&fresh[..], &["--resume", "--seed", "9"]].concat();
     run(resumed).ends_with(2);
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
@@ -242,7 +242,7 @@ fn reads_lists_and_exclusions_from_all_inputs() {
         said.err
     );
     assert!(
-        said.err.starts_with("6 asked in ") && said.err.contains(": 3 answered (50.0 %)\n"),
+        said.err.starts_with("6 queried in ") && said.err.contains(": 3 answered (50.0 %)\n"),
         "{}",
         said.err
     );
@@ -408,14 +408,15 @@ fn time_limit_ends_the_sweep() {
     let output = Temporary::path("time.csv");
     let said = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
     assert!(
-        said.err.contains("the time is over, noted in "),
+        said.err
+            .contains("the time limit was reached, checkpoint in "),
         "{}",
         said.err
     );
     let checkpoint = beside(&output, "checkpoint");
     assert!(
         said.err.contains(&format!(
-            "{checkpoint}: the same command with --resume goes on"
+            "{checkpoint}: to continue, run the same command with --resume"
         )),
         "{}",
         said.err
@@ -431,20 +432,20 @@ fn errors_are_reported_before_the_first_probe() {
     let list = Temporary::file("list.csv", "127.0.0.1\n");
     let lost = Temporary::path("lost/x");
     let cases: [(&[&str], &str); 18] = [
-        (&[], "name somebody to ask"),
-        (&["-", &target], "nothing beside it"),
+        (&[], "no targets: name some"),
+        (&["-", &target], "cannot be combined with other targets"),
         (
             &[&target, "-o", "x.txt"],
-            "end it in .ndjson, .csv or .parquet",
+            "ends in .ndjson, .csv or .parquet",
         ),
         (
             &[&target, "--format", "parquet"],
-            "Parquet cannot be written to a pipe",
+            "Parquet cannot be written to standard output",
         ),
         (&[&target, "--fields", "name"], "--fields is for programs"),
         (
             &[&target, "--json", "--fields", "nam"],
-            "there is no \"nam\"",
+            "unknown field \"nam\"",
         ),
         (
             &[&target, "--json", "--resume"],
@@ -460,10 +461,7 @@ fn errors_are_reported_before_the_first_probe() {
             "--targets /nowhere/at all: ",
         ),
         (&[&target, "--exclude", wrong.text()], ":2: "),
-        (
-            &[&target, "-o", here.text(), "--resume"],
-            "there is no checkpoint",
-        ),
+        (&[&target, "-o", here.text(), "--resume"], "no checkpoint "),
         (
             &[&target, "-o", here.text(), "--summary", here.text()],
             "--output and --summary cannot be one file",

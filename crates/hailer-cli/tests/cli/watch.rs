@@ -22,7 +22,7 @@ fn shows_changes_and_details_of_servers() {
     watch.sees("●");
     // Opens the view of one server and returns to the list.
     watch.press("\r");
-    watch.sees("who is on");
+    watch.sees("online players");
     watch.press("\r");
     watch.sees("trend");
     // The selected row is visible without colours too.
@@ -52,7 +52,7 @@ fn usage_errors_are_reported() {
         "--targets",
         Temporary::file("none", "# nobody\n").text(),
     ])
-    .fails_as_usage("no target in it");
+    .fails_as_usage("no target in this file");
     run([
         "watch",
         "--config",

@@ -318,8 +318,8 @@ impl<'a> Game<'a> {
     fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
         if self.args.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way) {
             tell!(
-                "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of what \
-                 went to the server, then the file of what went to the client"
+                "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
+                 bytes to the server, then the file of bytes to the client"
             );
         }
     }
@@ -450,8 +450,8 @@ impl<'a> Game<'a> {
         if !it.is_whole && !begins && self.args.build.is_none() {
             self.sound = false;
             tell!(
-                "\x1b[33mnote:\x1b[0m {}: began before the capture, so nothing tells where a packet begins; --build \
-                 reads it as if one began here",
+                "\x1b[33mnote:\x1b[0m {}: began before the capture, so the start of a packet is unknown; --build \
+                 reads it as if a packet began here",
                 it.name()
             );
             return Kind::Other;

@@ -70,7 +70,7 @@ fn streams(
     match (game::way(stream), args.inputs.as_slice()) {
         (None, [to_server, to_client]) => game.both(out, file(to_server)?, file(to_client)?)?,
         (None, _) => usage!(
-            "--stream both takes two files: what went to the server, and what went to the client"
+            "--stream both takes two files: first the bytes to the server, then the bytes to the client"
         ),
         (Some(way), []) => game.bytes(out, way, std::io::stdin())?,
         (Some(way), [path]) if path == "-" => game.bytes(out, way, std::io::stdin())?,
@@ -126,7 +126,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
         match hex::bytes(input) {
             Ok(bytes) if bytes.is_empty() => usage!("{input:?}: no bytes in it"),
             Ok(_) => words.extend([input, " "]),
-            Err(_) if path.is_dir() => usage!("{input}: a folder; name a file in it"),
+            Err(_) if path.is_dir() => usage!("{input}: this is a folder; give a file"),
             Err(_) if input.contains(['.', '/']) => usage!("{input}: no such file"),
             Err(problem) => usage!("{input}: neither a file nor hexadecimal: {problem}"),
         }
@@ -135,7 +135,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
     session.game.conclude(&mut session.out)?;
     if session.skipped > 0 {
         let skipped = count(session.skipped, "datagram");
-        tell!("\x1b[2m{skipped} of no known protocol left out; --all shows them\x1b[0m");
+        tell!("\x1b[2m{skipped} of unknown protocols not shown; --all shows them\x1b[0m");
     }
     Ok(session.out.flush()?)
 }
@@ -179,7 +179,7 @@ impl<W: Write> Session<'_, W> {
         }
         if self.args.build.is_some() {
             usage!(
-                "{name}: no recording and no capture; for bytes of the game, say --stream to-server or to-client"
+                "{name}: not a recording and not a capture; for raw game bytes, add --stream to-server or --stream to-client"
             );
         }
         let text = match std::io::read_to_string(stream) {

@@ -65,7 +65,7 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
         || args.name.starts_with('.')
     {
         usage!(
-            "{}: no name of a server; `hailer monitor list` shows them",
+            "{}: not the name of a server; `hailer monitor list` shows the names",
             args.name
         );
     }
@@ -87,7 +87,7 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
         let page = api.send("GET", &path, None)?;
         for server in page["servers"]
             .as_array()
-            .context("the monitor answers without servers")?
+            .context("the reply of the monitor has no servers")?
         {
             if as_json {
                 writeln!(out, "{server}")?;
@@ -151,7 +151,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
         .collect();
     if receivers.is_empty() {
         usage!(
-            "{}: it has no [[receiver]]; write one",
+            "{}: no [[receiver]] in this file; add one",
             args.config.display()
         );
     }
@@ -159,7 +159,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
         None => receivers,
         Some(name) if receivers.contains(name) => vec![name.clone()],
         Some(name) => usage!(
-            "{name}: no receiver of the plan; it has {}",
+            "{name}: not a receiver of this configuration; it has {}",
             receivers.join(", ")
         ),
     };
@@ -250,7 +250,7 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
     let one = || match &args.table[..] {
         [one] => anyhow::Ok(*one),
         _ => usage!(
-            "{}: this format holds one table; choose it with --table servers, samples, rollups, events or sessions",
+            "{}: this format holds one table; select it with --table servers, samples, rollups, events or sessions",
             args.output.display()
         ),
     };
@@ -263,7 +263,7 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
         "parquet" => usage!("this hailer was built without Parquet"),
         _ => {
             usage!(
-                "{}: the name does not tell the format; end it in .ndjson, .csv or .parquet",
+                "{}: unknown format; use a name that ends in .ndjson, .csv or .parquet",
                 args.output.display()
             )
         }
@@ -401,7 +401,7 @@ impl Api {
         // A monitor describes errors in `detail`; other servers do not.
         let Some(detail) = said["detail"].as_str() else {
             bail!(
-                "{} is no hailer monitor, or another version of it: it answers with status {status}",
+                "{} is not a hailer monitor, or one of another version: HTTP status {status}",
                 self.url
             );
         };
@@ -416,11 +416,11 @@ impl Api {
         } else {
             all.collect::<Vec<_>>().join("; ")
         };
-        let mut problem = format!("the monitor refuses ({status}): {words}");
+        let mut problem = format!("the monitor rejected the request ({status}): {words}");
         if status == 401 {
             problem.push_str(match self.token {
                 None => "; give the token with --token-file FILE",
-                Some(_) => "; --token-file must be the file of its plan's token-file",
+                Some(_) => "; --token-file must contain the token of the monitor's token-file",
             });
         }
         // The request is invalid: exit code 2.

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let listener = match TcpListener::bind(plan.listen).await {
             Ok(listener) => listener,
             Err(error) => usage!(
-                "cannot listen on {}: {error}; choose another place with --listen",
+                "cannot listen on {}: {error}; choose another address with --listen",
                 plan.listen
             ),
         };
@@ -366,7 +366,7 @@ impl Trouble {
                     line(&without_numbers(message), 300)
                 );
             } else {
-                info!("the history is written again, with the records that stayed in memory");
+                info!("the history is writable again; the records in memory were written");
             }
         }
         // Log each doubling, since the failure may last for days.

@@ -128,7 +128,7 @@ impl Checkpoint {
             Ok(json) => json,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 usage!(
-                    "there is no checkpoint {shown}: the sweep ended, or never began; begin without --resume"
+                    "no checkpoint {shown}: the sweep has finished or never started; start it without --resume"
                 )
             }
             Err(error) => usage!("checkpoint {shown}: {error}"),
@@ -136,7 +136,7 @@ impl Checkpoint {
         match Self::from_json(&json) {
             Some(checkpoint) => Ok(checkpoint),
             None => usage!(
-                "{shown} is no checkpoint of this version of hailer, or damaged; begin again with --force"
+                "{shown} is damaged or not a checkpoint of this version of hailer; start again with --force"
             ),
         }
     }
@@ -146,13 +146,13 @@ impl Checkpoint {
         let shown = path.display();
         if self.kind.targets != kind.targets {
             usage!(
-                "the checkpoint {shown} is of other targets, or in another order; --resume takes the same targets, \
+                "the checkpoint {shown} belongs to other targets or another order; --resume needs the same targets, \
                  exclusions, protocols, shard and seed"
             );
         }
         if self.kind.output != kind.output {
             usage!(
-                "the checkpoint {shown} is of other output, {}; this would be {}",
+                "the checkpoint {shown} belongs to another output, {}; this one is {}",
                 self.kind.output,
                 kind.output
             );
@@ -239,7 +239,7 @@ mod tests {
                     output: "ndjson".into(),
                     ..kind
                 },
-                "other output, csv; this would be ndjson",
+                "another output, csv; this one is ndjson",
             ),
         ] {
             assert!(
@@ -255,14 +255,14 @@ mod tests {
             Checkpoint::load(&path)
                 .unwrap_err()
                 .to_string()
-                .contains("no checkpoint of this version")
+                .contains("not a checkpoint of this version")
         );
         fs::remove_file(&path).unwrap();
         assert!(
             Checkpoint::load(&path)
                 .unwrap_err()
                 .to_string()
-                .contains("there is no checkpoint")
+                .contains("no checkpoint ")
         );
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let (sum, mut took) = match (written, &journal) {
         (Ok(written), _) => written,
         (Err(error), Some(_)) => {
-            let resume = " (once it can, the same command with --resume goes on)";
+            let resume = " (to continue, run the same command with --resume)";
             let resume = if choice.checkpoint.is_some() {
                 resume
             } else {
@@ -157,13 +157,13 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     }
     if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
         tell!(
-            "{}, noted in {}: the same command with --resume goes on",
+            "{}, checkpoint in {}: to continue, run the same command with --resume",
             cause.words(),
             path.display()
         );
     } else if let Some(cause) = cause {
         tell!(
-            "{}, and nothing notes how far it came: --checkpoint FILE or -o FILE would",
+            "{}; no checkpoint was written, since neither --checkpoint FILE nor -o FILE was given",
             cause.words()
         );
     }
@@ -196,7 +196,7 @@ fn is_file(_: &io::Stdout) -> bool {
 fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
     if let Some(path) = choice.checkpoint.as_ref().filter(|path| path.exists()) {
         usage!(
-            "{} is of a sweep that is not done: --resume continues it, --force begins again",
+            "{} belongs to an unfinished sweep: --resume continues it, --force starts again",
             path.display()
         );
     }
@@ -204,7 +204,7 @@ fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
         // A sweep that failed at its start leaves an empty file.
         if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
             usage!(
-                "{} is there already: another name, or --force to take its place",
+                "{} exists: choose another name, or overwrite it with --force",
                 path.display()
             );
         }
@@ -229,18 +229,18 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
     }
     // The lock lasts as long as the file is open. Some file systems do not support locks.
     if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-        usage!("{}: another sweep writes it", path.display());
+        usage!("{}: another sweep is writing to it", path.display());
     }
     let Some(before) = before else {
         file.set_len(0)?;
         return Ok((file, Some(0)));
     };
     let Some(length) = before.length else {
-        usage!("the checkpoint is of a sweep to standard output; it continues there, without -o");
+        usage!("the checkpoint belongs to a sweep to standard output; continue it without -o");
     };
     if file.metadata()?.len() < length {
         usage!(
-            "{} is shorter than its checkpoint says, so answers are missing: begin again with --force",
+            "{} is shorter than its checkpoint records, so answers are missing: start again with --force",
             path.display()
         );
     }

@@ -85,12 +85,12 @@ impl Choice {
             .or_else(|| Some(beside(file?, "checkpoint")));
         if writing.resume && checkpoint.is_none() {
             usage!(
-                "--resume continues what a checkpoint tells of; name it with --checkpoint, or the output with -o"
+                "--resume needs a checkpoint; name it with --checkpoint, or name the output with -o"
             );
         }
         if writing.summary.as_deref() == Some(Path::new("-")) && output.is_none() {
             usage!(
-                "--summary - would stand among the answers on standard output; write them to a file with -o"
+                "--summary - would mix with the answers on standard output; write them to a file with -o"
             );
         }
         let choice = Self {
@@ -225,9 +225,7 @@ fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
         let format = asked.unwrap_or(Format::Lines);
         #[cfg(feature = "parquet")]
         if format == Format::Parquet {
-            usage!(
-                "Parquet cannot be written to a pipe: its end says where its beginning is; name a file with -o"
-            );
+            usage!("Parquet cannot be written to standard output; name a file with -o");
         }
         return Ok(format);
     };
@@ -247,7 +245,7 @@ fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
     match asked.or(named) {
         Some(format) => Ok(format),
         None => usage!(
-            "{}: the name does not tell the format; end it in .ndjson, .csv or .parquet, or add --format",
+            "{}: unknown format; use a name that ends in .ndjson, .csv or .parquet, or add --format",
             output.display()
         ),
     }
@@ -258,9 +256,7 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
     let mut fields: Vec<&'static Field> = Vec::new();
     for name in names.iter().map(|name| name.as_ref().trim()) {
         let Some(field) = fields::find(name) else {
-            usage!(
-                "--fields: there is no {name:?}; `hailer sweep --fields list` shows all there are"
-            );
+            usage!("--fields: unknown field {name:?}; `hailer sweep --fields list` shows all");
         };
         if !fields.iter().any(|it| it.name == field.name) {
             fields.push(field);
@@ -317,12 +313,10 @@ impl Targets {
         let streamed =
             args.given.iter().any(|text| text == "-") || args.targets.iter().any(is_input);
         if args.given.is_empty() && args.targets.is_empty() {
-            usage!("name somebody to ask: targets, --targets FILE, or - for standard input");
+            usage!("no targets: name some, add --targets FILE, or - for standard input");
         }
         if streamed && args.given.len() + args.targets.len() > 1 {
-            usage!(
-                "standard input is swept as it comes, and nothing beside it; put the other targets into it"
-            );
+            usage!("`-` cannot be combined with other targets; add them to standard input");
         }
         let mut exclusions = Exclusions::default();
         for path in &args.exclude {
@@ -374,7 +368,7 @@ impl Targets {
         let skipped = targets.skipped();
         if targets.is_empty() {
             usage!(
-                "nobody is left to ask: {}",
+                "no target is left to query: {}",
                 super::progress::skipped(&skipped).unwrap_or("the lists are empty".into())
             );
         }

@@ -96,7 +96,7 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
     tell!(
-        "{ended} asked in {seconds:.1} s, {:.0}/s: {} answered ({})",
+        "{ended} queried in {seconds:.1} s, {:.0}/s: {} answered ({})",
         ended as f64 / seconds,
         sum.answered,
         percent(sum.answered, ended)
@@ -105,8 +105,8 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         (sum.timed_out, "silent"),
         (sum.port_closed, "closed"),
         (sum.unreachable, "unreachable"),
-        (sum.invalid, "with a faulty answer"),
-        (sum.unresolved, "names without address"),
+        (sum.invalid, "with an invalid reply"),
+        (sum.unresolved, "names without an address"),
     ];
     let rest: Vec<_> = rest
         .iter()
@@ -117,15 +117,15 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         tell!("{}", rest.join(", "));
     }
     tell!(
-        "{} datagrams sent, {} heard, about {} lost on the way",
+        "{} datagrams sent, {} received, about {} lost in the network",
         sum.datagrams_sent,
         sum.datagrams_received,
         share(lost(sum))
     );
     let odd = [
-        (sum.dropped_datagrams, "lost in our own queue"),
-        (sum.stray_datagrams, "from strangers or too late"),
-        (sum.duplicate_datagrams, "doubled"),
+        (sum.dropped_datagrams, "dropped from our receive queue"),
+        (sum.stray_datagrams, "from unknown addresses or too late"),
+        (sum.duplicate_datagrams, "duplicates"),
         (sum.forged_refusals, "forged refusals"),
     ];
     let odd: Vec<_> = odd
@@ -151,7 +151,7 @@ pub(super) fn skipped(skipped: &Skipped) -> Option<String> {
     let counts = [
         (duplicates, "given twice"),
         (excluded, "excluded"),
-        (reserved, "where no server can be"),
+        (reserved, "reserved addresses"),
     ];
     let counts = counts
         .iter()

@@ -26,7 +26,7 @@ impl Cause {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Signal => "stopped",
-            Self::Time => "the time is over",
+            Self::Time => "the time limit was reached",
         }
     }
 }
@@ -62,7 +62,7 @@ impl Stop {
                     tokio::select! {
                         () = &mut signals => {
                             set.set(Cause::Signal);
-                            tell!("stopping; once more ends it at once");
+                            tell!("stopping; repeat to end immediately");
                             signals = Box::pin(interrupted());
                         }
                         () = time => set.set(Cause::Time),

@@ -34,21 +34,24 @@ const ROOMY: u16 = 58;
 const NARROW: u16 = 38;
 
 const KEYS: &[(&str, &str)] = &[
-    ("q", "end"),
-    ("Tab ← →", "another listener"),
-    ("p", "pause, or go on"),
-    ("?", "this text, or not"),
+    ("q", "quit"),
+    ("Tab ← →", "select a listener"),
+    ("p", "pause or continue"),
+    ("?", "show or hide this help"),
 ];
 
 const TERMS: &[(&str, &str)] = &[
-    ("received", "datagrams that came"),
-    ("answered", "replies to askers that proved their address"),
-    ("unverified", "replies to others, paid from the budget"),
-    ("dropped", "datagrams left unanswered, by reason"),
-    ("relayed", "datagrams for the game server behind, and back"),
-    ("lost", "datagrams that there was no room for"),
-    ("truth", "where answers come from, and how old it is"),
-    ("who asks", "networks, and what they got; can be forged"),
+    ("received", "datagrams that arrived"),
+    ("answered", "replies to verified addresses"),
+    (
+        "unverified",
+        "replies to unverified addresses, limited by the budget",
+    ),
+    ("dropped", "datagrams without a reply, by reason"),
+    ("relayed", "datagrams to the game server and back"),
+    ("lost", "datagrams lost because the receive queue was full"),
+    ("sources", "where statuses come from, and their age"),
+    ("clients", "networks with most requests; can be forged"),
 ];
 
 /// State of the connection to the responder.
@@ -80,7 +83,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let (width, height) = LEAST;
         return frame.render_widget(
-            Paragraph::new(format!("too small: {width}x{height} at the least")),
+            Paragraph::new(format!("too small: at least {width}x{height}")),
             area,
         );
     }
@@ -266,11 +269,11 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     let width = usize::from(width);
     match (view.link, view.notice) {
         (Link::Lost(_, why), _) => Line::styled(
-            line(&format!("{why}. Asking again every second."), width),
+            line(&format!("{why}. Retrying every second."), width),
             Style::new().fg(Color::Red),
         ),
         (_, Some(notice)) => Line::styled(line(notice, width), Style::new().fg(Color::Yellow)),
-        _ => Line::styled("q ends  Tab another listener  p pauses  ? explains", dim()),
+        _ => Line::styled("q quits  Tab listener  p pauses  ? help", dim()),
     }
 }
 
@@ -659,7 +662,7 @@ fn truth(snapshot: &Snapshot) -> Section {
         });
         std::iter::once(Row::Ends(name, age)).chain(trouble)
     });
-    Section::new("truth", or_none(rows.collect(), "no sources"))
+    Section::new("sources", or_none(rows.collect(), "no sources"))
 }
 
 fn asking(snapshot: &Snapshot, width: u16) -> Section {
@@ -685,11 +688,11 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
         )
     });
     let title = match width {
-        ROOMY.. => "who asks most: asked, answered, in, out",
-        NARROW.. => "who asks most: asked, answered",
-        _ => "who asks most",
+        ROOMY.. => "busiest clients: received, answered, in, out",
+        NARROW.. => "busiest clients: received",
+        _ => "busiest clients",
     };
-    Section::new(title, or_none(rows.collect(), "nobody"))
+    Section::new(title, or_none(rows.collect(), "none"))
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -783,11 +786,11 @@ mod tests {
                 "bytes out",
                 "budget",
                 "minecraft-query",
-                "truth",
+                "sources",
                 "none yet",
-                "who asks most",
+                "busiest clients",
                 "203.0.113.0/24",
-                "q ends",
+                "q quits",
             ] {
                 assert!(
                     screen.contains(expected),
@@ -905,7 +908,7 @@ mod tests {
             24,
         );
         assert!(
-            screen.contains("lost for 5s") && screen.contains("has ended. Asking again"),
+            screen.contains("lost for 5s") && screen.contains("has ended. Retrying"),
             "{screen}"
         );
         let screen = shown(
@@ -930,7 +933,7 @@ mod tests {
             16,
         );
         assert!(
-            screen.contains("another listener") && screen.contains("can be forged"),
+            screen.contains("select a listener") && screen.contains("can be forged"),
             "{screen}"
         );
     }

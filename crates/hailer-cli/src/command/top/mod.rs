@@ -31,9 +31,7 @@ const NOTICE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        usage!(
-            "hailer top needs a terminal to draw on; for programs there is `hailer serve status --json`"
-        );
+        usage!("hailer top needs a terminal; programs can use `hailer serve status --json`");
     }
     let path = args.running.control.unwrap_or_else(default_path);
     // If no responder runs at the start, fail instead of waiting.
@@ -212,7 +210,7 @@ impl Screen {
                 }
                 if let Some(before) = self.history.push(snapshot) {
                     let words =
-                        format!("hailer serve has restarted: process {before} before, {pid} now");
+                        format!("hailer serve has restarted: process {pid}, before {before}");
                     self.notice = Some((now, words));
                 }
             }
@@ -300,7 +298,7 @@ mod tests {
                 .view()
                 .notice
                 .unwrap()
-                .ends_with("process 4711 before, 4800 now")
+                .ends_with("process 4800, before 4711")
         );
         screen.tick(after(60));
         assert_eq!(screen.view().notice, None);

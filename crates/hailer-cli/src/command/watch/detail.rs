@@ -246,7 +246,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     }
     if let Some(error) = &seen.error {
         let words = if seen.state == State::Up {
-            "the last try: "
+            "last error: "
         } else {
             ""
         };
@@ -419,7 +419,7 @@ fn text_of(
                 if on.is_empty() { "" } else { ", " }
             ),
         };
-        lines.push(rule("who is on", &words, width));
+        lines.push(rule("online players", &words, width));
         lines.extend(names(&said.players, width));
     }
     let mut events: Vec<&Event> = view
@@ -542,7 +542,7 @@ fn happened(kind: &EventKind) -> (String, Style) {
         EventKind::Up => ("up".into(), plain.fg(Color::Green)),
         EventKind::Down { reason } => (format!("down: {}", line(reason, 60)), plain.fg(Color::Red)),
         EventKind::Flapping => (
-            "flaps: goes up and down all the time".into(),
+            "flaps: goes up and down repeatedly".into(),
             plain.fg(Color::Yellow),
         ),
         EventKind::Steady => ("steady again".into(), plain),
@@ -639,7 +639,7 @@ mod tests {
             "latency, ms 12.3, at most 16.3 ──",
             "4m 55s ago",
             "now",
-            "who is on 12 on, 3 listed",
+            "online players 12 on, 3 listed",
             "Alice  Bob    名前",
             "5s ago      version: 1.20 → 1.20.4",
             "2h ago      down: silence",
@@ -663,7 +663,7 @@ mod tests {
         );
         let wide = shown(&view, 160, 50);
         assert!(
-            wide.contains("survival-9") && wide.contains("who is on"),
+            wide.contains("survival-9") && wide.contains("online players"),
             "both\n{wide}"
         );
     }
@@ -680,7 +680,7 @@ mod tests {
             assert!(
                 screen.contains("lobby")
                     && screen.contains("12 of 20")
-                    && screen.contains("who is on"),
+                    && screen.contains("online players"),
                 "{screen}"
             );
             assert!(!screen.contains("late-players"), "{screen}");

@@ -59,7 +59,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     }
     if targets.len() > SERVERS {
         usage!(
-            "{} targets are too many to watch from here, at most {SERVERS}; for more use hailer monitor",
+            "{} targets; at most {SERVERS} can be watched from here, use hailer monitor for more",
             targets.len()
         );
     }
@@ -117,7 +117,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
         });
     let servers: Vec<Server> = servers.collect();
     if servers.is_empty() && args.monitor.is_none() {
-        usage!("there is no [[server]] in the configuration to watch");
+        usage!("the configuration has no [[server]] to watch");
     }
     Ok(servers)
 }
@@ -134,7 +134,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     let words: Vec<String> = words.map(str::to_owned).collect();
     if words.is_empty() {
         usage!(
-            "--targets {}: there is no target in it; write one a line",
+            "--targets {}: no target in this file; write one per line",
             path.display()
         );
     }
@@ -170,8 +170,7 @@ impl Direct {
         settings.sweep.keep_replies = false;
         let live = Arc::new(StateTable::default());
         // Nothing is written to a history.
-        let (poll, _) =
-            Poller::start(settings, live.clone()).context("cannot open a socket to ask with")?;
+        let (poll, _) = Poller::start(settings, live.clone()).context("cannot open a socket")?;
         let first = Duration::from_secs(1).max(round).min(interval);
         Ok(Self {
             live,

@@ -38,29 +38,26 @@ const SLOW: u32 = 100_000;
 const VERY_SLOW: u32 = 250_000;
 
 const KEYS: &[(&str, &str)] = &[
-    ("q", "end"),
+    ("q", "quit"),
     (
         "↑ ↓ j k",
-        "another server; PageUp, PageDown, Home and End as well",
+        "select a server; also PageUp, PageDown, Home and End",
     ),
-    ("Enter", "details, or not; PageUp and PageDown scroll them"),
+    ("Enter", "show or hide details; PageUp and PageDown scroll"),
     (
         "1 to 9",
-        "sort by that column; again, the other way round; 0 as given",
+        "sort by that column; again to reverse; 0 as given",
     ),
-    ("r", "the other way round"),
+    ("r", "reverse the order"),
     ("/", "filter; Enter keeps it, Esc clears it"),
-    ("p", "pause, or go on"),
-    ("?", "this text, or not"),
+    ("p", "pause or continue"),
+    ("?", "show or hide this help"),
     ("", ""),
-    (
-        "a filter",
-        "words found in name, group, target, version or MOTD",
-    ),
-    ("!down", "of a state only: !up !down !new !flapping"),
+    ("a filter", "words in name, group, target, version or MOTD"),
+    ("!down", "only this state: !up !down !new !flapping"),
     ("ms", "shortest time from a request to its reply"),
-    ("up%", "share of the last day's looks that were answered"),
-    ("flaps", "goes up and down all the time"),
+    ("up%", "share of successful polls in the last day"),
+    ("flaps", "goes up and down repeatedly"),
 ];
 
 /// State of the feed.
@@ -110,7 +107,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let (width, height) = LEAST;
         return frame.render_widget(
-            Paragraph::new(format!("too small: {width}x{height} at the least")),
+            Paragraph::new(format!("too small: at least {width}x{height}")),
             area,
         );
     }
@@ -217,7 +214,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
         ];
         let left = room.saturating_sub(spans[1].content.width());
         if let Some(word) = filter.unknown_state() {
-            let hint = format!("  there is no state !{word}; there are !up !down !new !flapping");
+            let hint = format!("  no state !{word}; known are !up !down !new !flapping");
             spans.push(Span::styled(line(&hint, left), yellow));
         } else if filter.typed().is_empty() {
             spans.push(Span::styled(
@@ -229,7 +226,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
     }
     match (view.link, view.notice) {
         (Link::Lost(_, why), _) => Line::styled(
-            line(&format!("{why}. Asking again every second."), width),
+            line(&format!("{why}. Retrying every second."), width),
             Style::new().fg(Color::Red),
         ),
         (_, Some(notice)) => Line::styled(line(notice, width), yellow),
@@ -239,14 +236,14 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
         ),
         _ if view.detail.is_some() => Line::styled(
             line(
-                "Esc closes  ↑↓ another server  PageDown scrolls  ? explains",
+                "Esc closes  ↑↓ other servers  PageDown scrolls  ? help",
                 width,
             ),
             dim(),
         ),
         _ => Line::styled(
             line(
-                "q ends  Enter details  / filters  1-9 sort  p pauses  ? explains",
+                "q quits  Enter details  / filters  1-9 sort  p pauses  ? help",
                 width,
             ),
             dim(),
@@ -797,7 +794,7 @@ pub(super) mod tests {
                 );
             }
             assert!(
-                screen.lines().last().unwrap().starts_with("q ends"),
+                screen.lines().last().unwrap().starts_with("q quits"),
                 "{screen}"
             );
         }
@@ -911,7 +908,7 @@ pub(super) mod tests {
             10,
         );
         assert!(
-            screen.contains("no server matches") && screen.contains("there is no state !dwon"),
+            screen.contains("no server matches") && screen.contains("no state !dwon"),
             "{screen}"
         );
     }
@@ -929,8 +926,7 @@ pub(super) mod tests {
             10,
         );
         assert!(
-            screen.contains("lost for 1m 5s")
-                && screen.contains("refused. Asking again every second"),
+            screen.contains("lost for 1m 5s") && screen.contains("refused. Retrying every second"),
             "{screen}"
         );
         let screen = shown(
@@ -955,7 +951,7 @@ pub(super) mod tests {
             24,
         );
         assert!(
-            screen.contains("!flapping") && screen.contains("the other way round"),
+            screen.contains("!flapping") && screen.contains("reverse the order"),
             "{screen}"
         );
         let empty = Board::default();

@@ -55,9 +55,7 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
         .map(remote::Monitor::new)
         .transpose()?;
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        usage!(
-            "hailer watch needs a terminal to draw on; for programs there is `hailer query --json`"
-        );
+        usage!("hailer watch needs a terminal; programs can use `hailer query --json`");
     }
     let (sender, news) = mpsc::channel(4);
     let (wants, wanted) = std::sync::mpsc::channel();

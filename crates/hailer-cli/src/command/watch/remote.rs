@@ -70,7 +70,7 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
         matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none()
     };
     let Some(uri) = parsed.filter(is_http) else {
-        usage!("--monitor {typed}: write the address of its page, such as http://127.0.0.1:8080");
+        usage!("--monitor {typed}: write the URL of its web page, such as http://127.0.0.1:8080");
     };
     let config = web::config(&uri, PATIENCE)
         .http_status_as_error(false)
@@ -256,7 +256,7 @@ impl Monitor {
     /// Fetches the history of one server.
     fn past(&self, name: &str) -> anyhow::Result<Past> {
         let path = format!("/api/v1/servers/{}", escape(name));
-        let of = |path: &str| format!("{path}: there is nothing");
+        let of = |path: &str| format!("{path}: not found");
         let whole = self
             .get::<ServerDetails<serde_json::Value>>(&path, None)?
             .body
@@ -340,8 +340,12 @@ impl Monitor {
             .with_config()
             .limit(LONGEST)
             .read_to_vec();
-        let body =
-            body.map_err(|error| anyhow!("the monitor at {} broke off: {error}", self.url))?;
+        let body = body.map_err(|error| {
+            anyhow!(
+                "the connection to the monitor at {} broke: {error}",
+                self.url
+            )
+        })?;
         if status != 200 {
             let problem = serde_json::from_slice::<ProblemDetails>(&body)
                 .ok()
@@ -349,7 +353,7 @@ impl Monitor {
             let words = problem
                 .map(|words| format!(": {words}"))
                 .unwrap_or_default();
-            bail!("{} answers with status {status}{words}", self.url);
+            bail!("{}: HTTP status {status}{words}", self.url);
         }
         match serde_json::from_slice(&body) {
             Ok(body) => Ok(Heard {
@@ -357,7 +361,7 @@ impl Monitor {
                 etag,
             }),
             Err(error) => bail!(
-                "{} is no hailer monitor, or another version of it: {error}",
+                "{} is not a hailer monitor, or one of another version: {error}",
                 self.url
             ),
         }
@@ -567,7 +571,7 @@ mod tests {
         let words = error(&mut monitor);
         assert!(words.contains("503: the history cannot be read"), "{words}");
         let words = error(&mut monitor);
-        assert!(words.contains("no hailer monitor"), "{words}");
+        assert!(words.contains("not a hailer monitor"), "{words}");
         server.join().unwrap();
         let words = error(&mut monitor);
         assert!(

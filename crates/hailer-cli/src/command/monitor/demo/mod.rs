@@ -100,7 +100,7 @@ pub(super) async fn listen(
         Some(wanted) => match TcpListener::bind(wanted).await {
             Ok(listener) => Ok(listener),
             Err(error) => {
-                usage!("cannot listen on {wanted}: {error}; choose another place with --listen")
+                usage!("cannot listen on {wanted}: {error}; choose another address with --listen")
             }
         },
         None => match TcpListener::bind(usual).await {
