@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            table ─────► packet (the macro) ─────► Packet: struct, reader, writer, sampler, line of TABLE
-//!              │ margin says which builds              │
+//!              │ builds in brackets                    │
 //!            types: how a field lies on the wire       │
 //!                                                      ▼
 //!   peer ─► receive ─► cipher ─► PacketStream ──────────► next() ─► you        one Connection, in either role,

@@ -38,11 +38,11 @@ pub struct NetworkConfig {
     pub heartbeat: Duration,
     /// Time between full reads, 10 s to 300 s. Events arrive in between.
     pub refresh: Duration,
-    /// Servers without heartbeat for this time are not counted. The reference knows the limit of 45
-    /// s but does not apply it.
+    /// Servers without heartbeat for this time are not counted. The reference defines a limit of
+    /// 45 s, but does not apply it.
     pub stale: Duration,
-    /// How long the last view is used after the loss of Redis. After that, this server answers for
-    /// itself.
+    /// How long the last view is used after the connection to Redis is lost. After that, this
+    /// server replies for itself.
     pub keep_view: Duration,
     /// Maximum number of other servers.
     pub max_servers: usize,

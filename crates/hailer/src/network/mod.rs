@@ -42,16 +42,17 @@
 //!
 //! # Properties
 //!
-//! - **Replies never stop.** Without Redis the last view is used for [`NetworkConfig::keep_view`],
-//!   then the status of this server alone. The local players are always current. [`Health`] reports
-//!   the state. The extra `network` of a status is true while other servers are counted.
-//! - **Redis is found again** within a few seconds. Each heartbeat writes the complete state of
-//!   this server and removes everything else, whatever Redis has lost.
+//! - **Replies never stop.** Without Redis, the last view is used for [`NetworkConfig::keep_view`],
+//!   and after that the status of this server alone. The local players are always current.
+//!   [`Health`] reports the state. The extra `network` of a status is true while other servers are
+//!   counted.
+//! - **Reconnects** to Redis within a few seconds. Each heartbeat writes the complete state of this
+//!   server and removes outdated entries, even if Redis has lost its data.
 //! - **Counts are those of lists.** Each player is counted once. Servers without heartbeat for 45 s
 //!   are left out.
-//! - **Limits:** 10,000 players of this server, and the limits of [`NetworkConfig`] for the others;
-//!   the excess is counted in [`Health::refused`]. One command is sent at a time, none are queued:
-//!   after a loss the state is written, not its history.
+//! - **Limits:** 10,000 players of this server, and the limits of [`NetworkConfig`] for the others.
+//!   [`Health::refused`] counts the excess. Commands are sent one at a time and never queued: after
+//!   a lost connection, only the current state is written.
 //! - **Secrets** appear in no error and no `Debug` output. Redis itself is trusted.
 
 mod config;
@@ -368,7 +369,7 @@ impl Network {
         Arc::new(self.shared.status())
     }
 
-    /// Returns a channel with that status, updated within some 20 ms of each change.
+    /// Returns a channel with that status, updated within about 20 ms of each change.
     pub fn updates(&self) -> watch::Receiver<Arc<Status>> {
         self.updates.clone()
     }

@@ -2,7 +2,7 @@
 //! servers.
 //!
 //! ```text
-//!   address, port ──► keyed hash ──► silent, or one of some thousand responders built at the start
+//!   address, port ──► keyed hash ──► silent, or one of several thousand responders built at the start
 //!   datagram ──► FarmPort::receive ──► responder ──► conditions ──► Outbox, or a bounded queue ──► FarmPort::release
 //! ```
 //!
@@ -19,7 +19,7 @@
 //! | --- | --- |
 //! | variants of servers of a protocol | 1,048,576 |
 //! | delay and jitter | 60 s each |
-//! | delayed replies of a port | [`FarmConfig::max_delayed`], some 500 bytes each |
+//! | delayed replies of a port | [`FarmConfig::max_delayed`], about 500 bytes each |
 //! | length of a request | 2,048 bytes |
 //!
 //! ```no_run
