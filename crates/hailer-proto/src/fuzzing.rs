@@ -62,10 +62,10 @@ pub fn explain(bytes: &[u8]) {
     }
 }
 
-/// Sends requests to a responder. The first byte selects the protocol, the second is the length of
-/// the first request; the rest is the second request and also the texts of the status. Our own
-/// parser must read each reply without an error or deviation, and unverified sources get no more
-/// than the documented amplification.
+/// Sends two requests to a responder. The first byte selects the protocol and the second one is the
+/// length of the first request. The rest is the second request, and also the texts of the status.
+/// Hailer's parser must read each reply without an error or deviation, and unverified sources get
+/// no more than the documented amplification.
 pub fn responder(bytes: &[u8]) {
     let Some((protocol, bytes)) = pick(bytes) else {
         return;
@@ -100,10 +100,10 @@ pub fn responder(bytes: &[u8]) {
 /// Feeds datagrams and timeouts to an exchange and asserts that the status stays in proportion to
 /// the received bytes.
 ///
-/// The first byte selects the protocol, the second the depth. Then come orders: 0 is a timeout; 1 a
-/// datagram, its length in two bytes and its bytes; 3 the deadline; any other byte our own
-/// responder's reply to the last request, with as many bytes changed as the next byte says, each
-/// given by its offset (two bytes) and a number to add.
+/// The first byte selects the protocol, the second the depth. Commands follow: 0 is a timeout; 1 is
+/// a datagram, with its length in two bytes and its bytes; 3 is the deadline. Any other byte sends
+/// the reply of Hailer's responder to the last request. The next byte is the number of changes to
+/// it, each given by an offset (two bytes) and a number to add.
 pub fn exchange(bytes: &[u8]) {
     let Some((protocol, bytes)) = pick(bytes) else {
         return;
@@ -177,7 +177,7 @@ pub fn text(bytes: &[u8]) {
             || !(c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'))
     };
     assert!(text.plain().chars().all(harmless));
-    // Our own sequences are the only ones: ESC [ digits and semicolons m.
+    // The only escape sequences are those of `Text`: ESC [ digits and semicolons m.
     let ansi = text.ansi();
     let mut pieces = ansi.split('\x1b');
     assert!(
@@ -214,7 +214,7 @@ fn asker() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 50_000))
 }
 
-/// The protocol that the first byte picks, and the rest.
+/// Returns the protocol that the first byte selects, and the rest.
 fn pick(bytes: &[u8]) -> Option<(&'static dyn Protocol, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let protocol = PROTOCOLS.get(usize::from(first) % PROTOCOLS.len())?;
@@ -227,7 +227,7 @@ fn build(protocol: &dyn Protocol, status: &Status) -> Option<Arc<dyn Responder>>
     responder.ok()
 }
 
-/// Asserts that our own parser reads our own reply without an error or deviation.
+/// Asserts that Hailer's parser reads Hailer's reply without an error or deviation.
 fn readable(protocol: &dyn Protocol, reply: &[u8]) {
     let mut notes = Notes::default();
     let explanation = protocol.explain(reply, DatagramContext::Reply, &mut notes);
@@ -238,7 +238,7 @@ fn readable(protocol: &dyn Protocol, reply: &[u8]) {
     assert_eq!(notes.met().next(), None, "{reply:02x?}");
 }
 
-/// A status with the bytes in every text: hostile, but of one shape.
+/// Returns a status that has the bytes in every text.
 fn status(bytes: &[u8]) -> Status {
     let mut pieces = bytes
         .split(|&byte| byte == 0)
@@ -274,7 +274,7 @@ fn status(bytes: &[u8]) -> Status {
     status
 }
 
-/// Bytes that a status holds, in its texts and lists.
+/// Returns the size of the texts and lists of a status, in bytes.
 fn size(status: &Status) -> usize {
     fn value(of: &Value) -> usize {
         size_of::<Value>()
@@ -320,7 +320,7 @@ fn size(status: &Status) -> usize {
         + status.deviations.len() * size_of::<&str>()
 }
 
-/// The remaining orders for an exchange.
+/// The remaining commands for an exchange.
 struct Orders<'a>(&'a [u8]);
 
 impl<'a> Orders<'a> {

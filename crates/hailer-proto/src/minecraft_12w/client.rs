@@ -13,7 +13,7 @@ pub struct ListPingExchange {
 }
 
 impl ListPingExchange {
-    /// An exchange that has not sent anything yet.
+    /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self { depth: ask.depth }
     }
@@ -43,7 +43,7 @@ impl Exchange for ListPingExchange {
                 Step::Send
             }
             Input::Datagram(bytes) => self.hear(bytes),
-            // A stream loses nothing, so nothing is sent twice.
+            // TCP loses nothing, so nothing is sent twice.
             Input::Timeout | Input::GiveUp => Step::Wait,
         }
     }

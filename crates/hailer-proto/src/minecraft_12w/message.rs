@@ -9,17 +9,17 @@ use alloc::{format, string::String, vec::Vec};
 pub const TEXT_MAX: usize = 256;
 
 const LIST_PING: u8 = 0xFE;
-/// Second byte that clients from 1.4 on send.
+/// Second byte of requests of clients from 1.4 on.
 const NEWER: u8 = 0x01;
 const KICK: u8 = 0xFF;
-/// Bytes in front of a kick's text: the packet id and the number of units.
+/// Length of the header of a kick: the packet id and the number of units.
 const KICK_HEADER: usize = 3;
 
-/// A UTF-16 unit as it travels.
+/// Encodes a UTF-16 unit as on the wire.
 type Unit = [u8; 2];
 /// Separates the parts of a reply.
 const SECTION: Unit = [0x00, 0xA7];
-/// Starts a reply of 1.4 and later, whose parts have NULs between them.
+/// Starts a reply of 1.4 and later, whose parts are separated by NULs.
 const NEWER_START: [Unit; 3] = [SECTION, [0, b'1'], NUL];
 const NUL: Unit = [0, 0];
 
@@ -28,11 +28,11 @@ const NUL: Unit = [0, 0];
 pub struct Listing {
     /// Message of the day.
     pub motd: String,
-    /// Players on.
+    /// Players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
-    /// Number of the game's protocol, from 1.4 on.
+    /// Protocol number of the game, from 1.4 on.
     pub protocol: Option<i64>,
     /// Version of the game, from 1.4 on.
     pub version: Option<String>,
@@ -44,12 +44,13 @@ pub fn is_list_ping(bytes: &[u8]) -> bool {
     matches!(bytes, [LIST_PING] | [LIST_PING, NEWER, ..])
 }
 
-/// Appends the request.
+/// Appends the request to `out`.
 pub fn write_list_ping(out: &mut Vec<u8>) {
     out.push(LIST_PING);
 }
 
-/// Appends a reply. The MOTD must contain no section sign; it is cut if the text would be too long.
+/// Appends a reply to `out`. The MOTD must not contain a section sign; it is cut if the text would
+/// be too long.
 pub fn write_listing(motd: &str, online: i64, max: i64, out: &mut Vec<u8>) {
     let counts = format!("\u{A7}{online}\u{A7}{max}");
     let room = TEXT_MAX.saturating_sub(counts.chars().count());
@@ -70,7 +71,7 @@ impl Listing {
     ///
     /// # Errors
     ///
-    /// Names the field that is cut off, too long or of another packet, with its offset.
+    /// Names the field that is truncated, too long or part of another packet, with its offset.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Option<Self>, Error> {
         let mut r = Reader::new(bytes, notes);
         if r.raw(1, "packet id")? != [KICK] {
@@ -85,7 +86,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Read from the end: there the section signs are those of the protocol.
+    /// Parses from the end, because the last section signs always belong to the protocol.
     fn classic(units: &[Unit], notes: &mut Notes) -> Option<Self> {
         let mut parts = units.rsplitn(3, |unit| *unit == SECTION);
         let (max, online, motd) = (parts.next()?, parts.next()?, parts.next()?);
@@ -129,14 +130,14 @@ fn count(units: &[Unit]) -> Option<i64> {
     utf16(units.as_flattened()).parse().ok()
 }
 
-/// Walks the parts of a text, each with its place for the notes.
+/// Iterates over the parts of a text, with their positions for the notes.
 struct Parts<'n> {
     at: usize,
     notes: &'n mut Notes,
 }
 
 impl Parts<'_> {
-    /// A part, and a step over it and what ends it.
+    /// Returns the next part, and skips it and its separator.
     fn text(&mut self, field: &'static str, units: &[Unit]) -> String {
         let text = utf16(units.as_flattened());
         let length = size_of_val(units);

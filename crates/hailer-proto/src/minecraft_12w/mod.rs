@@ -28,7 +28,7 @@ use crate::token::Keys;
 use crate::{Status, Text, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
 
-/// The protocol's entry in the registry.
+/// Registry entry of the protocol.
 #[derive(Debug)]
 pub struct Minecraft12w;
 

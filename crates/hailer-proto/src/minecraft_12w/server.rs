@@ -8,21 +8,21 @@ use crate::token::Epoch;
 use alloc::{string::String, vec::Vec};
 use core::net::SocketAddr;
 
-/// Answers for one server.
+/// Responder for one server.
 #[derive(Debug)]
 pub struct ListPingResponder {
     reply: Vec<u8>,
 }
 
 impl ListPingResponder {
-    /// A responder for this status.
+    /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
         let motd = [&status.motd, &status.name]
             .into_iter()
             .flatten()
             .map(line)
             .find(|text| !text.is_empty());
-        // The game counts in 32 bits, and from nothing.
+        // The game uses non-negative 32-bit counts.
         let count = |count: i64| count.clamp(0, i64::from(i32::MAX));
         let (online, max) = (
             count(status.players.count()),
@@ -44,7 +44,7 @@ impl Responder for ListPingResponder {
     }
 }
 
-/// A text as it may travel: in one line, without codes and without what separates the parts.
+/// Returns a text in one line, without formatting codes and without separators of the parts.
 fn line(text: &Text) -> String {
     text.plain().replace('\n', " ").replace('\u{A7}', "")
 }

@@ -31,7 +31,7 @@ use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
 
-/// The protocol's entry in the registry.
+/// Registry entry of the protocol.
 #[derive(Debug)]
 pub struct MinecraftQuery;
 
@@ -64,7 +64,8 @@ static INFO: Info = Info {
 
 static PLUGIN: &[&str] = &["name", "version"];
 
-/// The extra that lists plugins, by name and version. None if there is none; a version may be empty.
+/// Extra field that lists plugins by name and version, or nothing without plugins. A version may be
+/// empty.
 pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Extra> {
     let mut rows = Rows::with_capacity(&PLUGIN, 16);
     for (name, version) in plugins {

@@ -1,4 +1,4 @@
-//! The deviations that are accepted, by name (spec/onequery.md#9).
+//! Accepted deviations, by name (spec/onequery.md#9).
 
 use crate::wire::deviations;
 

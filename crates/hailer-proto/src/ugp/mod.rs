@@ -32,7 +32,7 @@ use crate::token::Keys;
 use crate::{Status, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
 
-/// The protocol's entry in the registry.
+/// Registry entry of the protocol.
 #[derive(Debug)]
 pub struct Ugp;
 

@@ -1,4 +1,4 @@
-//! The protocol's tables: flags by section (spec/ugp.md#5.1) and games by number (spec/ugp.md#7).
+//! Tables of the protocol: flags by section (spec/ugp.md#5.1) and games by number (spec/ugp.md#7).
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -11,7 +11,7 @@ macro_rules! flags {
                     #[doc = $name]
                     pub const $flag: u8 = $bit;
                 )*
-                /// Every flag with its name.
+                /// All flags with their names.
                 pub const NAMES: &[(u8, &str)] = &[$(($bit, $name)),*];
             }
         )*
@@ -36,7 +36,8 @@ flags! {
         ONLINE 0x20 "player count";
         MAX 0x40 "max players";
     }
-    /// State of the server, in the one byte that the server flag `EXTRA` adds. Assumed (spec/ugp.md#9.2).
+    /// State of the server, in the byte that the server flag `EXTRA` adds. Assumed
+    /// (spec/ugp.md#9.2).
     server_extra {
         PASSWORD 0x01 "passworded";
         VERSION 0x02 "version";
@@ -70,10 +71,10 @@ flags! {
     }
 }
 
-/// Game id of a game without a number.
+/// Game id of games without a number.
 pub const GAME_UNKNOWN: u8 = 255;
 
-/// Games by number, in the spelling of the servers' configuration.
+/// Games by number, as spelled in the configuration of servers.
 pub const GAMES: &[(u8, &str)] = &[
     (1, "gta:iii"),
     (2, "gta:vc"),
@@ -88,7 +89,7 @@ pub const GAMES: &[(u8, &str)] = &[
     (13, "mafia:one_de"),
 ];
 
-/// Name of a game.
+/// Returns the name of a game.
 pub fn game_name(id: u8) -> Option<&'static str> {
     GAMES
         .iter()
@@ -96,7 +97,7 @@ pub fn game_name(id: u8) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Number of a game.
+/// Returns the number of a game.
 pub fn game_id(name: &str) -> Option<u8> {
     GAMES
         .iter()
@@ -104,7 +105,7 @@ pub fn game_id(name: &str) -> Option<u8> {
         .map(|(id, _)| *id)
 }
 
-/// Flags as a person would write them.
+/// Formats flags for people.
 pub(super) fn describe(flags: u8, names: &[(u8, &str)]) -> String {
     let set: Vec<&str> = names
         .iter()

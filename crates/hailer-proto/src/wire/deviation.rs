@@ -1,11 +1,11 @@
-//! Names for what real servers do differently.
+//! Names for deviations of real servers.
 
-/// A deviation from the protocol that real servers are known for, and that the client accepts.
+/// A deviation from the protocol that some real servers have, and that the client accepts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deviation {
     /// Kebab-case name, as on the spec page.
     pub name: &'static str,
-    /// The server's behaviour: one sentence without a final stop.
+    /// Behaviour of the server: one sentence without a final stop.
     pub help: &'static str,
 }
 
@@ -17,7 +17,7 @@ macro_rules! deviations {
             pub static $constant: $crate::wire::Deviation =
                 $crate::wire::Deviation { name: $name, help: $help };
         )*
-        /// All of them, in the order of the spec page.
+        /// All deviations, in the order of the spec page.
         pub static ALL: &[&$crate::wire::Deviation] = &[$(&$constant),*];
     };
 }

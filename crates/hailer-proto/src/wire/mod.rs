@@ -6,7 +6,7 @@
 //!   if requested, every field with its offset and value. `hailer decode` prints them.
 //! - Writing appends to the caller's buffer, which keeps its capacity from one datagram to the
 //!   next.
-//! - Bytes behind the end of a message are an error or a named deviation, never ignored.
+//! - Bytes after the end of a message are an error or a named deviation, never ignored.
 
 mod deviation;
 mod notes;
@@ -28,39 +28,39 @@ use core::fmt;
 /// Why bytes cannot be parsed: the field, its offset, and the kind of error. Needs no allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The field as the spec page calls it.
+    /// Name of the field on the spec page.
     pub field: &'static str,
-    /// Offset from the datagram's first byte, in bytes.
+    /// Offset of the field from the first byte of the datagram.
     pub at: usize,
-    /// The kind of error.
+    /// Kind of the error.
     pub kind: ErrorKind,
 }
 
-/// The kinds of unreadable bytes.
+/// Kinds of parse errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The datagram ends too early.
     Short {
-        /// Bytes missing.
+        /// Number of missing bytes.
         need: usize,
     },
     /// The value is not valid for the field. The text names the expected values.
     Bad(&'static str),
-    /// A count or length is above what we accept.
+    /// A count or length exceeds the accepted limit.
     Limit {
         /// The limit.
         limit: usize,
     },
-    /// The message ended and bytes remain.
+    /// Bytes remain after the end of the message.
     Leftover {
-        /// Bytes remaining.
+        /// Number of remaining bytes.
         count: usize,
     },
 }
 
 impl Error {
-    /// A value the field cannot hold.
+    /// An error about a value that the field cannot have.
     pub const fn bad(field: &'static str, at: usize, expected: &'static str) -> Self {
         Self {
             field,

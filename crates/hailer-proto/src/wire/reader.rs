@@ -85,7 +85,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(())
     }
 
-    /// One byte.
+    /// Reads one byte.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<1, u8>(field, u8::from_be_bytes)
     }
 
-    /// One byte, signed.
+    /// Reads one byte, signed.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<1, i8>(field, i8::from_be_bytes)
     }
 
-    /// Two bytes, least significant first.
+    /// Reads two bytes, least significant first.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<2, u16>(field, u16::from_le_bytes)
     }
 
-    /// Four bytes, least significant first.
+    /// Reads four bytes, least significant first.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<4, u32>(field, u32::from_le_bytes)
     }
 
-    /// Four bytes, least significant first, signed.
+    /// Reads four bytes, least significant first, signed.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<4, i32>(field, i32::from_le_bytes)
     }
 
-    /// Eight bytes, least significant first.
+    /// Reads eight bytes, least significant first.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<8, u64>(field, u64::from_le_bytes)
     }
 
-    /// Four bytes, IEEE 754 binary32, least significant first.
+    /// Reads four bytes, IEEE 754 binary32, least significant first.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<4, f32>(field, f32::from_le_bytes)
     }
 
-    /// Two bytes, most significant first.
+    /// Reads two bytes, most significant first.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<2, u16>(field, u16::from_be_bytes)
     }
 
-    /// Two bytes, most significant first, signed.
+    /// Reads two bytes, most significant first, signed.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<2, i16>(field, i16::from_be_bytes)
     }
 
-    /// Four bytes, most significant first, signed.
+    /// Reads four bytes, most significant first, signed.
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<4, i32>(field, i32::from_be_bytes)
     }
 
-    /// Eight bytes, most significant first, signed.
+    /// Reads eight bytes, most significant first, signed.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<8, i64>(field, i64::from_be_bytes)
     }
 
-    /// Four bytes, IEEE 754 binary32, most significant first.
+    /// Reads four bytes, IEEE 754 binary32, most significant first.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         self.number::<4, f32>(field, f32::from_be_bytes)
     }
 
-    /// Eight bytes, IEEE 754 binary64, most significant first.
+    /// Reads eight bytes, IEEE 754 binary64, most significant first.
     ///
     /// # Errors
     ///

@@ -1,39 +1,39 @@
-//! Appending to the caller's buffer.
+//! Writer that appends to the buffer of the caller.
 
 use alloc::vec::Vec;
 
-/// Appends numbers and bytes to a buffer the caller owns and reuses.
+/// Appends numbers and bytes to a buffer that the caller owns and reuses.
 #[derive(Debug)]
 pub struct Writer<'a>(pub &'a mut Vec<u8>);
 
 impl Writer<'_> {
-    /// Raw bytes.
+    /// Appends raw bytes.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    /// One byte.
+    /// Appends one byte.
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.bytes(&[value])
     }
 
-    /// Two bytes, least significant first.
+    /// Appends two bytes, least significant first.
     pub fn u16_le(&mut self, value: u16) -> &mut Self {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Four bytes, least significant first.
+    /// Appends four bytes, least significant first.
     pub fn u32_le(&mut self, value: u32) -> &mut Self {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Four bytes, least significant first, signed.
+    /// Appends four bytes, least significant first, signed.
     pub fn i32_le(&mut self, value: i32) -> &mut Self {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Four bytes, most significant first, signed.
+    /// Appends four bytes, most significant first, signed.
     pub fn i32_be(&mut self, value: i32) -> &mut Self {
         self.bytes(&value.to_be_bytes())
     }
