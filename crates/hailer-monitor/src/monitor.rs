@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Configured servers that are inserted in one transaction.
+/// Number of configured servers inserted in one transaction.
 const SERVERS_PER_INSERT: usize = 20_000;
 /// Retries when another process inserts the same configured servers first.
 const MAX_INSERT_RETRIES: usize = 20;
@@ -29,7 +29,7 @@ const MAX_INSERT_RETRIES: usize = 20;
 pub struct MonitorConfig {
     /// When and how servers are polled.
     pub poll: PollConfig,
-    /// How long the history keeps what.
+    /// Retention of the history.
     pub keep: Retention,
     /// How names of players are stored.
     pub privacy: Privacy,

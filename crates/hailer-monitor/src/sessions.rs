@@ -16,11 +16,11 @@ use sha2::Sha256;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Open sessions on all servers: about 30 MB. Players above this limit are not tracked.
+/// Limit of open sessions on all servers, about 30 MB. Players above this limit are not tracked.
 pub const MAX_SESSIONS: usize = 250_000;
-/// Sessions that are open at a time on one server: a server can claim any number of players.
+/// Limit of open sessions on one server, because a server can report any number of players.
 pub const MAX_SESSIONS_PER_SERVER: usize = 1_000;
-/// Whole lists in a row without a name, after which its owner is gone.
+/// Number of complete lists in a row without a player, after which the player has left.
 const ABSENT_LISTS: u8 = 2;
 /// On a server that lists only some players, a session ends after this time without its name, in
 /// milliseconds.
@@ -34,12 +34,12 @@ pub const RESUME_MS: Millis = 5 * 60_000;
 /// How names of players are stored.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Privacy {
-    /// Their names.
+    /// Stores names.
     Names,
     /// Stores the first 16 hexadecimal digits of HMAC-SHA256 of the name with this key. A player
     /// has the same digest on all servers, and the name cannot be found without the key.
     Hashed([u8; 32]),
-    /// Nothing.
+    /// Stores nothing.
     Off,
 }
 
@@ -254,12 +254,12 @@ impl SessionTracker {
         self.close_if(|_| true)
     }
 
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no open sessions.
+    /// Returns whether there are no open sessions.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -310,7 +310,7 @@ mod tests {
     const MINUTE: Millis = 60_000;
     const SERVER: ServerId = ServerId(1);
 
-    /// The sessions that are to be written, in minutes: `Alice 0-5`.
+    /// Returns the sessions to be written, in minutes: `Alice 0-5`.
     fn told(sessions: &[PlayerSession]) -> String {
         let told = sessions.iter().map(|session| {
             format!(
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn names_can_be_hashed_or_left_out() {
-        // HMAC-SHA256 of "Alice" with 32 bytes 0x0b, from another implementation.
+        // HMAC-SHA256 of "Alice" with 32 bytes 0x0b, computed with another implementation.
         let hashed = Privacy::Hashed([0x0b; 32]);
         assert_eq!(hashed.player("Alice").unwrap(), "d4ebe7640766f7c7");
         assert_ne!(hashed.player("alice"), hashed.player("Alice"));

@@ -128,8 +128,7 @@ impl Default for Day {
 }
 
 impl Day {
-    /// Adds a sample. It stands for the time since the sample before it (see
-    /// [`sample_length_ms`]).
+    /// Adds a sample. It counts for the time since the previous sample (see [`sample_length_ms`]).
     pub fn add_sample(&mut self, at: Millis, answered: bool, players: u32) {
         let previous = Some(self.last_sample).filter(|previous| *previous > 0);
         let length = sample_length_ms(previous, at);

@@ -17,7 +17,7 @@ use tokio::time::MissedTickBehavior;
 
 /// How often changed statuses are written.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
-/// Longer records are not stored, in bytes.
+/// Limit for a stored record, in bytes. Longer records are not stored.
 const MAX_RECORD_BYTES: usize = 16 << 10;
 
 /// Writes changed statuses to the history.

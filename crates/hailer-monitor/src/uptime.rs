@@ -1,15 +1,15 @@
 //! Uptime: the share of the observed time in which a server replied.
 //!
-//! Every page, API operation and alert computes it here, and weights by time. A server that was
-//! polled every minute and then every two seconds would otherwise be judged by its last hours.
-//! A sample stands for the time since the previous sample, at most [`MAX_SAMPLE_MS`]. A bucket of
-//! the history stands for its length. Time without samples counts neither way.
+//! All pages, API operations and alerts use this module. Uptime is weighted by time: otherwise, the
+//! uptime of a server polled every minute, and later every two seconds, would depend on its last
+//! hours only. A sample counts for the time since the previous sample, at most [`MAX_SAMPLE_MS`]. A
+//! bucket of the history counts for its length. Time without samples is ignored.
 
 use crate::sample::Millis;
 
-/// Longest time that one sample stands for, in milliseconds.
+/// Longest time that one sample counts for, in milliseconds.
 pub const MAX_SAMPLE_MS: Millis = 5 * 60_000;
-/// Time that the first sample of a server stands for, in milliseconds.
+/// Time that the first sample of a server counts for, in milliseconds.
 const FIRST_SAMPLE_MS: Millis = 1_000;
 
 /// Observed time, and how much of it the server was up.

@@ -64,8 +64,8 @@ static INFO: Info = Info {
 
 static PLUGIN: &[&str] = &["name", "version"];
 
-/// Extra field that lists plugins by name and version, or nothing without plugins. A version may be
-/// empty.
+/// Returns the extra field that lists plugins by name and version; `None` without plugins. A
+/// version may be empty.
 pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Extra> {
     let mut rows = Rows::with_capacity(&PLUGIN, 16);
     for (name, version) in plugins {

@@ -60,7 +60,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error about a value that the field cannot have.
+    /// Creates an error about a value that the field cannot have.
     pub const fn bad(field: &'static str, at: usize, expected: &'static str) -> Self {
         Self {
             field,
