@@ -1,8 +1,8 @@
 //! Uptime: the share of the observed time in which a server replied.
 //!
 //! All pages, API operations and alerts use this module. Uptime is weighted by time: otherwise, the
-//! uptime of a server polled every minute, and later every two seconds, would depend on its last
-//! hours only. A sample counts for the time since the previous sample, at most [`MAX_SAMPLE_MS`]. A
+//! uptime of a server polled every minute, and later every two seconds, would depend mostly on its
+//! last hours. A sample counts for the time since the previous sample, at most [`MAX_SAMPLE_MS`]. A
 //! bucket of the history counts for its length. Time without samples is ignored.
 
 use crate::sample::Millis;
