@@ -19,10 +19,10 @@ use tracing_subscriber::registry::LookupSpan;
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogArgs {
-    /// Least severe messages to log
+    /// Lowest severity of the messages to log
     #[arg(long, value_enum, default_value = "info", value_name = "LEVEL")]
     log_level: LogLevel,
-    /// Lines for people, or one JSON object per line
+    /// Log human-readable lines, or one JSON object per line
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     log_format: LogFormat,
 }

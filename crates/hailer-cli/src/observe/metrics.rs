@@ -77,7 +77,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)>
         true => Ok(()),
         false => Err((
             StatusCode::MISDIRECTED_REQUEST,
-            "this server answers to addresses and to localhost only\n",
+            "the host name must be an IP address or localhost\n",
         )),
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         ),
         (
             "relayed_datagrams_total",
-            "Datagrams passed to the game server behind.",
+            "Datagrams passed to the game server by a relay.",
             |counts| counts.relayed,
         ),
         (
@@ -161,7 +161,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         ),
         (
             "lost_datagrams_total",
-            "Datagrams that the receive queue had no room for.",
+            "Datagrams lost because the receive queue was full.",
             |counts| counts.overflows,
         ),
     ];
@@ -171,10 +171,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
             page.sample(&[("listener", &listener.address)], count(&listener.counts));
         }
     }
-    page.counter(
-        "requests_total",
-        "Datagrams in a protocol, answered or not.",
-    );
+    page.counter("requests_total", "Received datagrams, by protocol.");
     for listener in &snapshot.listeners {
         for (protocol, count) in &listener.counts.requests {
             page.sample(
@@ -201,7 +198,7 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     }
     page.counter(
         "dropped_datagrams_total",
-        "Datagrams not answered, by reason.",
+        "Datagrams without a reply, by reason.",
     );
     for listener in &snapshot.listeners {
         // Report all reasons from the start: rates ignore the first value of a new series.

@@ -128,14 +128,15 @@ impl Drop for Observer {
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok();
     let address = address.filter(|address| address.ip().is_loopback());
-    address
-        .ok_or_else(|| "a loopback address and a port, such as 127.0.0.1:9570 or [::1]:9570".into())
+    address.ok_or_else(|| {
+        "expected a loopback address and a port, such as 127.0.0.1:9570 or [::1]:9570".into()
+    })
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
     if !address.ip().is_loopback() {
         bail!(
-            "metrics at {address}: only loopback, such as 127.0.0.1:9570; put a proxy that asks who is there in front"
+            "metrics at {address}: only loopback addresses are allowed, such as 127.0.0.1:9570; expose them through a proxy with authentication"
         );
     }
     let listener = std::net::TcpListener::bind(address).with_context(|| {

@@ -187,8 +187,8 @@ fn servers_are_added_listed_and_removed() {
     may(&["add", "127.84.0.4"]).fails_as_usage("target: say the protocol");
     may(&["add", "gopher://a", "--name", "a b"]).fails_as_usage("; target: ");
     may(&["add", &other, "--interval", "2days"]).fails_as_usage("interval_s: from 1 s");
-    may(&["remove", "lobby"]).fails_as_usage("a server of the plan; change it there");
-    may(&["remove", "nobody"]).fails_as_usage("no server is called \"nobody\"");
+    may(&["remove", "lobby"]).fails_as_usage("is defined in the configuration; change it there");
+    may(&["remove", "nobody"]).fails_as_usage("there is no server \"nobody\"");
     may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows the names");
 
     let said = may(&["remove", "arena"]).ends_with(0).out;
