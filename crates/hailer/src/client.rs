@@ -11,7 +11,7 @@
 //!
 //! A target without a protocol is queried in all protocols of the [registry] simultaneously. Every
 //! exchange that has received a useful reply runs to its end. Once one protocol has answered, the
-//! others have [`DETECTION_WINDOW`] for their first useful reply, or four times the latency of that
+//! others have `DETECTION_WINDOW` for their first useful reply, or four times the latency of that
 //! answer if this is longer, and repeat their requests within it. Answers are sorted by how
 //! complete they are, not by their arrival, so that the result does not depend on timing.
 
@@ -42,7 +42,7 @@ const STREAM_CHUNK: usize = 2_048;
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 /// Time for the first useful reply in a protocol once another protocol has answered.
 const DETECTION_WINDOW: Duration = Duration::from_secs(1);
-/// Shortest timeout of one request within [`DETECTION_WINDOW`].
+/// Shortest timeout of one request within `DETECTION_WINDOW`.
 const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Configuration of a [`Client`]. The default requests everything that needs no auth token.

@@ -541,8 +541,9 @@ fn silent_servers_get_a_third_request_on_lossy_networks() {
             counts.timed_out
         );
         let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
+        // Two stages, each with at most three datagrams.
         assert!(
-            *shortest >= timeout - ms(10) && *longest <= timeout * 4,
+            *shortest >= timeout - ms(10) && *longest <= timeout * 6,
             "{shortest:?} to {longest:?}"
         );
     }

@@ -146,6 +146,13 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
         },
     )
     .await;
+    // A node that is killed below must not take the only copy of an event with it.
+    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
+    until("every event is stored", few, async || {
+        count(&pool, "SELECT COUNT(*) FROM event").await == i64::from(SERVERS) + 1
+    })
+    .await;
+    pool.close().await;
     let shown = two.api("GET", "servers/server-77", None);
     assert!(
         shown.contains(r#""state":"up""#) && shown.contains(r#""version""#),

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It listens on loopback or on a Unix socket, since there is no TLS and the token would be
-//! readable elsewhere. Limits: [`AT_ONCE`] connections, [`PATIENCE`] for each, one request per
+//! readable elsewhere. Limits: `AT_ONCE` connections, `PATIENCE` for each, one request per
 //! connection.
 
 #[cfg(unix)]
