@@ -2,14 +2,17 @@
 
 use crate::log::LogArgs;
 use crate::packet_filter::PacketNames;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
+use hailer::proto::games::GAMES as GAMES_TABLE;
 use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;
 use hailer::sweep::Shard;
+use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,6 +131,16 @@ Examples:
   hailer sweep --targets servers.txt -o servers.csv --fields target,name,players_online --rate 5k
   list-servers | hailer sweep - --json | jq .target";
 
+const GAMES: &str = "\
+A SEARCH finds games by words of their id, name, aliases and protocols. Ports marked with ~ are not
+confirmed by any source.
+
+Examples:
+  hailer games                    list all games that can be queried
+  hailer games counter strike     find games by name
+  hailer games a2s                list the games of a protocol
+  hailer games --json | jq .id    print every row as JSON";
+
 const EXAMPLES: &str = "\
 Examples:
   hailer demo                                    try hailer on this machine
@@ -199,6 +212,9 @@ pub(crate) enum Command {
     Demo(Box<Demo>),
     /// Show the supported protocols
     Protocols(Box<Protocols>),
+    /// Show the games that can be queried, their protocols and ports
+    #[command(after_help = GAMES)]
+    Games(Box<Games>),
     /// Print a completion script for a shell
     Completions {
         /// Shell to write the script for
@@ -1005,6 +1021,43 @@ pub(crate) struct Protocols {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Games {
+    /// Words to find
+    #[arg(value_parser = GameIds, hide_possible_values = true, value_name = "SEARCH")]
+    pub(crate) search: Vec<String>,
+    /// Show also the games that cannot be queried, with the reason
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print one line of JSON for each game, as in schema/game-v1.json
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Accepts any text. Completion scripts offer the ids of all games.
+#[derive(Clone)]
+struct GameIds;
+
+impl TypedValueParser for GameIds {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let ids = GAMES_TABLE
+            .iter()
+            .map(|game| PossibleValue::new(game.id).help(game.name));
+        Some(Box::new(ids))
+    }
 }
 
 fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {

@@ -10,9 +10,9 @@
 //! the compiler enforces this. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are
 //! arguments.
 //!
-//! Modules import only from modules further right: [`registry`] > the protocol folders >
-//! [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never imports
-//! another one.
+//! Modules import only from modules further right: [`games`] > [`registry`] > the protocol
+//! folders > [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never
+//! imports another one.
 //!
 //! # Example
 //!
@@ -61,6 +61,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod fuzzing;
+pub mod games;
 pub mod minecraft_12w;
 pub mod minecraft_query;
 pub mod model;
@@ -72,6 +73,7 @@ pub mod token;
 pub mod ugp;
 pub mod wire;
 
+pub use games::Game;
 pub use model::{Address, Extra, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
     Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Doc, Exchange, Explanation,

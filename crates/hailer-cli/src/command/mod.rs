@@ -3,6 +3,7 @@
 mod decode;
 mod demo;
 mod farm;
+mod games;
 mod generate;
 mod join;
 mod monitor;
@@ -47,6 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Proxy(args) => block_on(proxy::run(*args)),
         Command::Demo(args) => block_on(demo::run(*args)),
         Command::Protocols(args) => protocols::run(&args),
+        Command::Games(args) => games::run(&args),
         Command::Completions { shell } => generate::completions(shell),
         Command::Man { folder } => generate::man_pages(folder.as_deref()),
     }

@@ -107,16 +107,16 @@ fn guides_have_valid_links() {
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
 
-/// Compares a reference page with what the tool prints. `BLESS=1` rewrites the page.
+/// Compares a page with what the tool prints. `BLESS=1` rewrites the page.
 fn assert_page(name: &str, text: &str) {
-    let file = root().join("docs/reference").join(name);
+    let file = root().join("docs").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, text).expect("a writable page");
     }
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         stored == text,
-        "docs/reference/{name} is outdated: run BLESS=1 cargo test -p hailer-cli documentation"
+        "docs/{name} is outdated: run BLESS=1 cargo test -p hailer-cli documentation"
     );
 }
 
@@ -164,7 +164,7 @@ fn protocol_reference_matches_the_tool() {
             }
         }
     }
-    assert_page("protocols.md", &page);
+    assert_page("reference/protocols.md", &page);
 }
 
 #[test]
@@ -173,5 +173,77 @@ fn field_reference_matches_the_tool() {
     let page = format!(
         "# Output fields\n\nColumns of `hailer sweep` for `--fields`, CSV and Parquet, as `--fields list` prints them.\n\n```text\n{output}```\n"
     );
-    assert_page("fields.md", &page);
+    assert_page("reference/fields.md", &page);
+}
+
+#[test]
+fn list_of_games_matches_the_tool() {
+    let output = run(["games", "--json"]).ends_with(0).out;
+    let games: Vec<serde_json::Value> = output
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let mut page = String::from(
+        "# Games\n\nGenerated from the games table in the code, as `hailer games` shows it. \
+         A target may name a game: `hailer query valheim://HOST`. Ports are defaults. \
+         Ports marked with ~ are not confirmed by any source.\n",
+    );
+    let (queried, others): (Vec<_>, Vec<_>) =
+        games.iter().partition(|game| game["obstacle"].is_null());
+    let port = |game: &serde_json::Value| {
+        let mark = match game["is_port_confirmed"].as_bool() {
+            Some(true) => "",
+            _ => "~",
+        };
+        game["port"]
+            .as_u64()
+            .map(|port| format!("{mark}{port}"))
+            .unwrap_or_default()
+    };
+    let list = |value: &serde_json::Value| {
+        let items = value.as_array().expect("a list").iter();
+        items.map(cell).collect::<Vec<_>>().join(", ")
+    };
+    writeln!(page, "\n## Games that can be queried ({})\n", queried.len()).expect("a string grows");
+    page += "| id | game | protocols | game port | query port | notes | listed by | other ids |\n";
+    page += "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    for game in queried {
+        let quirks = game["quirks"].as_array().expect("a list").iter();
+        let notes: Vec<String> = quirks.map(|quirk| cell(&quirk["help"])).collect();
+        writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
+            cell(&game["id"]),
+            cell(&game["name"]),
+            list(&game["protocols"]),
+            port(game),
+            cell(&game["query_port"]),
+            notes.join("; "),
+            list(&game["sources"]),
+            list(&game["aliases"]),
+        )
+        .expect("a string grows");
+    }
+    writeln!(
+        page,
+        "\n## Games that cannot be queried ({})\n",
+        others.len()
+    )
+    .expect("a string grows");
+    page += "| id | game | game port | reason | listed by | other ids |\n";
+    page += "| --- | --- | --- | --- | --- | --- |\n";
+    for game in others {
+        writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} | {} |",
+            cell(&game["id"]),
+            cell(&game["name"]),
+            port(game),
+            cell(&game["obstacle"]),
+            list(&game["sources"]),
+            list(&game["aliases"]),
+        )
+        .expect("a string grows");
+    }
+    assert_page("games.md", &page);
 }

@@ -1,10 +1,11 @@
 //! Help, shell completions, man pages and the table of protocols.
 
 use crate::tool::{Temporary, assert_harmless, run};
+use hailer::proto::games::GAMES;
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "query",
     "sweep",
     "ping",
@@ -19,6 +20,7 @@ const COMMANDS: [&str; 16] = [
     "proxy",
     "demo",
     "protocols",
+    "games",
     "completions",
     "man",
 ];
@@ -94,6 +96,11 @@ fn completions_have_every_command() {
         ]) {
             assert!(said.out.contains(word), "{shell}: {word}");
         }
+        // The scripts of the other shells have no values of positional arguments.
+        assert!(
+            !["bash", "zsh"].contains(&shell) || said.out.contains("ark-se"),
+            "{shell}"
+        );
         assert!(said.err.is_empty());
     }
     run(["completions", "tcsh"]).ends_with(2);
@@ -158,4 +165,37 @@ fn protocols_are_shown_as_a_table_one_by_one_and_as_json() {
         assert_harmless(&details, false);
     }
     run(["protocols", "gopher"]).ends_with(2);
+}
+
+#[test]
+fn games_are_found_by_words() {
+    let all = run(["games", "--all"]).ends_with(0).out;
+    for game in GAMES {
+        let is_row = |line: &str| line.split_whitespace().next() == Some(game.id);
+        assert!(all.lines().any(is_row), "{}: {all}", game.id);
+    }
+    let queried = run(["games"]).ends_with(0).out;
+    assert!(
+        queried.contains("more games cannot be queried"),
+        "{queried}"
+    );
+    // The id comes first, then games with the word in their name.
+    let found = run(["games", "Minecraft"]).ends_with(0).out;
+    assert!(
+        found.lines().nth(1).unwrap().starts_with("minecraft "),
+        "{found}"
+    );
+    assert!(found.contains("minecraft-query"), "{found}");
+    assert!(!found.contains("rust"), "{found}");
+    let found = run(["games", "EVOLVED", "ark"]).ends_with(0).out;
+    assert!(
+        found.contains("ark-se") && !found.contains("ark-sa"),
+        "{found}"
+    );
+    let found = run(["games", "factorio"]).ends_with(0).out;
+    assert!(found.contains("why it cannot be queried"), "{found}");
+    assert!(found.contains("list of the master server"), "{found}");
+    let nothing = run(["games", "no", "such", "game"]).ends_with(1);
+    assert!(nothing.out.contains("No game matches"), "{}", nothing.out);
+    assert_harmless(&all, false);
 }

@@ -68,6 +68,7 @@ fn schemas_are_valid_and_describe_each_member() {
         "answer-v2.json",
         "ping-v2.json",
         "datagram-v2.json",
+        "game-v1.json",
         "join-v2.json",
         "packet-v2.json",
         "packet-summary-v2.json",
@@ -381,4 +382,10 @@ fn explanations_match_the_schema() {
     let file = Temporary::file("capture.pcap", capture.pcap(true, false));
     let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);
     assert_eq!(check("datagram-v2.json", &said).len(), 2);
+}
+
+#[test]
+fn games_match_the_schema() {
+    let games = check("game-v1.json", &run(["games", "--json"]).ends_with(0));
+    assert_eq!(games.len(), hailer::proto::games::GAMES.len());
 }
