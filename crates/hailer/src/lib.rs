@@ -14,6 +14,7 @@
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
+//! - [`listen`] accepts connections within limits.
 //! - `minecraft` joins, serves and proxies the game protocol of the 1.3 snapshots (feature `game`,
 //!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
@@ -23,11 +24,13 @@ pub mod drive;
 mod error;
 #[cfg(feature = "redis")]
 pub mod link;
+pub mod listen;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
 #[cfg(feature = "redis")]
 pub mod network;
+mod prefix;
 pub mod report;
 pub mod respond;
 pub mod source;

@@ -11,6 +11,7 @@
 //! | tracked sources and networks | 8,192 each, in tables of fixed size; least recently used entries are evicted |
 //! | networks in [`TopTalker`] lists | 20 |
 
+use crate::prefix::{network, network_address, source};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -430,7 +431,7 @@ impl RateLimiter {
                 }
                 top.pop();
             }
-            let (address, bits) = address(network.prefix);
+            let (address, bits) = network_address(network.prefix);
             let at = top.partition_point(|other| other.requests_per_s >= requests_per_s);
             let talker = TopTalker {
                 network: address,
@@ -516,33 +517,6 @@ fn oldest<T: Entry>(row: &[T; ROW_ENTRIES]) -> usize {
     (0..ROW_ENTRIES)
         .min_by_key(|&i| row[i].used_at())
         .unwrap_or(0)
-}
-
-/// Marks prefixes of IPv4 and IPv6, so that none is 0.
-const V4: u128 = 1 << 127;
-const V6: u128 = 1 << 126;
-
-/// Returns the prefix of a source: an IPv4 address or an IPv6 /64, which one subscriber controls.
-fn source(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(ip) => V4 | u128::from(ip.to_bits()),
-        IpAddr::V6(ip) => V6 | ip.to_bits() >> 64,
-    }
-}
-
-/// Returns the prefix of a source's network as it is routed: IPv4 /24 or IPv6 /56.
-pub(super) fn network(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(ip) => V4 | u128::from(ip.to_bits() >> 8),
-        IpAddr::V6(ip) => V6 | ip.to_bits() >> 72,
-    }
-}
-
-fn address(network: u128) -> (IpAddr, u8) {
-    match network & V4 {
-        0 => (IpAddr::V6(((network & !V6) << 72).into()), 56),
-        _ => (IpAddr::V4(((network as u32) << 8).into()), 24),
-    }
 }
 
 #[cfg(test)]

@@ -26,8 +26,9 @@
 //! replace, and half of the budget for all unverified sources is kept for such sessions.
 
 use super::Counts;
-use super::budget::{RateLimiter, Trust, network};
+use super::budget::{RateLimiter, Trust};
 use super::reason::{RELAY_BUDGET, RELAY_FAILED, RELAY_FULL};
+use crate::prefix::network;
 use hailer_udp::Outbox;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
