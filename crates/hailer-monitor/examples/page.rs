@@ -2,7 +2,7 @@
 
 use hailer_monitor::server::ServerId;
 use hailer_monitor::state::Update;
-use hailer_monitor::web::{App, Bounds, serve};
+use hailer_monitor::web::{App, LIMITS, serve};
 use hailer_testkit::fleet;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     serve(
         listener,
         App::new(live, fleet::history(now).await),
-        Bounds::default(),
+        LIMITS,
         std::future::pending(),
     )
     .await;

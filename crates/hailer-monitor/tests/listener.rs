@@ -2,8 +2,10 @@
 
 use hailer_testkit::fleet;
 
+use hailer::listen::ConnectionLimits;
+use hailer::listen::http::HttpLimits;
 use hailer_monitor::history::History;
-use hailer_monitor::web::{App, Bounds, serve};
+use hailer_monitor::web::{App, serve};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,11 +15,18 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(20);
-const BOUNDS: Bounds = Bounds {
-    connections: 8,
+const LIMITS: HttpLimits = HttpLimits {
+    connections: ConnectionLimits {
+        total: 8,
+        per_network: 8,
+        first_byte: LONG,
+        idle: None,
+        stalled: Duration::from_millis(700),
+        lifetime: None,
+    },
     head: Duration::from_millis(400),
-    unread: Duration::from_millis(700),
-    last: Duration::from_secs(5),
+    shutdown: Duration::from_secs(5),
+    ..hailer_monitor::web::LIMITS
 };
 
 struct Site {
@@ -28,7 +37,7 @@ struct Site {
 }
 
 impl Site {
-    async fn start(bounds: Bounds) -> Self {
+    async fn start(limits: HttpLimits) -> Self {
         let app = App::new(
             fleet::fleet(fleet::now()),
             History::open("sqlite::memory:").await.unwrap(),
@@ -36,7 +45,7 @@ impl Site {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ended) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(listener, app.clone(), bounds, async {
+        let served = tokio::spawn(serve(listener, app.clone(), limits, async {
             drop(ended.await);
         }));
         Self {
@@ -97,7 +106,7 @@ async fn until(stream: &mut TcpStream, wanted: &str) -> String {
 
 #[tokio::test]
 async fn slow_request_heads_time_out() {
-    let site = Site::start(BOUNDS).await;
+    let site = Site::start(LIMITS).await;
     let start = Instant::now();
     let mut slow = site.say("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
     let mut drops = 0;
@@ -113,7 +122,7 @@ async fn slow_request_heads_time_out() {
         assert!(start.elapsed() < LONG, "it is still there");
     }
     assert!(
-        start.elapsed() >= BOUNDS.head && drops > 2,
+        start.elapsed() >= LIMITS.head && drops > 2,
         "{:?}, {drops}",
         start.elapsed()
     );
@@ -124,6 +133,19 @@ async fn slow_request_heads_time_out() {
         .await)
     .await;
     assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    // Clients that send nothing have less time than slow ones.
+    let silent = Site::start(HttpLimits {
+        connections: ConnectionLimits {
+            first_byte: Duration::from_millis(100),
+            ..LIMITS.connections
+        },
+        head: LONG,
+        ..LIMITS
+    })
+    .await;
+    let start = Instant::now();
+    assert_eq!(all(silent.say("").await).await, "");
+    assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     // The head must end before its maximum size is reached.
     let heard = all(site
         .say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000)))
@@ -137,13 +159,13 @@ async fn slow_request_heads_time_out() {
 
 #[tokio::test]
 async fn new_connections_replace_the_oldest_when_full() {
-    let site = Site::start(Bounds {
+    let site = Site::start(HttpLimits {
         head: LONG,
-        ..BOUNDS
+        ..LIMITS
     })
     .await;
     let mut idle = Vec::new();
-    for _ in 0..3 * BOUNDS.connections {
+    for _ in 0..3 * LIMITS.connections.total {
         idle.push(site.say("").await);
     }
     let page = site.get("/").await;
@@ -157,15 +179,18 @@ async fn new_connections_replace_the_oldest_when_full() {
                 .is_err(),
         );
     }
-    assert!(left < BOUNDS.connections && left > 0, "{left}");
+    assert!(left < LIMITS.connections.total && left > 0, "{left}");
 }
 
 #[tokio::test]
 async fn event_streams_have_their_own_limit() {
-    let site = Site::start(Bounds {
-        connections: 700,
+    let site = Site::start(HttpLimits {
+        connections: ConnectionLimits {
+            total: 700,
+            ..LIMITS.connections
+        },
         head: LONG,
-        ..BOUNDS
+        ..LIMITS
     })
     .await;
     let mut open = Vec::new();
@@ -198,7 +223,7 @@ async fn event_streams_have_their_own_limit() {
 
 #[tokio::test]
 async fn clients_that_do_not_read_are_disconnected() {
-    let site = Site::start(BOUNDS).await;
+    let site = Site::start(LIMITS).await;
     // More responses than all buffers in between can hold.
     let mut deaf = site.say("").await;
     let ask = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
@@ -212,14 +237,14 @@ async fn clients_that_do_not_read_are_disconnected() {
         Ok::<_, std::io::Error>(())
     });
     assert!(asked.await.expect("it never hangs up").is_err());
-    assert!(start.elapsed() >= BOUNDS.unread);
+    assert!(start.elapsed() >= LIMITS.connections.stalled);
 }
 
 #[tokio::test]
 async fn shutdown_completes_running_responses() {
-    let site = Site::start(Bounds {
+    let site = Site::start(HttpLimits {
         head: LONG,
-        ..BOUNDS
+        ..LIMITS
     })
     .await;
     let (listener, idle) = (site.listener().await, site.say("").await);
@@ -227,7 +252,7 @@ async fn shutdown_completes_running_responses() {
     site.end.send(()).unwrap();
     site.served.await.unwrap();
     assert!(
-        start.elapsed() < BOUNDS.last,
+        start.elapsed() < LIMITS.shutdown,
         "shutdown does not wait for idle clients: {:?}",
         start.elapsed()
     );

@@ -3,54 +3,46 @@
 //! Labels are our addresses, protocols, kinds, reasons and sources. Clients cannot create series,
 //! so the prefixes of a snapshot are left out.
 //!
-//! Limits: [`CLIENTS`] connections, [`MAX_REQUEST`] bytes for a request, [`PATIENCE`] for a request
-//! and its response.
+//! Limits: [`LIMITS`].
 
 use super::snapshot::{Counts, Snapshot, State, reasons};
 use super::{CLIENTS, Look};
-use hailer::source::ConnectionLimiter;
+use hailer::listen::ConnectionLimits;
+use hailer::listen::http::{self, HttpLimits};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fmt::{Display, Write};
+use std::future::{pending, ready};
 use std::net::IpAddr;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::net::TcpListener;
 
 /// Time for a request and its response. Shorter in tests.
-const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
-/// Maximum size of a request in bytes.
-const MAX_REQUEST: usize = 16 << 10;
+const TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
+/// Limits of the listener. One request per connection.
+const LIMITS: HttpLimits = HttpLimits {
+    connections: ConnectionLimits {
+        total: CLIENTS,
+        per_network: CLIENTS,
+        first_byte: TIMEOUT,
+        idle: None,
+        stalled: TIMEOUT,
+        lifetime: Some(TIMEOUT),
+    },
+    head: TIMEOUT,
+    head_bytes: 16 << 10,
+    has_keep_alive: false,
+    shutdown: Duration::ZERO,
+};
 
 /// Serves requests until dropped, one per connection.
 pub(super) async fn serve(listener: TcpListener, look: Look) {
-    let converse = |stream, _| {
-        let look = look.clone();
-        async move { drop(timeout(PATIENCE, answer(stream, look)).await) }
-    };
-    let _ = ConnectionLimiter::new(CLIENTS)
-        .receive(&listener, converse)
-        .await;
-}
-
-async fn answer(stream: TcpStream, look: Look) -> hyper::Result<()> {
-    let service = hyper::service::service_fn(|request: Request<Incoming>| {
-        let response = respond(&request, &look);
-        async { Ok::<_, Infallible>(response) }
-    });
-    hyper::server::conn::http1::Builder::new()
-        .keep_alive(false)
-        .max_buf_size(MAX_REQUEST)
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
+    let respond = move |request: Request<Incoming>, _| ready(respond(&request, &look));
+    http::serve(listener, LIMITS, respond, pending()).await;
 }
 
 /// Accepts addresses and `localhost` as the name of this server. Otherwise a web page could read
@@ -591,7 +583,7 @@ mod tests {
                 assert!(ask(address, "rubbish\r\n\r\n").starts_with("HTTP/1.1 400"));
                 let endless = format!(
                     "GET / HTTP/1.1\r\nx: {}\r\n\r\n",
-                    "x".repeat(2 * MAX_REQUEST)
+                    "x".repeat(2 * LIMITS.head_bytes)
                 );
                 assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
                 // Idle connections are closed to accept others, and after a timeout.

@@ -26,7 +26,7 @@ mod page;
 mod serve;
 mod show;
 
-pub use serve::{Bounds, serve};
+pub use serve::{LIMITS, serve};
 
 use crate::history::History;
 use crate::state::StateTable;

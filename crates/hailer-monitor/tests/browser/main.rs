@@ -14,7 +14,7 @@ use hailer_monitor::server::ServerId;
 use hailer_monitor::state::{StateTable, Update};
 use hailer_monitor::test_alert::{TestAlert, TestAlertError};
 use hailer_monitor::web::api::{Api, ApiBackend, ApiConfig, Token};
-use hailer_monitor::web::{App, Bounds, serve};
+use hailer_monitor::web::{App, LIMITS, serve};
 use std::sync::Arc;
 
 /// The pages of a fleet on a free port.
@@ -53,12 +53,7 @@ impl Site {
             .block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0)))
             .unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        runtime.spawn(serve(
-            listener,
-            app,
-            Bounds::default(),
-            std::future::pending(),
-        ));
+        runtime.spawn(serve(listener, app, LIMITS, std::future::pending()));
         Self {
             runtime,
             live,

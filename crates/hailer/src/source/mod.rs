@@ -23,17 +23,9 @@ pub mod push;
 pub use age::{Policy, Stale, Wording, WordingError};
 
 use hailer_proto::{Status, Text};
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
-
-/// Delay after the system refused to accept a connection.
-pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Status with the time at which it was valid.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,62 +110,6 @@ pub enum SourceEvent {
     Untold(String),
     /// The problem is solved. Contains a log line if the problem had one.
     Over(Option<String>),
-}
-
-/// Runs a limited number of connections. When full, the oldest connection is closed: requests are
-/// short, and idle connections must not block others. Dropping it closes all.
-#[derive(Debug)]
-pub struct ConnectionLimiter {
-    most: usize,
-    tasks: JoinSet<()>,
-    /// In order of arrival.
-    here: VecDeque<AbortHandle>,
-}
-
-impl ConnectionLimiter {
-    /// Creates a limiter for at most `most` connections.
-    pub fn new(most: usize) -> Self {
-        Self {
-            most,
-            tasks: JoinSet::new(),
-            here: VecDeque::new(),
-        }
-    }
-
-    /// Adds a connection, within a tokio runtime.
-    pub fn insert(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
-        while self.tasks.try_join_next().is_some() {}
-        self.here.retain(|visitor| !visitor.is_finished());
-        if self.here.len() >= self.most
-            && let Some(first) = self.here.pop_front()
-        {
-            first.abort();
-        }
-        self.here.push_back(self.tasks.spawn(conversation));
-    }
-
-    /// Accepts connections until it is dropped. Errors of single connections do not end it.
-    pub async fn receive<C>(
-        &mut self,
-        listener: &TcpListener,
-        mut converse: impl FnMut(TcpStream, SocketAddr) -> C,
-    ) -> Infallible
-    where
-        C: Future<Output = ()> + Send + 'static,
-    {
-        loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => self.insert(converse(stream, peer)),
-                // An error of one connection, or too many open files: temporary.
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        }
-    }
-
-    /// Waits until all connections are closed.
-    pub async fn leave(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
-    }
 }
 
 /// Returns the end of a log line about a problem: the status that is published meanwhile.

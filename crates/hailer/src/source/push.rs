@@ -7,48 +7,56 @@
 //! ```
 //!
 //! It listens on loopback or on a Unix socket, since there is no TLS and the token would be
-//! readable elsewhere. Limits: `AT_ONCE` connections, `PATIENCE` for each, one request per
+//! readable elsewhere. Limits: 64 connections, 32 of one network, 10 s for each, one request per
 //! connection.
 
-#[cfg(unix)]
-use super::PAUSE;
 use super::json::{self, MAX_BYTES};
-use super::{ConnectionLimiter, TimedStatus, now};
+use super::{TimedStatus, now};
+use crate::listen::ConnectionLimits;
+use crate::listen::http::{HttpLimits, serve};
 #[cfg(unix)]
 use crate::unix::SocketFile;
 use hailer_proto::{Secret, Status};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::convert::Infallible;
 use std::fmt;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Time limit for a request, from its first byte to the last byte of the response.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum number of connections.
-const AT_ONCE: usize = 64;
+/// Time limit for the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of an oversized body that are read and discarded.
-const MAX_HEARD: usize = 16 << 20;
-/// Maximum size of the head of a request.
-const MAX_HEAD: usize = 16 << 10;
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
+/// Limits of the listener. One request per connection: at one push per second, a new connection for
+/// each is cheap enough.
+const LIMITS: HttpLimits = HttpLimits {
+    connections: ConnectionLimits {
+        total: 64,
+        per_network: 32,
+        first_byte: Duration::from_secs(5),
+        idle: None,
+        stalled: Duration::from_secs(5),
+        lifetime: Some(Duration::from_secs(10)),
+    },
+    head: Duration::from_secs(5),
+    head_bytes: 16 << 10,
+    has_keep_alive: false,
+    shutdown: Duration::ZERO,
+};
 
 /// Listening address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,41 +158,17 @@ impl Push {
 
     /// Accepts statuses until it is dropped. No request can end it.
     pub async fn run(self) {
-        let mut visitors = ConnectionLimiter::new(AT_ONCE);
-        match &self.listener {
-            Listener::Tcp(listener) => {
-                let _ = visitors
-                    .receive(listener, |stream, _| converse(stream, self.doors.clone()))
-                    .await;
-            }
+        let doors = self.doors;
+        let respond = move |request, _| {
+            let doors = doors.clone();
+            async move { answer(request, &doors).await }
+        };
+        match self.listener {
+            Listener::Tcp(listener) => serve(listener, LIMITS, respond, pending()).await,
             #[cfg(unix)]
-            Listener::Unix(listener, _) => loop {
-                match listener.accept().await {
-                    Ok((stream, _)) => visitors.insert(converse(stream, self.doors.clone())),
-                    Err(_) => tokio::time::sleep(PAUSE).await,
-                }
-            },
+            Listener::Unix(listener, _file) => serve(listener, LIMITS, respond, pending()).await,
         }
     }
-}
-
-/// Serves one request per connection. A new connection per push is cheap enough at one push per
-/// second.
-async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    stream: S,
-    doors: Arc<[Door]>,
-) {
-    let service = service_fn(move |request| {
-        let doors = doors.clone();
-        async move { Ok::<_, Infallible>(answer(request, &doors).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE / 2)
-        .max_buf_size(MAX_HEAD)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    let _ = timeout(PATIENCE, connection).await;
 }
 
 type Reply = Response<Full<Bytes>>;
@@ -272,13 +256,13 @@ async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)>
             // they have sent everything.
             if length <= MAX_BYTES {
                 bytes.extend_from_slice(&data);
-            } else if length > MAX_HEARD {
+            } else if length > MAX_DISCARDED_BYTES {
                 break;
             }
         }
         Ok::<_, hyper::Error>(())
     };
-    let read = timeout(PATIENCE / 2, read).await;
+    let read = timeout(BODY_TIMEOUT, read).await;
     if length > MAX_BYTES {
         return Err(too_large());
     }
@@ -486,7 +470,7 @@ mod tests {
         };
         let task = tokio::spawn(push.run());
         let mut silent = Vec::new();
-        for _ in 0..2 * AT_ONCE {
+        for _ in 0..2 * LIMITS.connections.total {
             silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
         }
         let asked = async {

@@ -295,7 +295,7 @@ async fn monitor(
     monitor.follow(servers).await?;
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
-    let pages = tokio::spawn(web::serve(listener, app, web::Bounds::default(), async {
+    let pages = tokio::spawn(web::serve(listener, app, web::LIMITS, async {
         drop(closed.await);
     }));
     let mut out = anstream::stdout();
