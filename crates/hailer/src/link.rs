@@ -137,7 +137,7 @@ impl RedisConfig {
     }
 
     /// Removes the password from a text, because servers repeat unknown commands in errors.
-    pub fn without_secrets(&self, text: &str) -> String {
+    pub(crate) fn without_secrets(&self, text: &str) -> String {
         match self
             .info
             .redis_settings()
@@ -151,21 +151,27 @@ impl RedisConfig {
 }
 
 impl RedisConfig {
-    /// Connects within 4 s, including all name lookups.
+    /// Connects within 4 s, including all name lookups. A broken connection is not repaired; connect
+    /// again.
     ///
     /// # Errors
     /// The connection failed. The text contains the address and no secrets.
     pub async fn connect(&self) -> Result<RedisConnection, String> {
-        match tokio::time::timeout(CONNECT_TIMEOUT, RedisConnection::connect(self)).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, RedisConnection::open(self)).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(self.describe(&error)),
-            Err(_) => Err(format!("{self}: no connection within {CONNECT_TIMEOUT:?}")),
+            Err(_) => Err(format!(
+                "Redis at {self}: no connection within {CONNECT_TIMEOUT:?}"
+            )),
         }
     }
 
     /// Formats an error with the address in front and without secrets.
     pub fn describe(&self, error: &RedisError) -> String {
-        format!("{self}: {}", self.without_secrets(&error.to_string()))
+        format!(
+            "Redis at {self}: {}",
+            self.without_secrets(&error.to_string())
+        )
     }
 }
 
@@ -218,12 +224,8 @@ impl fmt::Debug for RedisConnection {
 }
 
 impl RedisConnection {
-    /// Connects. A broken connection is not repaired; connect again.
-    ///
-    /// # Errors
-    /// The connection failed. The error may contain the password; see
-    /// [`RedisConfig::without_secrets`].
-    pub async fn connect(redis: &RedisConfig) -> RedisResult<Self> {
+    /// Connects. The error may contain the password.
+    async fn open(redis: &RedisConfig) -> RedisResult<Self> {
         let tls = matches!(redis.info.addr(), ConnectionAddr::TcpTls { .. });
         if tls {
             // Keeps a provider that the program has selected. Without a selection, rustls panics if

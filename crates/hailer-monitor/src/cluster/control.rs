@@ -11,7 +11,7 @@ use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::sessions::RESUME_MS;
 use crate::state::Update;
-use hailer::link::RedisConnection;
+use hailer::link::{RedisConnection, stop_requested};
 use redis::{RedisError, RedisResult, Script, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -60,28 +60,23 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     loop {
         let mut link = tokio::select! {
             link = shared.connect("beat") => link,
-            () = told(&mut stop) => return,
+            () = stop_requested(&mut stop) => return,
         };
         let live = control.live(&mut link);
         let ended = tokio::select! {
             ended = live => ended,
-            () = told(&mut stop) => {
+            () = stop_requested(&mut stop) => {
                 control.leave(&mut link).await;
                 return;
             }
         };
         if let Err(error) = ended {
-            shared.trouble("beat", Some(shared.said(&error)));
+            shared.trouble("beat", Some(shared.settings.redis.describe(&error)));
         }
         control.is_fresh = true;
         control.check_lead();
         sleep(shared.beat().min(super::PAUSE)).await;
     }
-}
-
-/// Waits for the request to stop, or for its sender to be dropped.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// Stops polling chunks whose leases have ended by the clock of this node, even if Redis does not

@@ -68,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             shared.fill.notify_one();
             match failure {
                 Failure::Redis(error) => {
-                    shared.trouble("fill", Some(shared.said(&error)));
+                    shared.trouble("fill", Some(shared.settings.redis.describe(&error)));
                     sleep(super::PAUSE).await;
                     break;
                 }

@@ -86,7 +86,7 @@ impl Mirror {
         loop {
             let mut link = shared.connect("mirror").await;
             if let Err(error) = self.live(&shared, &mut link).await {
-                shared.trouble("mirror", Some(shared.said(&error)));
+                shared.trouble("mirror", Some(shared.settings.redis.describe(&error)));
             }
             sleep(super::PAUSE).await;
         }

@@ -58,7 +58,7 @@ use crate::watchlist::{Watchlist, WatchlistError, store_all};
 use futures_util::future::BoxFuture;
 use hailer::link::{RedisConfig, RedisConnection};
 use keys::Keys;
-use redis::{RedisError, RedisResult};
+use redis::RedisResult;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,8 +66,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// Timeout of a connection attempt.
-const CONNECT: Duration = Duration::from_secs(4);
 /// Delay between connection attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long [`Member::stop`] waits for the last results.
@@ -204,30 +202,13 @@ impl Shared {
         }
     }
 
-    /// Returns the text of an error without secrets.
-    fn said(&self, error: &RedisError) -> String {
-        let redis = &self.settings.redis;
-        format!(
-            "Redis at {redis}: {}",
-            redis.without_secrets(&error.to_string())
-        )
-    }
-
     /// Connects to Redis. Retries until it succeeds.
     async fn connect(&self, task: &'static str) -> RedisConnection {
         loop {
-            let what =
-                match tokio::time::timeout(CONNECT, RedisConnection::connect(&self.settings.redis))
-                    .await
-                {
-                    Ok(Ok(link)) => return link,
-                    Ok(Err(error)) => self.said(&error),
-                    Err(_) => format!(
-                        "Redis at {}: no connection within {CONNECT:?}",
-                        self.settings.redis
-                    ),
-                };
-            self.trouble(task, Some(what));
+            match self.settings.redis.connect().await {
+                Ok(link) => return link,
+                Err(error) => self.trouble(task, Some(error)),
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -258,7 +239,7 @@ where
     loop {
         let mut link = shared.connect(task).await;
         if let Err(error) = work(&shared, &mut link).await {
-            shared.trouble(task, Some(shared.said(&error)));
+            shared.trouble(task, Some(shared.settings.redis.describe(&error)));
         }
         tokio::time::sleep(PAUSE).await;
     }

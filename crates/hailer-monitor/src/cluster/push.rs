@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Interval of sending; shorter if leases are short.
 const EVERY: Duration = Duration::from_secs(1);
@@ -324,9 +324,7 @@ impl Pusher {
     async fn carry(&mut self, pipes: Vec<Pipeline>) -> Result<(), String> {
         let redis = &self.shared.settings.redis;
         if self.link.is_none() {
-            let connected = timeout(super::CONNECT, RedisConnection::connect(redis)).await;
-            let connected = connected.map_err(|_| format!("Redis at {redis}: no connection"))?;
-            self.link = Some(connected.map_err(|error| self.shared.said(&error))?);
+            self.link = Some(redis.connect().await?);
         }
         let Some(link) = &self.link else {
             return Ok(());
@@ -343,7 +341,7 @@ impl Pusher {
         done.into_iter()
             .collect::<RedisResult<Vec<_>>>()
             .map(drop)
-            .map_err(|error| self.shared.said(&error))
+            .map_err(|error| redis.describe(&error))
     }
 
     /// Turns the gathered results into entries. Returns the state records and statuses that have
