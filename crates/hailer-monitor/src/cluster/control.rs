@@ -22,11 +22,11 @@ use tokio::time::{sleep, timeout};
 
 /// Results from this long before the last heartbeat of the previous owner may not have been
 /// written, in milliseconds.
-const UNSURE: Millis = 5_000;
+const UNCONFIRMED_MS: Millis = 5_000;
 /// Limit of chunks read in one pipeline.
-const AT_ONCE: usize = 16;
+const CHUNKS_PER_READ: usize = 16;
 /// Timeout for reading states from PostgreSQL if Redis does not have them.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATE_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::BEAT));
 
@@ -75,7 +75,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         }
         control.is_fresh = true;
         control.check_lead();
-        sleep(shared.beat().min(super::PAUSE)).await;
+        sleep(shared.beat().min(super::RECONNECT_DELAY)).await;
     }
 }
 
@@ -260,7 +260,7 @@ impl Control {
             .to_push
             .send(PushCommand::Flush(done.clone(), told))
             .await;
-        let _ = timeout(super::LAST, written).await;
+        let _ = timeout(super::STOP_TIMEOUT, written).await;
         let servers = self.servers_of(&done);
         shared.stop(done.clone(), &servers).await;
         done.iter()
@@ -272,7 +272,7 @@ impl Control {
     /// Reads some of the chunks that are new or have changed.
     async fn read_some(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let mut chunks: BTreeMap<usize, Vec<(Chunk, CatchUp)>> = BTreeMap::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..CHUNKS_PER_READ {
             let Some((chunk, since)) = self.to_read.pop_front() else {
                 break;
             };
@@ -353,7 +353,7 @@ impl Control {
         if ids.iter().any(|id| !memories.contains_key(id)) {
             // Redis does not have these states: read them from PostgreSQL.
             let states = timeout(
-                PATIENCE,
+                STATE_READ_TIMEOUT,
                 shared.history.states_of(chunk.first(), chunk.end()),
             )
             .await;
@@ -373,7 +373,7 @@ impl Control {
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
             let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
-            let after = since.map(|since| memory.at.max(since - UNSURE - interval / 20));
+            let after = since.map(|since| memory.at.max(since - UNCONFIRMED_MS - interval / 20));
             Handover {
                 server,
                 known: memory.known(),
@@ -393,7 +393,7 @@ impl Control {
         tokio::spawn(async move {
             let since = crate::sample::unix_millis() - RESUME_MS;
             let sessions = timeout(
-                PATIENCE,
+                STATE_READ_TIMEOUT,
                 shared
                     .history
                     .sessions_of(chunk.first(), chunk.end(), since),
@@ -420,7 +420,7 @@ impl Control {
             .to_push
             .send(PushCommand::Flush(held.clone(), told))
             .await;
-        let _ = timeout(super::LAST, written).await;
+        let _ = timeout(super::STOP_TIMEOUT, written).await;
         // Close the sessions last.
         self.shared.stop(held.clone(), &servers).await;
         let (told, written) = oneshot::channel();
@@ -429,7 +429,7 @@ impl Control {
             .to_push
             .send(PushCommand::Flush(Vec::new(), told))
             .await;
-        let _ = timeout(super::LAST, written).await;
+        let _ = timeout(super::STOP_TIMEOUT, written).await;
         {
             let mut leases = self.shared.leases();
             held.into_iter().for_each(|chunk| leases.gave(chunk));

@@ -21,11 +21,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// Chunks that are compared together: 16,384 server numbers.
-const AT_ONCE: i64 = 64;
+const CHUNKS_PER_CHECK: i64 = 64;
 /// Interval at which the leader checks all chunks, in case a change was lost.
-const AGAIN: Duration = Duration::from_secs(300);
+const CHECK_INTERVAL: Duration = Duration::from_secs(300);
 /// Tries to write a chunk that others write at the same time.
-const TRIES: usize = 5;
+const MAX_WRITE_TRIES: usize = 5;
 
 static FILL: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::FILL));
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::ANNOUNCE));
@@ -53,7 +53,11 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let mut link = shared.connect("fill").await;
         shared.trouble("fill", None);
         loop {
-            if timeout(AGAIN, shared.fill.notified()).await.is_err() && *shared.leads.borrow() {
+            if timeout(CHECK_INTERVAL, shared.fill.notified())
+                .await
+                .is_err()
+                && *shared.leads.borrow()
+            {
                 shared.must_fill.store(true, Ordering::Relaxed);
             }
             // Wait, so that many servers added one after the other are written together.
@@ -69,12 +73,12 @@ pub(super) async fn run(shared: Arc<Shared>) {
             match failure {
                 Failure::Redis(error) => {
                     shared.trouble("fill", Some(shared.settings.redis.describe(&error)));
-                    sleep(super::PAUSE).await;
+                    sleep(super::RECONNECT_DELAY).await;
                     break;
                 }
                 Failure::History(error) => shared.trouble("fill", Some(error.to_string())),
             }
-            sleep(super::PAUSE).await;
+            sleep(super::RECONNECT_DELAY).await;
         }
     }
 }
@@ -84,7 +88,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
         let last = Chunk::of(shared.history.last_server().await?);
         let mut first = 0;
         while first <= last.0 {
-            let chunks = (first..(first + AT_ONCE).min(last.0 + 1))
+            let chunks = (first..(first + CHUNKS_PER_CHECK).min(last.0 + 1))
                 .map(Chunk)
                 .collect();
             // Nodes that hold one of these chunks have until then to renew it.
@@ -95,7 +99,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
                 shared.settings.lease.as_millis() as Millis,
             )
             .await?;
-            first += AT_ONCE;
+            first += CHUNKS_PER_CHECK;
         }
         let now = shared.redis_now();
         cmd("SET")
@@ -113,7 +117,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
                 return Ok(());
             };
             dirty
-                .range(first..Chunk(first.0 + AT_ONCE))
+                .range(first..Chunk(first.0 + CHUNKS_PER_CHECK))
                 .copied()
                 .collect()
         };
@@ -146,7 +150,7 @@ async fn write(
     wait: Millis,
 ) -> Result<(), Failure> {
     let mut left = chunks;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_WRITE_TRIES {
         let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) else {
             return Ok(());
         };

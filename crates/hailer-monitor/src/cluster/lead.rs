@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{interval, sleep};
 
 /// Interval of roll-ups and deletion of old rows.
-const TIDY: Duration = Duration::from_secs(60);
+const TIDY_INTERVAL: Duration = Duration::from_secs(60);
 /// Delay before the database is tried again.
-const PAUSE: Duration = Duration::from_secs(5);
+const DATABASE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(
     shared: Arc<Shared>,
@@ -47,11 +47,11 @@ async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &Le
             Ok(alerts) => break Arc::new(alerts),
             Err(error) => shared.trouble("lead", Some(error.to_string())),
         }
-        sleep(PAUSE).await;
+        sleep(DATABASE_RETRY_DELAY).await;
     };
     shared.trouble("lead", None);
     seat.set(Some(alerts));
-    let mut each = interval(TIDY);
+    let mut each = interval(TIDY_INTERVAL);
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         each.tick().await;

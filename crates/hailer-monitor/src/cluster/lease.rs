@@ -11,16 +11,16 @@ use crate::server::ServerId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Servers of one chunk have numbers that differ only in these low bits.
-const BITS: u32 = 8;
+const CHUNK_BITS: u32 = 8;
 /// Heartbeats within one lease.
-const BEATS: Millis = 3;
+const HEARTBEATS_PER_LEASE: Millis = 3;
 /// The last part of a lease, divided by this, is not used, because clocks differ in speed.
-const MARGIN: Millis = 10;
+const MARGIN_DIVISOR: Millis = 10;
 /// Longest wait for the last results of a chunk that is given back, in milliseconds; at most one
 /// heartbeat.
-const DRAIN: Millis = 1_000;
+const MAX_DRAIN_MS: Millis = 1_000;
 /// After a longer gap, missed samples are not made up for, in milliseconds.
-const OLD: Millis = 120_000;
+const MAX_CATCH_UP_MS: Millis = 120_000;
 
 /// A chunk of 256 server numbers that are leased together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,17 +29,17 @@ pub struct Chunk(pub i64);
 impl Chunk {
     /// Returns the chunk of a server.
     pub fn of(server: ServerId) -> Self {
-        Self(server.0 >> BITS)
+        Self(server.0 >> CHUNK_BITS)
     }
 
     /// Returns the first number of the chunk.
     pub fn first(self) -> ServerId {
-        ServerId(self.0 << BITS)
+        ServerId(self.0 << CHUNK_BITS)
     }
 
     /// Returns the first number after the chunk.
     pub fn end(self) -> ServerId {
-        ServerId((self.0 + 1) << BITS)
+        ServerId((self.0 + 1) << CHUNK_BITS)
     }
 }
 
@@ -123,7 +123,7 @@ impl Leases {
 
     /// Returns the interval of heartbeats, in milliseconds.
     pub fn every(&self) -> Millis {
-        (self.life / BEATS).max(1)
+        (self.life / HEARTBEATS_PER_LEASE).max(1)
     }
 
     /// Returns the chunks for the next heartbeat.
@@ -137,7 +137,7 @@ impl Leases {
     /// Applies the result of a heartbeat that was sent at `asked`, by the clock of this node.
     pub fn answer(&mut self, asked: Millis, answer: &HeartbeatResult) -> LeaseChanges {
         let mut orders = LeaseChanges::default();
-        let until = asked + self.life - self.life / MARGIN;
+        let until = asked + self.life - self.life / MARGIN_DIVISOR;
         for &(chunk, version) in &answer.versions {
             let Some(held) = self.held.get_mut(&chunk) else {
                 continue;
@@ -167,9 +167,10 @@ impl Leases {
                     draining: None,
                 },
             );
-            orders
-                .begin
-                .push((chunk, since.filter(|since| answer.now - since < OLD)));
+            orders.begin.push((
+                chunk,
+                since.filter(|since| answer.now - since < MAX_CATCH_UP_MS),
+            ));
         }
         let stays = self
             .held
@@ -192,7 +193,7 @@ impl Leases {
 
     /// Returns the chunks that are being given back, and until when to wait for their last results.
     pub fn draining(&self) -> impl Iterator<Item = (Chunk, Millis)> {
-        let wait = self.every().min(DRAIN);
+        let wait = self.every().min(MAX_DRAIN_MS);
         self.held
             .iter()
             .filter_map(move |(chunk, held)| Some((*chunk, held.draining? + wait)))
@@ -430,7 +431,7 @@ mod tests {
             &mut redis,
             &mut workers,
             &mut now,
-            2 * LIFE / BEATS + DRAIN + 500,
+            2 * LIFE / HEARTBEATS_PER_LEASE + MAX_DRAIN_MS + 500,
             200,
         );
         assert_eq!(shares(&workers, now), [12, 12, 13]);
@@ -444,7 +445,7 @@ mod tests {
             &mut redis,
             &mut workers,
             &mut now,
-            LIFE + 2 * LIFE / BEATS,
+            LIFE + 2 * LIFE / HEARTBEATS_PER_LEASE,
             200,
         );
         assert_eq!(shares(&workers, now), [18, 19]);

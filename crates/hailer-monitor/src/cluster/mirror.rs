@@ -6,7 +6,7 @@
 use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;
 use super::lease::Chunk;
-use super::push::AGAIN;
+use super::push::RESEND_FIELD;
 use super::write::field;
 use super::{ByChunk, Shared};
 use crate::history::HistoryError;
@@ -24,11 +24,11 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// Delay before the streams are read again after they were empty.
-const EVERY: Duration = Duration::from_millis(250);
+const EMPTY_READ_DELAY: Duration = Duration::from_millis(250);
 /// Entries read in one request.
-const ENTRIES: usize = 64;
+const ENTRIES_PER_READ: usize = 64;
 /// Limit for the long parts of answers, in bytes.
-const ANSWERS: usize = 128 << 20;
+const MAX_ANSWER_BYTES: usize = 128 << 20;
 
 pub(super) struct Mirror {
     /// Version and servers of each chunk when it was last read.
@@ -88,7 +88,7 @@ impl Mirror {
             if let Err(error) = self.live(&shared, &mut link).await {
                 shared.trouble("mirror", Some(shared.settings.redis.describe(&error)));
             }
-            sleep(super::PAUSE).await;
+            sleep(super::RECONNECT_DELAY).await;
         }
     }
 
@@ -101,7 +101,7 @@ impl Mirror {
             let is_all = self.read(shared, link).await?;
             shared.trouble("mirror", None);
             if is_all {
-                let _ = timeout(EVERY, shared.news.notified()).await;
+                let _ = timeout(EMPTY_READ_DELAY, shared.news.notified()).await;
             }
         }
     }
@@ -198,7 +198,7 @@ impl Mirror {
                 }
                 let mut read = cmd("XREAD");
                 read.arg("COUNT")
-                    .arg(ENTRIES)
+                    .arg(ENTRIES_PER_READ)
                     .arg("STREAMS")
                     .arg(key)
                     .arg(from);
@@ -215,7 +215,7 @@ impl Mirror {
         let done: Vec<RedisResult<_>> = join_all(reads).await;
         for (stream, done) in done.into_iter().enumerate() {
             let (cursor, entries) = done?;
-            is_all &= entries.len() < ENTRIES;
+            is_all &= entries.len() < ENTRIES_PER_READ;
             match cursor {
                 Some(cursor) => self.cursors[stream] = cursor,
                 None if self.cursors[stream].is_empty() => self.cursors[stream] = "0-0".into(),
@@ -250,7 +250,7 @@ impl Mirror {
             let long =
                 one.answer.len() + one.replies.iter().map(|reply| reply.len()).sum::<usize>();
             self.all_kept -= self.kept.remove(&server).unwrap_or(0);
-            if self.all_kept + long <= ANSWERS {
+            if self.all_kept + long <= MAX_ANSWER_BYTES {
                 self.all_kept += long;
                 self.kept.insert(server, long);
             } else {
@@ -274,7 +274,7 @@ impl Mirror {
 
 /// Applies the results of other nodes.
 fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
-    if field(fields, AGAIN.as_bytes()).is_some() {
+    if field(fields, RESEND_FIELD.as_bytes()).is_some() {
         return;
     }
     let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<ResultsEntry>) else {

@@ -67,9 +67,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Delay between connection attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// How long [`Member::stop`] waits for the last results.
-const LAST: Duration = Duration::from_secs(3);
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Configuration of a node.
 #[derive(Clone, Debug)]
@@ -209,7 +209,7 @@ impl Shared {
                 Ok(link) => return link,
                 Err(error) => self.trouble(task, Some(error)),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
@@ -241,7 +241,7 @@ where
         if let Err(error) = work(&shared, &mut link).await {
             shared.trouble(task, Some(shared.settings.redis.describe(&error)));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
@@ -375,11 +375,11 @@ impl Node for Member {
         true
     }
 
-    /// Returns the leases and sends what is left to Redis, within [`LAST`].
+    /// Returns the leases and sends what is left to Redis, within [`STOP_TIMEOUT`].
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, WriterHealth> {
         Box::pin(async move {
             let _ = self.stop.send(true);
-            let _ = tokio::time::timeout(LAST, &mut self.control).await;
+            let _ = tokio::time::timeout(STOP_TIMEOUT, &mut self.control).await;
             self.shared.poll.end();
             let history = self.shared.health().history;
             self.shared.history.close().await;

@@ -24,28 +24,29 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Interval of sending; shorter if leases are short.
-const EVERY: Duration = Duration::from_secs(1);
+const SEND_INTERVAL: Duration = Duration::from_secs(1);
 /// Limit of samples in one entry.
-const ROWS: usize = 1_000;
+const ROWS_PER_ENTRY: usize = 1_000;
 /// Entries per request: more than one interval produces, so that a backlog shrinks.
-const AT_ONCE: usize = 256;
+const ENTRIES_PER_REQUEST: usize = 256;
 /// Limit of samples kept while Redis is unavailable.
-const KEPT: usize = 500_000;
-/// Limits of the stream of statuses: entries of each part, and bytes of an entry.
-const SAID: usize = 256;
-const SAID_BYTES: usize = 512 << 10;
+const MAX_KEPT_SAMPLES: usize = 500_000;
+/// Limit of entries of each part of the stream of statuses.
+const MAX_STATUS_ENTRIES: usize = 256;
+/// Limit of one entry in the stream of statuses, in bytes.
+const MAX_STATUS_ENTRY_BYTES: usize = 512 << 10;
 /// An unchanged status is sent again after this time for pages that have started since, in
 /// milliseconds.
-const SAID_AGAIN: Millis = 10 * 60_000;
+const STATUS_RESEND_MS: Millis = 10 * 60_000;
 /// Sent entries are kept this long in case Redis loses them: longer than the history takes to write
 /// them.
-const FRESH: Duration = Duration::from_secs(3);
+const RESEND_WINDOW: Duration = Duration::from_secs(3);
 /// Delay before the next connection attempt.
-const PAUSE: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// Field of an entry that is sent again. Only the history uses it; pages and alerts have already
 /// had it.
-pub(super) const AGAIN: &str = "again";
+pub(super) const RESEND_FIELD: &str = "again";
 
 /// Commands for this task.
 pub(super) enum PushCommand {
@@ -110,7 +111,7 @@ pub(super) async fn run(
     mut results: mpsc::Receiver<Vec<PollResult>>,
     privacy: Privacy,
 ) {
-    let every = EVERY.min(shared.beat() / 2);
+    let every = SEND_INTERVAL.min(shared.beat() / 2);
     let mut push = Pusher {
         shared,
         sessions: SessionTracker::new(privacy),
@@ -144,7 +145,7 @@ pub(super) async fn run(
             },
             Some(some) = results.recv() => {
                 push.record(some);
-                if push.gathered.len() >= ROWS * PARTS {
+                if push.gathered.len() >= ROWS_PER_ENTRY * PARTS {
                     push.send(&[]).await;
                 }
             }
@@ -220,7 +221,7 @@ impl Pusher {
     async fn send(&mut self, given: &[Chunk]) {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
         let (memories, said) = self.entries(given);
-        while self.kept_rows > KEPT {
+        while self.kept_rows > MAX_KEPT_SAMPLES {
             let Some(StreamEntry { rows, .. }) = self.kept.pop_front() else {
                 break;
             };
@@ -232,12 +233,12 @@ impl Pusher {
         self.shared
             .kept
             .store(self.kept_rows as u64, Ordering::Relaxed);
-        let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > FRESH;
+        let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > RESEND_WINDOW;
         self.fresh.drain(..self.fresh.partition_point(is_stale));
         if self.not_before > Instant::now() {
             return;
         }
-        let entries = self.kept.len().min(AT_ONCE);
+        let entries = self.kept.len().min(ENTRIES_PER_REQUEST);
         for StreamEntry {
             part,
             json,
@@ -260,7 +261,7 @@ impl Pusher {
                 .arg("e")
                 .arg(json);
             if *is_resend {
-                add.arg(AGAIN).arg("1");
+                add.arg(RESEND_FIELD).arg("1");
             }
             add.ignore();
         }
@@ -284,7 +285,7 @@ impl Pusher {
                 .arg(key)
                 .arg("MAXLEN")
                 .arg("~")
-                .arg(SAID)
+                .arg(MAX_STATUS_ENTRIES)
                 .arg("*")
                 .arg("by");
             cmd.arg(&self.shared.me)
@@ -297,7 +298,7 @@ impl Pusher {
         if !pipes.is_empty() {
             if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
                 self.shared.trouble("push", Some(trouble));
-                (self.link, self.not_before) = (None, Instant::now() + PAUSE);
+                (self.link, self.not_before) = (None, Instant::now() + RECONNECT_DELAY);
             } else {
                 self.shared.trouble("push", None);
                 let now = Instant::now();
@@ -363,7 +364,7 @@ impl Pusher {
             let mut results = results.as_slice();
             // At least one entry, even if there are only sessions.
             loop {
-                let (now, later) = results.split_at(results.len().min(ROWS));
+                let (now, later) = results.split_at(results.len().min(ROWS_PER_ENTRY));
                 results = later;
                 self.add_entry(part, now, std::mem::take(&mut sessions));
                 if results.is_empty() {
@@ -395,12 +396,11 @@ impl Pusher {
             else {
                 continue;
             };
-            let is_sent = pushed
-                .status
-                .as_ref()
-                .is_some_and(|(sent, at)| says_the_same(sent, &status) && now - at < SAID_AGAIN);
+            let is_sent = pushed.status.as_ref().is_some_and(|(sent, at)| {
+                says_the_same(sent, &status) && now - at < STATUS_RESEND_MS
+            });
             let (list, bytes) = statuses.entry(part(chunk)).or_default();
-            if !is_sent && bytes.len() < SAID_BYTES {
+            if !is_sent && bytes.len() < MAX_STATUS_ENTRY_BYTES {
                 list.push(StatusEntry::new(server, &status, bytes));
                 pushed.status = Some((status, now));
             }

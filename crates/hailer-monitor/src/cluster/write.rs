@@ -18,26 +18,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-const GROUP: &str = "history";
+const CONSUMER_GROUP: &str = "history";
 /// Entries of one part read in one request.
-const ENTRIES: usize = 100;
+const ENTRIES_PER_READ: usize = 100;
 /// Approximate limit of samples in one transaction.
-const SAMPLES: usize = 20_000;
+const SAMPLES_PER_TRANSACTION: usize = 20_000;
 /// Delay before the streams are read again after they were empty.
-const EVERY: Duration = Duration::from_millis(250);
+const EMPTY_READ_DELAY: Duration = Duration::from_millis(250);
 /// Timeout of a transaction.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// First and longest delay between write attempts; the delay doubles each time.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// First delay between write attempts. It doubles each time.
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Longest delay between write attempts.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// An entry that was read but not acknowledged for this long is claimed by another process: longer
 /// than a write and a delay.
-const IDLE: Duration = Duration::from_secs(100);
+const CLAIM_AGE: Duration = Duration::from_secs(100);
 /// Interval of claiming entries of dead processes and deleting written entries.
-const TIDY: Duration = Duration::from_secs(5);
+const TIDY_INTERVAL: Duration = Duration::from_secs(5);
 /// How long written entries stay for mirrors, in milliseconds.
-const STAY: Millis = 30_000;
+const WRITTEN_ENTRY_MS: Millis = 30_000;
 /// A longer wait of results is reported as a failure, in milliseconds.
-const LATE: Millis = 60_000;
+const MAX_RESULT_WAIT_MS: Millis = 60_000;
 
 /// Id and fields of an entry, as Redis returns them.
 type Raw = (String, Option<Vec<Vec<u8>>>);
@@ -56,7 +58,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         create
             .arg("CREATE")
             .arg(shared.keys.results(part))
-            .arg(GROUP)
+            .arg(CONSUMER_GROUP)
             .arg(0)
             .arg("MKSTREAM");
         match create.query_async::<Value>(link).await {
@@ -71,17 +73,17 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
     loop {
         let mut taken = TakenEntries::default();
         if tidy_at <= Instant::now() {
-            tidy_at = Instant::now() + TIDY;
+            tidy_at = Instant::now() + TIDY_INTERVAL;
             is_late = tidy(shared, link, &mut taken).await?;
         }
         let reads = (0..PARTS).map(|part| {
             let mut link = link.clone();
             let mut read = cmd("XREADGROUP");
             read.arg("GROUP")
-                .arg(GROUP)
+                .arg(CONSUMER_GROUP)
                 .arg(&shared.me)
                 .arg("COUNT")
-                .arg(ENTRIES);
+                .arg(ENTRIES_PER_READ);
             read.arg("STREAMS")
                 .arg(shared.keys.results(part))
                 .arg(if again { "0" } else { ">" });
@@ -90,7 +92,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         let mut is_all = true;
         for (part, read) in join_all(reads).await.into_iter().enumerate() {
             for (_, entries) in read?.into_iter().flatten() {
-                is_all &= entries.len() < ENTRIES;
+                is_all &= entries.len() < ENTRIES_PER_READ;
                 entries.into_iter().for_each(|entry| taken.add(part, entry));
             }
         }
@@ -100,7 +102,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
                 shared.trouble("write", None);
             }
             if is_all {
-                sleep(EVERY).await;
+                sleep(EMPTY_READ_DELAY).await;
             }
             continue;
         }
@@ -108,7 +110,9 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         let acknowledge = taken.ids.iter().map(|(part, ids)| {
             let mut link = link.clone();
             let mut ack = cmd("XACK");
-            ack.arg(shared.keys.results(*part)).arg(GROUP).arg(ids);
+            ack.arg(shared.keys.results(*part))
+                .arg(CONSUMER_GROUP)
+                .arg(ids);
             async move { ack.query_async::<Value>(&mut link).await }
         });
         try_join_all(acknowledge).await?;
@@ -116,7 +120,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
             shared.trouble("write", None);
         }
         if is_all {
-            sleep(EVERY).await;
+            sleep(EMPTY_READ_DELAY).await;
         }
     }
 }
@@ -158,23 +162,23 @@ async fn write(shared: &Shared, mut batch: Batch) {
     batch
         .samples
         .sort_unstable_by_key(|sample| (sample.at, sample.server));
-    let mut pause = PAUSE.0;
+    let mut pause = MIN_RETRY_DELAY;
     let mut samples = batch.samples.as_slice();
     let mut rest = Some((
         std::mem::take(&mut batch.events),
         std::mem::take(&mut batch.sessions),
     ));
     while !samples.is_empty() || rest.is_some() {
-        let (now, later) = samples.split_at(samples.len().min(SAMPLES));
+        let (now, later) = samples.split_at(samples.len().min(SAMPLES_PER_TRANSACTION));
         let (events, sessions) = rest.clone().unwrap_or_default();
         let part = Batch {
             samples: now.to_vec(),
             events,
             sessions,
         };
-        let trouble = match timeout(PATIENCE, shared.history.write(&part)).await {
+        let trouble = match timeout(TRANSACTION_TIMEOUT, shared.history.write(&part)).await {
             Ok(Ok(_)) => {
-                (samples, rest, pause) = (later, None, PAUSE.0);
+                (samples, rest, pause) = (later, None, MIN_RETRY_DELAY);
                 continue;
             }
             // The database refuses this data. Another program may have written it to Redis: drop
@@ -189,12 +193,12 @@ async fn write(shared: &Shared, mut batch: Batch) {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!(
                 "the history fails: no answer within {} s",
-                PATIENCE.as_secs()
+                TRANSACTION_TIMEOUT.as_secs()
             ),
         };
         shared.trouble("write", Some(trouble));
         sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
 }
 
@@ -211,23 +215,26 @@ async fn tidy(
         let mut claim = cmd("XAUTOCLAIM");
         claim
             .arg(&key)
-            .arg(GROUP)
+            .arg(CONSUMER_GROUP)
             .arg(&shared.me)
-            .arg(IDLE.as_millis() as u64)
+            .arg(CLAIM_AGE.as_millis() as u64)
             .arg("0-0")
             .arg("COUNT")
-            .arg(ENTRIES);
+            .arg(ENTRIES_PER_READ);
         let (_, claimed, _): (String, Vec<Raw>, Vec<String>) = claim.query_async(link).await?;
         claimed.into_iter().for_each(|entry| taken.add(part, entry));
 
         let mut look = pipe();
         look.cmd("XPENDING")
             .arg(&key)
-            .arg(GROUP)
+            .arg(CONSUMER_GROUP)
             .cmd("XINFO")
             .arg("GROUPS")
             .arg(&key);
-        look.cmd("XINFO").arg("CONSUMERS").arg(&key).arg(GROUP);
+        look.cmd("XINFO")
+            .arg("CONSUMERS")
+            .arg(&key)
+            .arg(CONSUMER_GROUP);
         type Looked = (
             (u64, Option<String>, Value, Value),
             Vec<HashMap<String, Value>>,
@@ -236,7 +243,7 @@ async fn tidy(
         let ((_, pending, ..), groups, consumers): Looked = look.query_async(link).await?;
         let Some(group) = groups
             .iter()
-            .find(|group| text(group, "name").as_deref() == Some(GROUP))
+            .find(|group| text(group, "name").as_deref() == Some(CONSUMER_GROUP))
         else {
             continue;
         };
@@ -245,7 +252,7 @@ async fn tidy(
         if pending.is_some() || is_behind {
             oldest = oldest.min(time(pending.as_ref().unwrap_or(&delivered)).max(1));
         }
-        let keep = time(pending.as_ref().unwrap_or(&delivered)).min(now - STAY);
+        let keep = time(pending.as_ref().unwrap_or(&delivered)).min(now - WRITTEN_ENTRY_MS);
         if keep > 0 {
             cmd("XTRIM")
                 .arg(&key)
@@ -264,7 +271,7 @@ async fn tidy(
                 cmd("XGROUP")
                     .arg("DELCONSUMER")
                     .arg(&key)
-                    .arg(GROUP)
+                    .arg(CONSUMER_GROUP)
                     .arg(name)
                     .query_async::<Value>(link)
                     .await?;
@@ -272,7 +279,7 @@ async fn tidy(
         }
     }
     // A group that was never read starts at 0.
-    let is_late = oldest > 1 && oldest < now - LATE;
+    let is_late = oldest > 1 && oldest < now - MAX_RESULT_WAIT_MS;
     if is_late {
         let seconds = (now - oldest) / 1_000;
         shared.trouble(
