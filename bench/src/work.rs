@@ -76,6 +76,7 @@ fn answer(case: &Case, times: u64) -> anyhow::Result<u64> {
     let mut talk = |request: &[u8]| {
         service
             .answer(from, request)
+            .next()
             .map(<[u8]>::to_vec)
             .context("no reply")
     };

@@ -4,9 +4,11 @@
 //! them over the committed corpus and some random inputs with every `cargo test`; `cargo bolero
 //! test explain` runs them for longer.
 
+use crate::memory::Server;
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Depth, Input, Options, Protocol, Responder, Step, Verdict,
+    Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Input, Options, Protocol,
+    Responder, Step, Verdict,
 };
 use crate::registry::PROTOCOLS;
 use crate::token::{Epoch, Keys};
@@ -77,6 +79,9 @@ pub fn responder(bytes: &[u8]) {
     let Some(responder) = build(protocol, &status(second)) else {
         return;
     };
+    if let Some(mut connection) = responder.connection(asker()) {
+        return converse(protocol, &mut *connection, [first, second]);
+    }
     let mut reply = Vec::new();
     for request in [first, second, first] {
         reply.clear();
@@ -94,6 +99,38 @@ pub fn responder(bytes: &[u8]) {
             verified || reply.len() * amplification.request <= request.len() * amplification.reply
         );
         readable(protocol, &reply);
+        for index in 1..MAX_CONTINUATIONS {
+            reply.clear();
+            let has_more = responder.continuation(request, index, &mut reply);
+            assert_eq!(has_more, !reply.is_empty());
+            if !has_more {
+                break;
+            }
+            assert!(verified, "an unverified source gets one datagram");
+            readable(protocol, &reply);
+        }
+    }
+}
+
+/// Sends bytes in two pieces to the server side of a connection. Replies must be readable, and
+/// nothing is sent after the end of the connection.
+fn converse(protocol: &dyn Protocol, connection: &mut dyn Connection, pieces: [&[u8]; 2]) {
+    let mut unread: Vec<u8> = Vec::new();
+    for piece in pieces {
+        unread.extend_from_slice(piece);
+        let mut reply = Vec::new();
+        let received = connection.receive(EPOCH, &unread, &mut reply);
+        assert!(received.consumed <= unread.len());
+        if received.step == ConnectionStep::Pass {
+            assert!(reply.is_empty(), "a passed connection gets no reply");
+        }
+        if !reply.is_empty() {
+            readable(protocol, &reply);
+        }
+        if received.step != ConnectionStep::Wait {
+            return;
+        }
+        unread.drain(..received.consumed);
     }
 }
 
@@ -129,10 +166,15 @@ pub fn exchange(bytes: &[u8]) {
     );
     let (mut sent, mut out, mut heard) = (Vec::new(), Vec::new(), 0);
     let mut step = exchange.handle(Input::Start, &mut out);
+    let mut server = Server::new(&*responder, asker(), EPOCH);
     loop {
         match step {
-            Step::Send => core::mem::swap(&mut sent, &mut out),
-            Step::Wait | Step::Bad(_) => {
+            Step::Send | Step::SendMore => core::mem::swap(&mut sent, &mut out),
+            Step::Reconnect => {
+                server.reconnect();
+                core::mem::swap(&mut sent, &mut out);
+            }
+            Step::Wait | Step::Progress | Step::Bad(_) => {
                 assert!(out.is_empty(), "only a step that sends fills the buffer");
             }
             Step::Fail(_) => return,
@@ -146,6 +188,10 @@ pub fn exchange(bytes: &[u8]) {
             }
         }
         out.clear();
+        if step == Step::SendMore {
+            step = exchange.handle(Input::Continue, &mut out);
+            continue;
+        }
         step = match input.next() {
             None => return,
             Some(0) => exchange.handle(Input::Timeout, &mut out),
@@ -156,11 +202,19 @@ pub fn exchange(bytes: &[u8]) {
                 exchange.handle(Input::Datagram(datagram), &mut out)
             }
             Some(_) => {
-                let mut reply = Vec::new();
-                responder.answer(asker(), EPOCH, &sent, &mut reply);
+                let mut replies = server.request(&sent).into_iter();
+                let mut reply = replies.next().unwrap_or_default();
                 input.mutate(&mut reply);
                 heard += reply.len();
-                exchange.handle(Input::Datagram(&reply), &mut out)
+                let mut step = exchange.handle(Input::Datagram(&reply), &mut out);
+                for reply in replies {
+                    if !matches!(step, Step::Wait | Step::Progress) {
+                        break;
+                    }
+                    heard += reply.len();
+                    step = exchange.handle(Input::Datagram(&reply), &mut out);
+                }
+                step
             }
         };
     }
@@ -207,6 +261,9 @@ pub fn text(bytes: &[u8]) {
 pub const STATUS_BYTES: usize = 128;
 /// Largest size of a status in bytes if nothing was received.
 pub const STATUS_CONSTANT: usize = 4096;
+
+/// Largest number of datagrams of a reply that are checked.
+const MAX_CONTINUATIONS: usize = 64;
 
 const EPOCH: Epoch = Epoch(59_833_333);
 
@@ -304,7 +361,10 @@ fn size(status: &Status) -> usize {
     let player =
         |player: &Player| size_of::<Player>() + player.name.raw().len() + extras(&player.extra);
     let rule = |rule: &Rule| size_of::<Rule>() + rule.key.len() + rule.value.len();
+    let team = |player: &Player| string(&player.team);
     text(&status.name)
+        + status.players.list.iter().map(team).sum::<usize>()
+        + status.icon.as_ref().map_or(0, |icon| icon.as_bytes().len())
         + text(&status.motd)
         + [&status.game, &status.mode, &status.map, &status.version]
             .into_iter()

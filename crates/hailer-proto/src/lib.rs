@@ -62,6 +62,7 @@ extern crate std;
 
 pub mod fuzzing;
 pub mod games;
+pub mod memory;
 pub mod minecraft_12w;
 pub mod minecraft_query;
 pub mod model;
@@ -74,11 +75,11 @@ pub mod ugp;
 pub mod wire;
 
 pub use games::Game;
-pub use model::{Address, Extra, Player, Players, Roster, Rows, Rule, Status, Text, Value};
+pub use model::{Address, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Doc, Exchange, Explanation,
-    Fault, Info, Input, OptionError, Options, Proof, Protocol, Responder, Secret, Step, Transport,
-    Verdict,
+    Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction, Doc,
+    Exchange, Explanation, Fault, Frame, Info, Input, OptionError, Options, Proof, Protocol,
+    Received, Responder, Secret, Step, Transport, Verdict,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

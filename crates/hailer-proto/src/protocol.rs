@@ -5,9 +5,9 @@
 //!   exchange dropped after its first datagram can therefore be rebuilt when a reply arrives.
 //! - A [`Responder`] answers for one server. It is immutable; a new status makes a new responder.
 //!   Answering takes no lock, allocates nothing beyond the caller's buffer, and reads no clock.
-//! - A [stream](Transport::Stream) protocol uses the same traits. All bytes received on the
-//!   connection so far are one growing datagram: whenever more arrive, the exchange gets all of
-//!   them again, from the first byte.
+//! - A [stream](Transport::Stream) protocol uses the same exchange. [`Exchange::frame`] cuts the
+//!   bytes of the connection into messages, and each message is passed on like a datagram. Its
+//!   server side is a [`Connection`], which has a state.
 //! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
 use crate::model::{Status, Value};
@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 use core::fmt;
 use core::net::SocketAddr;
 
@@ -96,8 +97,7 @@ impl fmt::Debug for Info {
 pub enum Transport {
     /// Each message is a datagram: UDP.
     Datagram,
-    /// TCP: one connection per query, closed after the reply. One request, one reply of one small
-    /// packet.
+    /// TCP: one connection per query, or several one after the other.
     Stream,
 }
 
@@ -155,6 +155,10 @@ pub struct Ask {
     pub players: bool,
     /// Auth token, for protocols that have them.
     pub auth_token: Option<Secret>,
+    /// Host as typed, without port, for protocols that send it to the server. Empty if unknown.
+    pub host: CompactString,
+    /// Port of the server, for protocols that send it. 0 if unknown.
+    pub port: u16,
 }
 
 /// A text that is never printed.
@@ -187,6 +191,8 @@ impl Default for Ask {
             depth: Depth::Full,
             players: true,
             auth_token: None,
+            host: CompactString::default(),
+            port: 0,
         }
     }
 }
@@ -222,13 +228,40 @@ impl Cookie {
 
 /// One query to one server.
 pub trait Exchange: Send {
-    /// Takes one input. If the step is [`Step::Send`], the datagram to send was appended to `out`.
+    /// Takes one input. If the step sends something, it was appended to `out`; otherwise `out` is
+    /// unchanged.
+    ///
+    /// The first step is [`Step::Send`], and without a reply so is the step after each
+    /// [timeout](Input::Timeout) on datagrams: a server that has not replied gets one datagram at a
+    /// time.
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step;
 
-    /// Returns the number of the request that the exchange waits for: 0 for the first, then one
-    /// more for each. A repeated request keeps its number, also if an earlier one, such as a
-    /// handshake, is repeated before it. Callers limit the datagrams of each stage.
+    /// Returns the number of the request that was sent last: 0 for the first, then one more for
+    /// each. A repeated request keeps its number, also if an earlier one, such as a handshake, is
+    /// repeated before it. Callers limit the datagrams of each stage.
     fn stage(&self) -> usize;
+
+    /// Returns where the first message in the bytes of a [stream](Transport::Stream) ends.
+    ///
+    /// # Errors
+    ///
+    /// The bytes cannot start a message, or the message is too long.
+    fn frame(&self, bytes: &[u8]) -> Result<Frame, wire::Error> {
+        Ok(Frame::Complete(bytes.len()))
+    }
+}
+
+/// Position of the end of the first message in a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The message has this many bytes, at least one, and all of them are there.
+    Complete(usize),
+    /// The message is incomplete. [`Exchange::frame`] is not called again before `total` bytes are
+    /// there, so that a message with a length is looked at twice, not once for each packet.
+    Incomplete {
+        /// Smallest length that the message can have, in bytes. More than there are.
+        total: usize,
+    },
 }
 
 /// An input of an exchange.
@@ -236,11 +269,16 @@ pub trait Exchange: Send {
 pub enum Input<'a> {
     /// Start of the exchange. Always the first input, once.
     Start,
-    /// A datagram arrived from the server's address. On a stream: all bytes received so far,
-    /// because more arrived.
+    /// A datagram arrived from the server's address. On a stream: one message, as cut by
+    /// [`Exchange::frame`].
     Datagram(&'a [u8]),
+    /// The datagram of [`Step::SendMore`] was sent. Follows it directly.
+    Continue,
     /// No useful datagram arrived within the timeout.
     Timeout,
+    /// The server closed the connection. The bytes are those of an incomplete message, often none.
+    /// Only on streams. [`Step::Wait`] means that the exchange has no use for it.
+    Closed(&'a [u8]),
     /// The deadline has passed. Last input: an exchange that holds a useful part of the status
     /// returns it as [`Step::Done`]; any other step means that it holds nothing.
     GiveUp,
@@ -251,11 +289,19 @@ pub enum Input<'a> {
 pub enum Step {
     /// Send the datagram in the buffer and wait.
     Send,
-    /// Keep waiting: the datagram was stray, late or forged.
+    /// Send the datagram in the buffer and pass [`Input::Continue`] for the next one, so that
+    /// several requests are in flight. The exchange repeats all unanswered ones after a timeout.
+    SendMore,
+    /// Close the connection, open a new one to the same address, and send the bytes in the buffer
+    /// there. Begins a new [stage](Exchange::stage). Only on streams.
+    Reconnect,
+    /// Keep waiting: the datagram was stray, late or forged. On a timeout: send nothing again.
     Wait,
+    /// The datagram is a useful part of the reply. Keep waiting for the rest; the timeout starts
+    /// again.
+    Progress,
     /// The server sent something unreadable. Keep waiting or retry; report this fault if nothing
-    /// better arrives. On a stream, more bytes may complete a message that [ends too
-    /// early](wire::ErrorKind::Short) until the server closes it; any other fault is final.
+    /// better arrives. On a stream the fault is final, because nothing is sent again.
     Bad(Fault),
     /// The status is complete.
     Done(Box<Status>),
@@ -300,9 +346,16 @@ impl From<wire::Error> for Fault {
 
 /// Responder of one server, with one status.
 pub trait Responder: Send + Sync {
-    /// Handles one datagram; on a stream, all bytes received so far. With [`Verdict::Reply`], the
-    /// reply was appended to `out`, and a stream is closed after it; otherwise `out` is unchanged.
+    /// Handles one datagram. With [`Verdict::Reply`], the reply was appended to `out`; otherwise
+    /// `out` is unchanged. A responder of a stream protocol passes on every datagram.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
+
+    /// Appends datagram number `_index` of the reply to a verified request, if the reply has
+    /// several. [`answer`](Self::answer) returned number 0. Returns `false` and leaves `_out`
+    /// unchanged if the reply has no such datagram.
+    fn continuation(&self, _request: &[u8], _index: usize, _out: &mut Vec<u8>) -> bool {
+        false
+    }
 
     /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is
     /// over the budget for unverified sources. Returns `false` and leaves `_out` unchanged if there
@@ -312,6 +365,42 @@ pub trait Responder: Send + Sync {
     fn short_reply(&self, _request: &[u8], _out: &mut Vec<u8>) -> bool {
         false
     }
+
+    /// Returns the server side of a connection from `_from`, for a [stream](Transport::Stream)
+    /// protocol. Datagram protocols return `None`.
+    fn connection(&self, _from: SocketAddr) -> Option<Box<dyn Connection>> {
+        None
+    }
+}
+
+/// Server side of one connection.
+pub trait Connection: Send {
+    /// Handles received bytes: all that the connection has not consumed, with more at the end.
+    /// Replies are appended to `out`, and are sent also if the connection ends.
+    fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received;
+}
+
+/// Result of [`Connection::receive`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Number of bytes that are not needed again, from the first one.
+    pub consumed: usize,
+    /// What to do with the connection.
+    pub step: ConnectionStep,
+}
+
+/// Next step on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionStep {
+    /// Wait for more bytes.
+    Wait,
+    /// Close the connection.
+    Close,
+    /// The bytes do not belong to this protocol: offer the connection to the next one. Possible
+    /// only before anything was consumed or sent.
+    Pass,
+    /// The bytes are invalid: close the connection. The error is for counters and logs.
+    Bad(wire::Error),
 }
 
 /// Decision of a responder about a datagram.

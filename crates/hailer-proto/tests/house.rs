@@ -1,8 +1,9 @@
 //! Checks that every protocol of the registry is complete and well-behaved. Failures name the
 //! missing part and where to add it.
 
+use hailer_proto::memory;
 use hailer_proto::wire::Notes;
-use hailer_proto::{Ask, DatagramContext, Depth, registry};
+use hailer_proto::{Ask, ConnectionStep, DatagramContext, Depth, registry};
 use hailer_proto::{
     Cookie, Direction, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder,
     Status, Step, Verdict,
@@ -10,7 +11,7 @@ use hailer_proto::{
 use hailer_testkit::statuses::Random;
 use hailer_testkit::vector::{Conversation, Line};
 use hailer_testkit::{golden, statuses, vector};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -239,19 +240,20 @@ fn asker() -> SocketAddr {
 fn no_request_is_claimed_by_two_protocols() {
     let mut complaints = Vec::new();
     let responders: Vec<_> = protocols()
-        .map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3))))
+        .map(|(id, protocol)| {
+            let transport = protocol.info().transport;
+            (id, transport, responder(protocol, &statuses::plain(3)))
+        })
         .collect();
     for vector in vector::all_vectors()
         .iter()
         .filter(|vector| vector.direction == Direction::Request)
     {
-        let claims = |(_, responder): &&(_, Arc<dyn Responder>)| {
-            responder.answer(asker(), NOW, &vector.bytes, &mut Vec::new()) != Verdict::Pass
-        };
         let owners: Vec<_> = responders
             .iter()
-            .filter(claims)
-            .map(|(id, _)| *id)
+            .filter(|(_, transport, _)| *transport == vector.protocol.info().transport)
+            .filter(|(_, _, responder)| is_claimed(&**responder, &vector.bytes))
+            .map(|(id, _, _)| *id)
             .collect();
         if owners.len() > 1 {
             complaints.push(format!(
@@ -262,6 +264,17 @@ fn no_request_is_claimed_by_two_protocols() {
         }
     }
     golden::settle(&complaints);
+}
+
+/// Returns whether a responder takes the first bytes of a connection or a datagram.
+fn is_claimed(responder: &dyn Responder, bytes: &[u8]) -> bool {
+    match responder.connection(asker()) {
+        Some(mut connection) => {
+            let received = connection.receive(NOW, bytes, &mut Vec::new());
+            received.step != ConnectionStep::Pass
+        }
+        None => responder.answer(asker(), NOW, bytes, &mut Vec::new()) != Verdict::Pass,
+    }
 }
 
 /// Two servers must never reply to each other: one forged request would start an endless exchange.
@@ -323,15 +336,13 @@ fn no_responder_answers_a_reply() {
 
 /// Runs an exchange against a responder without loss. Returns the last step and the replies.
 fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Vec<Vec<u8>>) {
-    let (mut request, mut heard) = (Vec::new(), Vec::new());
-    let mut step = exchange.handle(Input::Start, &mut request);
-    while step == Step::Send && heard.len() < 1_000 {
-        let mut reply = Vec::new();
-        responder.answer(asker(), NOW, &request, &mut reply);
-        request.clear();
-        step = exchange.handle(Input::Datagram(&reply), &mut request);
-        heard.push(reply);
-    }
+    let mut heard = Vec::new();
+    let mut server = memory::Server::new(responder, asker(), NOW);
+    let step = memory::run(&mut *exchange, &mut server, |direction, bytes| {
+        if direction == Direction::Reply {
+            heard.push(bytes.clone());
+        }
+    });
     (step, heard)
 }
 
@@ -455,7 +466,7 @@ fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>
             .lines
             .into_iter()
             .filter_map(|(_, line)| match line {
-                Line::Sent(bytes) => Some(bytes),
+                Line::Sent(bytes) | Line::SentMore(bytes) | Line::Reconnect(bytes) => Some(bytes),
                 _ => None,
             });
         whole.extend(sent);
@@ -505,17 +516,25 @@ fn a_token_is_valid_only_for_its_address_and_time() {
                 .expect("protocols with tokens have the option bind-port")
         };
         let responder = build(7, &bind_port);
-        let (mut exchange, mut request, mut last) = (
-            protocol.exchange(&Ask::default(), Cookie(5)),
-            Vec::new(),
-            Vec::new(),
-        );
+        let mut exchange = protocol.exchange(&Ask::default(), Cookie(5));
+        let mut server = memory::Server::new(&*responder, asker(), NOW);
+        let mut request = Vec::new();
+        let mut last = Vec::new();
+        let mut replies = VecDeque::new();
         let mut step = exchange.handle(Input::Start, &mut request);
-        while step == Step::Send {
-            last = std::mem::take(&mut request);
-            let mut reply = Vec::new();
-            responder.answer(asker(), NOW, &last, &mut reply);
-            step = exchange.handle(Input::Datagram(&reply), &mut request);
+        loop {
+            let has_more = step == Step::SendMore;
+            if matches!(step, Step::Send | Step::SendMore) {
+                last = std::mem::take(&mut request);
+                replies.extend(server.request(&last));
+            }
+            step = if has_more {
+                exchange.handle(Input::Continue, &mut request)
+            } else if let Some(reply) = replies.pop_front() {
+                exchange.handle(Input::Datagram(&reply), &mut request)
+            } else {
+                break;
+            };
         }
         let verified = Verdict::Reply { verified: true };
         let ask = |responder: &dyn Responder, from: &str, epoch: u32| {
@@ -785,7 +804,9 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
         let (mut orders, mut sent) = (vec![index, depth_byte(conversation.ask.depth)], Vec::new());
         for (_, line) in &conversation.lines {
             match line {
-                Line::Sent(bytes) => sent.push(bytes.clone()),
+                Line::Sent(bytes) | Line::SentMore(bytes) | Line::Reconnect(bytes) => {
+                    sent.push(bytes.clone());
+                }
                 Line::Timeout => orders.push(0),
                 Line::GiveUp => orders.push(3),
                 Line::Heard(bytes) => {

@@ -3,9 +3,10 @@
 //! Every run has the same cases. `PROPTEST_RNG_SEED` changes them and `PROPTEST_CASES` their
 //! number.
 
+use hailer_proto::memory;
 use hailer_proto::{
-    Address, Ask, Cookie, Epoch, Extra, Input, Keys, Options, Player, Protocol, Rule, Status, Step,
-    Text,
+    Address, Ask, Cookie, Direction, Epoch, Extra, Keys, Options, Player, Protocol, Rule, Status,
+    Step, Text,
 };
 use hailer_proto::{minecraft_query, registry};
 use hailer_testkit::statuses::Random;
@@ -42,19 +43,14 @@ fn trip_edited(
         .responder(status, &Keys::new([7; 16]), &Options::default())
         .expect("no options are good");
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
-    let (mut request, mut reply) = (Vec::new(), Vec::new());
-    let mut step = exchange.handle(Input::Start, &mut request);
-    for round in 0..1_000 {
-        if step != Step::Send {
-            break;
+    let mut server = memory::Server::new(&*responder, from, Epoch(59_833_333));
+    let mut round = 0;
+    memory::run(&mut *exchange, &mut server, |direction, bytes| {
+        if direction == Direction::Reply {
+            edit(round, bytes);
+            round += 1;
         }
-        reply.clear();
-        responder.answer(from, Epoch(59_833_333), &request, &mut reply);
-        edit(round, &mut reply);
-        request.clear();
-        step = exchange.handle(Input::Datagram(&reply), &mut request);
-    }
-    step
+    })
 }
 
 fn done(protocol: &dyn Protocol, status: &Status) -> Status {

@@ -2,7 +2,7 @@
 //! formats.
 
 use hailer_proto::wire::Notes;
-use hailer_proto::{DatagramContext, Explanation, Input, Protocol, Status, Step};
+use hailer_proto::{DatagramContext, Explanation, Frame, Input, Protocol, Status, Step, Transport};
 use hailer_testkit::vector::{Conversation, Line, Vector};
 use hailer_testkit::{golden, vector};
 use sha2::{Digest, Sha256};
@@ -262,6 +262,7 @@ fn listing(explanation: &Explanation, notes: &Notes) -> String {
 /// the reason.
 fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> {
     let (mut exchange, mut out) = (conversation.exchange(), Vec::new());
+    let is_stream = conversation.protocol.info().transport == Transport::Stream;
     let mut step = Some(exchange.handle(Input::Start, &mut out));
     let mut end = None;
     for (number, line) in &conversation.lines {
@@ -270,18 +271,35 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
             return fail("the conversation is over already".into());
         }
         let input = match line {
-            Line::Heard(bytes) => Input::Datagram(bytes),
+            Line::Heard(bytes) => {
+                if is_stream && exchange.frame(bytes) != Ok(Frame::Complete(bytes.len())) {
+                    let frame = exchange.frame(bytes);
+                    return fail(format!("not cut as one message: {frame:?}"));
+                }
+                Input::Datagram(bytes)
+            }
+            Line::Closed(rest) => Input::Closed(rest),
             Line::Timeout => Input::Timeout,
             Line::GiveUp => Input::GiveUp,
             expected => {
                 match (expected, step.take()) {
-                    (Line::Sent(bytes), Some(Step::Send)) if *bytes == out => {}
-                    (Line::Sent(bytes), Some(Step::Send)) => {
+                    (Line::Sent(bytes), Some(Step::Send))
+                    | (Line::Reconnect(bytes), Some(Step::Reconnect))
+                        if *bytes == out => {}
+                    (Line::SentMore(bytes), Some(Step::SendMore)) if *bytes == out => {
+                        out.clear();
+                        step = Some(exchange.handle(Input::Continue, &mut out));
+                    }
+                    (
+                        Line::Sent(bytes) | Line::SentMore(bytes) | Line::Reconnect(bytes),
+                        Some(Step::Send | Step::SendMore | Step::Reconnect),
+                    ) => {
                         return fail(format!(
                             "expected to be sent {bytes:02x?}, found {out:02x?}"
                         ));
                     }
                     (Line::Wait, Some(Step::Wait)) => {}
+                    (Line::Progress, Some(Step::Progress)) => {}
                     (Line::Done, Some(Step::Done(status))) => end = Some(Some(*status)),
                     (Line::Bad(text), Some(Step::Bad(fault))) if *text == fault.to_string() => {}
                     (Line::Fail(text), Some(Step::Fail(fault))) if *text == fault.to_string() => {
@@ -307,7 +325,7 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
         }
         out.clear();
         step = Some(exchange.handle(input, &mut out));
-        if matches!(step, Some(Step::Wait | Step::Bad(_))) && !out.is_empty() {
+        if matches!(step, Some(Step::Wait | Step::Progress | Step::Bad(_))) && !out.is_empty() {
             return fail(format!(
                 "{step:?} with a datagram in the buffer: {out:02x?}"
             ));

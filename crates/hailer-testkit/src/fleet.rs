@@ -2,7 +2,7 @@
 //! protocol.
 
 use hailer::proto::model::{Extra, Rule};
-use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Player, Protocol, Step, Verdict};
+use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, memory};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
@@ -292,28 +292,17 @@ fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[
         .unwrap();
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
     let from = "127.0.0.1:9".parse().unwrap();
-    let (mut request, mut replies) = (Vec::new(), Vec::new());
-    let mut step = exchange.handle(Input::Start, &mut request);
-    for _ in 0..64 {
-        let mut reply = Vec::new();
-        match step {
-            Step::Send => {
-                let verdict = responder.answer(from, Epoch(1), &request, &mut reply);
-                assert!(
-                    matches!(verdict, Verdict::Reply { .. }),
-                    "{} {verdict:?}",
-                    protocol.info().id
-                );
-                request.clear();
-                step = exchange.handle(Input::Datagram(&reply), &mut request);
-                replies.push(reply.into());
-            }
-            Step::Done(status) => return (*status, replies),
-            Step::Wait => step = exchange.handle(Input::Timeout, &mut request),
-            step => panic!("{} {step:?}", protocol.info().id),
+    let mut server = memory::Server::new(&*responder, from, Epoch(1));
+    let mut replies = Vec::new();
+    let step = memory::run(&mut *exchange, &mut server, |direction, bytes| {
+        if direction == Direction::Reply {
+            replies.push(bytes.clone().into());
         }
+    });
+    match step {
+        Step::Done(status) => (*status, replies),
+        step => panic!("{} {step:?}", protocol.info().id),
     }
-    panic!("{} never ends", protocol.info().id)
 }
 
 fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {

@@ -17,13 +17,17 @@
 //! ```text
 //! cookie: 7
 //! ask: full                         or basic, ping
-//! players: no                       optional, like `auth-token: …`
+//! players: no                       optional, like `auth-token: …`, `host: …` and `port: …`
 //! same-as: NAME                     optional: the final status is that of this conversation
 //!
 //! > FE FD 09 01 02 03 04            what the exchange must send
+//! >> FE FD 09                       the same, and it must send another datagram directly after it
+//! reconnect 01 02                   what it must send on a new connection
 //! < 09 01 02 03 04 "1\x00"          what it receives; lines that begin with a blank continue the bytes
 //! wait                              it must wait for a datagram
+//! progress                          it must wait for the rest of the reply
 //! timeout                           no datagram arrived
+//! closed 01 02                      the server closed the connection after these bytes, or none
 //! give up                           the deadline has passed
 //! = bad TEXT                        the reply is invalid; the exchange may continue
 //! = done                            the status is in golden/conversations; or `= fail TEXT`
@@ -62,7 +66,11 @@ pub struct Conversation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     Sent(Vec<u8>),
+    SentMore(Vec<u8>),
+    Reconnect(Vec<u8>),
     Heard(Vec<u8>),
+    Closed(Vec<u8>),
+    Progress,
     Timeout,
     GiveUp,
     Wait,
@@ -160,6 +168,8 @@ impl Conversation {
                     heard += 1;
                     step = exchange.handle(Input::Datagram(&bytes), &mut out);
                 }
+                Line::SentMore(_) => step = exchange.handle(Input::Continue, &mut out),
+                Line::Closed(rest) => step = exchange.handle(Input::Closed(rest), &mut out),
                 Line::Timeout => step = exchange.handle(Input::Timeout, &mut out),
                 Line::GiveUp => step = exchange.handle(Input::GiveUp, &mut out),
                 _ => continue,
@@ -234,6 +244,8 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
                 same_as = Some(format!("{}/{other}", protocol.info().id));
             }
             ("auth-token", token) => ask.auth_token = Some(token.into()),
+            ("host", host) => ask.host = host.into(),
+            ("port", port) => ask.port = port.parse().expect("a port"),
             _ => panic!("conversation {name}: cannot read the header `{key}: {value}`"),
         }
     }
@@ -248,11 +260,24 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
         let blank = text.trim().is_empty() || text.trim_start().starts_with('#');
         let line = match (text.split_at_checked(1), lines.last_mut()) {
             _ if blank => continue,
-            (Some((" ", more)), Some((_, Line::Sent(sofar) | Line::Heard(sofar)))) => {
+            (
+                Some((" ", more)),
+                Some((
+                    _,
+                    Line::Sent(sofar)
+                    | Line::SentMore(sofar)
+                    | Line::Reconnect(sofar)
+                    | Line::Heard(sofar)
+                    | Line::Closed(sofar),
+                )),
+            ) => {
                 sofar.extend(bytes(more));
                 continue;
             }
-            (Some((">", text)), _) => Line::Sent(bytes(text)),
+            (Some((">", text)), _) => match text.strip_prefix('>') {
+                Some(text) => Line::SentMore(bytes(text)),
+                None => Line::Sent(bytes(text)),
+            },
             (Some(("<", text)), _) => Line::Heard(bytes(text)),
             _ => match text
                 .trim_end()
@@ -260,6 +285,9 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
                 .unwrap_or((text.trim_end(), ""))
             {
                 ("timeout", "") => Line::Timeout,
+                ("progress", "") => Line::Progress,
+                ("reconnect", text) => Line::Reconnect(bytes(text)),
+                ("closed", text) => Line::Closed(bytes(text)),
                 ("give", "up") => Line::GiveUp,
                 ("wait", "") => Line::Wait,
                 ("=", "done") => Line::Done,

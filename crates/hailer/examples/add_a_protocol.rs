@@ -139,7 +139,7 @@ impl Exchange for Asking {
                 out.push(self.id);
                 return Step::Send;
             }
-            Input::GiveUp => return Step::Wait,
+            Input::GiveUp | Input::Continue | Input::Closed(_) => return Step::Wait,
             Input::Datagram(bytes) => bytes,
         };
         let mut notes = Notes::default();

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut buffer = [0; 2048];
     loop {
         let (length, from) = socket.recv_from(&mut buffer)?;
-        if let Some(reply) = service.answer(from, &buffer[..length]) {
+        for reply in service.answer(from, &buffer[..length]) {
             socket.send_to(reply, from)?;
         }
     }

@@ -36,8 +36,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
-/// Bytes per read from a stream. The replies are one small packet.
-const STREAM_CHUNK: usize = 2_048;
+/// Bytes per read from a stream.
+const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
 /// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 /// Time for the first useful reply in a protocol once another protocol has answered.
@@ -134,8 +134,9 @@ impl Answer {
     fn completeness(&self) -> (u8, usize) {
         let status = &*self.status;
         let roster = match status.players.roster {
-            Roster::Whole => 3,
-            Roster::Partial => 2,
+            Roster::Whole => 4,
+            Roster::Partial => 3,
+            Roster::Sample => 2,
             Roster::Refused => 1,
             _ => 0,
         };
@@ -150,6 +151,10 @@ impl Answer {
             status.players.online.is_some(),
             status.players.max.is_some(),
             !status.rules.is_empty(),
+            status.has_password.is_some(),
+            status.has_anti_cheat.is_some(),
+            status.icon.is_some(),
+            status.players.bots.is_some(),
         ];
         let present = fields.iter().filter(|is_present| **is_present).count();
         (roster, present + status.extra.len())
@@ -226,7 +231,7 @@ pub struct Transcript {
     pub address: SocketAddr,
     /// Datagrams sent; on a connection, requests.
     pub sent: u32,
-    /// Datagrams received. All bytes of a connection count as one.
+    /// Datagrams received; on a connection, messages.
     pub received: u32,
     /// All datagrams, if [`ClientConfig::keep_datagrams`] is set.
     pub datagrams: Vec<Datagram>,
@@ -434,6 +439,10 @@ impl Client {
     ) -> Result<Answer, Error> {
         let info = protocol.info();
         let addresses = self.names.addresses(target, info.port, info.srv).await?;
+        let ask = &Ask {
+            host: target.host.to_string().into(),
+            ..ask.clone()
+        };
         if let [address] = addresses[..] {
             return self.at_address(address, protocol, ask, window).await;
         }
@@ -514,36 +523,44 @@ impl Client {
         let started = Instant::now();
         let mut limits = self.config.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
+        let end = started + limits.deadline;
+        // The system repeats the packets that set up a connection: one wait replaces all tries.
+        let connect_timeout = limits
+            .timeout
+            .saturating_mul(limits.retries.saturating_add(1));
         let mut socket = if is_stream {
-            // A stream repeats nothing: one wait for the connection and the reply replaces all
-            // tries.
-            let limit = limits
-                .timeout
-                .saturating_mul(limits.retries.saturating_add(1))
-                .min(limits.deadline);
-            let Some(stream) = connect(transcript.address, started + limit, &mut window).await
-            else {
+            let due = end.min(started + connect_timeout);
+            let Some(stream) = connect(transcript.address, due, &mut window).await else {
                 let after = started.elapsed();
                 return Ok(Err(ExchangeError::Silence { after }));
             };
-            limits.deadline = limit.saturating_sub(started.elapsed());
+            limits.deadline = limits.deadline.saturating_sub(started.elapsed());
             Socket::Stream(stream?)
         } else {
             Socket::Datagram(connected(transcript.address).await?)
         };
 
         let cookie = Cookie(getrandom::u64()?);
+        let ask = &Ask {
+            port: transcript.address.port(),
+            ..ask.clone()
+        };
         let mut driver = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);
         let mut store = |direction, at, bytes: &[u8]| {
-            if self.config.keep_datagrams {
-                transcript
-                    .datagrams
-                    .pop_if(|last| is_stream && last.direction == direction);
-                transcript.datagrams.push(Datagram {
+            if !self.config.keep_datagrams {
+                return;
+            }
+            match transcript.datagrams.last_mut() {
+                // The pieces of a stream have no meaning.
+                Some(last) if is_stream && last.direction == direction => {
+                    last.at = at;
+                    last.bytes.extend_from_slice(bytes);
+                }
+                _ => transcript.datagrams.push(Datagram {
                     direction,
                     at,
                     bytes: bytes.to_vec(),
-                });
+                }),
             }
         };
         let mut request = Vec::new();
@@ -553,19 +570,46 @@ impl Client {
         let mut due = pin!(sleep_until(started + driver.due()));
         let result = loop {
             match action {
-                Action::Send => {
+                Action::Send | Action::SendMore | Action::Reconnect => {
+                    if matches!(action, Action::Reconnect) {
+                        let due = end.min(Instant::now() + connect_timeout);
+                        match connect(transcript.address, due, &mut window).await {
+                            Some(Ok(stream)) => socket = Socket::Stream(stream),
+                            Some(Err(error)) => {
+                                break driver.take_partial().map(Ok).ok_or(error);
+                            }
+                            None => {
+                                let after = started.elapsed();
+                                let silence = ExchangeError::Silence { after };
+                                break Ok(driver.take_partial().ok_or(silence));
+                            }
+                        }
+                    }
                     let now = started.elapsed();
                     store(Direction::Request, now, &request);
                     driver.mark_sent(now);
                     if let Err(error) = socket.send(&request).await {
+                        request.clear();
                         match closed_or(error, is_stream) {
-                            None => action = driver.closed(started.elapsed()),
+                            None => action = driver.closed(started.elapsed(), &mut request),
                             Some(error) => break driver.take_partial().map(Ok).ok_or(error),
                         }
                         continue;
                     }
+                    request.clear();
+                    if matches!(action, Action::SendMore) {
+                        action = driver.resume(now, &mut request);
+                        continue;
+                    }
+                    if is_stream {
+                        // More messages may have arrived with the last one.
+                        action = driver.stream(now, &[], &mut request);
+                        if !matches!(action, Action::Wait) {
+                            continue;
+                        }
+                    }
                 }
-                Action::Wait => {}
+                Action::Wait | Action::Progress => {}
                 Action::End(result) => break Ok(result),
             }
             request.clear();
@@ -585,7 +629,7 @@ impl Client {
                         }
                     }
                     Err(error) => match closed_or(error, is_stream) {
-                        None => driver.closed(started.elapsed()),
+                        None => driver.closed(started.elapsed(), &mut request),
                         Some(error) => break driver.take_partial().map(Ok).ok_or(error),
                     },
                 },
@@ -700,7 +744,8 @@ impl Socket {
                 }
             }
             Self::Stream(stream) => {
-                buffer.reserve(STREAM_CHUNK);
+                buffer.clear();
+                buffer.reserve(STREAM_CHUNK_BYTES);
                 if stream.read_buf(buffer).await? == 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }

@@ -16,11 +16,10 @@
 //! datagrams in the whole query, so that a server that only replies to the first stage cannot
 //! prolong it.
 //!
-//! A stream uses the same code: the bytes received so far count as one growing datagram, and
-//! nothing is sent again. See [`ExchangeDriver::stream`].
+//! A stream uses the same code: the exchange [cuts](Exchange::frame) the received bytes into
+//! messages, which count like datagrams. See [`ExchangeDriver::stream`].
 
-use hailer_proto::wire::{self, ErrorKind};
-use hailer_proto::{Exchange, Fault, Input, Status, Step};
+use hailer_proto::{Exchange, Fault, Frame, Input, Status, Step};
 use std::time::Duration;
 
 /// Limits of one query to one server.
@@ -33,12 +32,13 @@ pub struct QueryLimits {
     /// Maximum number of consecutive repetitions of a request after timeouts, and of repetitions of
     /// each [stage](Exchange::stage) in the whole query. With the default of 3 and a loss of 20 %
     /// in each direction, 98 of 100 stages succeed. Values above 254 count as 254. Streams repeat
-    /// nothing; instead they wait as long as all tries together.
+    /// nothing; they wait as long as all tries together, unless the protocol has another form of
+    /// request to try.
     pub retries: u32,
     /// Time limit for the whole query without the name lookup. It ends exchanges with servers that
     /// send replies slowly or require one request after another. Default: 10 s.
     pub deadline: Duration,
-    /// Maximum number of datagrams to receive, including stray ones. The default of 8,192 is twice
+    /// Maximum number of datagrams to receive, including stray ones; on a stream, messages. The default of 8,192 is twice
     /// what an exchange reads of the longest list.
     pub max_datagrams: u32,
     /// Maximum number of bytes to receive, including stray datagrams. Default: 16 MiB.
@@ -62,8 +62,15 @@ impl Default for QueryLimits {
 pub enum Action {
     /// Send the datagram in the buffer.
     Send,
+    /// Send the datagram in the buffer, then call [`ExchangeDriver::resume`].
+    SendMore,
+    /// Close the connection, open a new one to the same address, and send the bytes in the buffer
+    /// there.
+    Reconnect,
     /// Wait for a datagram, or until [`ExchangeDriver::due`].
     Wait,
+    /// As `Wait`: the datagram was a useful part of the reply.
+    Progress,
     /// The query is over.
     End(Result<ExchangeOutput, ExchangeError>),
 }
@@ -120,9 +127,23 @@ pub struct ExchangeDriver {
     /// Boxed because it is rare and a sweep keeps many drivers.
     fault: Option<Box<(Fault, Vec<u8>)>>,
     latency: Option<Duration>,
+    /// Whether a datagram was sent since the last input from outside.
+    has_sent: bool,
     sent: u32,
     received: u32,
     received_bytes: usize,
+    /// Boxed because only streams have it.
+    stream: Option<Box<StreamBuffer>>,
+}
+
+/// Received bytes of a stream that are not a complete message.
+#[derive(Debug, Default)]
+struct StreamBuffer {
+    bytes: Vec<u8>,
+    /// Start of the next message in `bytes`.
+    start: usize,
+    /// Length of the next message as far as known.
+    needed: usize,
 }
 
 impl ExchangeDriver {
@@ -140,18 +161,34 @@ impl ExchangeDriver {
             hurry: None,
             fault: None,
             latency: None,
+            has_sent: false,
             sent: 0,
             received: 0,
             received_bytes: 0,
+            stream: None,
         }
     }
 
-    /// Starts the exchange. This and the following methods append a datagram to `out` if they
-    /// return [`Action::Send`].
+    /// Starts the exchange. This and the following methods append to `out` if they return an
+    /// action that sends.
     pub fn start(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
         self.started = now;
-        let step = self.exchange.handle(Input::Start, out);
-        self.follow(step, now, None)
+        self.handle(Input::Start, now, out)
+    }
+
+    /// Continues after the datagram of [`Action::SendMore`] was sent.
+    pub fn resume(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
+        let start = out.len();
+        let step = self.exchange.handle(Input::Continue, out);
+        self.follow(step, now, None, start, out)
+    }
+
+    /// Passes an input from outside to the exchange.
+    fn handle(&mut self, input: Input<'_>, now: Duration, out: &mut Vec<u8>) -> Action {
+        self.has_sent = false;
+        let start = out.len();
+        let step = self.exchange.handle(input, out);
+        self.follow(step, now, None, start, out)
     }
 
     /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and
@@ -237,40 +274,91 @@ impl ExchangeDriver {
         }
     }
 
-    /// Handles all bytes received on a connection so far, as one growing datagram. An incomplete
-    /// message waits for more bytes until the server [closes](ExchangeDriver::closed) the
-    /// connection. Any other fault ends the query, because more bytes cannot correct it.
+    /// Handles bytes received on a connection. The exchange gets the complete messages; the rest is
+    /// kept. After an action that sends, call this again with no bytes, because more messages may
+    /// have arrived. An invalid message ends the query, since no other reply will come.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
-        self.received = 1;
-        self.received_bytes = bytes.len();
-        match (self.receive(now, bytes, out), self.fault.as_deref()) {
-            (Some(action), _) => action,
-            (
-                None,
-                Some((
-                    Fault::Malformed(wire::Error {
-                        kind: ErrorKind::Short { .. },
-                        ..
-                    }),
-                    _,
-                )),
-            ) => Action::Wait,
-            (None, _) => self.give_up(now),
+        self.received_bytes += bytes.len();
+        let mut buffer = self.stream.take().unwrap_or_default();
+        buffer.bytes.extend_from_slice(bytes);
+        let action = self.next_message(now, &mut buffer, out);
+        // Moving the rest to the front only when half of the buffer is free keeps the cost linear.
+        if buffer.start * 2 >= buffer.bytes.len() {
+            buffer.bytes.drain(..buffer.start);
+            buffer.start = 0;
+        }
+        if !matches!(action, Action::Reconnect) {
+            self.stream = Some(buffer);
+        }
+        action
+    }
+
+    /// Passes messages to the exchange until it sends or ends, or until no message is complete.
+    fn next_message(
+        &mut self,
+        now: Duration,
+        buffer: &mut StreamBuffer,
+        out: &mut Vec<u8>,
+    ) -> Action {
+        loop {
+            let unread = &buffer.bytes[buffer.start..];
+            if self.received_bytes > self.limits.max_bytes {
+                return self.flood();
+            }
+            if unread.is_empty() || unread.len() < buffer.needed {
+                return Action::Wait;
+            }
+            buffer.needed = 0;
+            let length = match self.exchange.frame(unread) {
+                Ok(Frame::Complete(length)) => length.clamp(1, unread.len()),
+                Ok(Frame::Incomplete { total }) => {
+                    buffer.needed = total.max(unread.len() + 1);
+                    return Action::Wait;
+                }
+                Err(error) => {
+                    self.fault = Some(Box::new((error.into(), unread.to_vec())));
+                    return self.give_up(now);
+                }
+            };
+            let message = &unread[..length];
+            self.received += 1;
+            let action = self.receive(now, message, out);
+            buffer.start += length;
+            match action {
+                Some(Action::Wait | Action::Progress) => {}
+                Some(action) => return action,
+                None => return self.give_up(now),
+            }
         }
     }
 
     /// Handles the end of the connection.
-    pub fn closed(&mut self, now: Duration) -> Action {
-        self.fault.get_or_insert_with(|| {
-            Box::new((
-                Fault::Refused {
-                    reason: "it closed the connection without a reply",
-                    endpoints: &[],
-                },
-                Vec::new(),
-            ))
-        });
-        self.give_up(now)
+    pub fn closed(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
+        let buffer = self.stream.take().unwrap_or_default();
+        let rest = &buffer.bytes[buffer.start..];
+        self.has_sent = false;
+        let start = out.len();
+        let step = self.exchange.handle(Input::Closed(rest), out);
+        if matches!(step, Step::Done(_)) {
+            self.record_useful_reply(now, false);
+        }
+        let action = self.follow(step, now, None, start, out);
+        if !matches!(action, Action::Wait | Action::Progress) {
+            return action;
+        }
+        self.stream = Some(buffer);
+        match self.give_up(now) {
+            Action::End(Err(ExchangeError::Silence { .. })) => {
+                Action::End(Err(ExchangeError::Fault {
+                    fault: Fault::Refused {
+                        reason: "it closed the connection without a reply",
+                        endpoints: &[],
+                    },
+                    datagram: Vec::new(),
+                }))
+            }
+            action => action,
+        }
     }
 
     /// Passes a datagram to the exchange. Returns `None` if it cannot be parsed; its fault is then
@@ -278,27 +366,33 @@ impl ExchangeDriver {
     fn receive(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Option<Action> {
         if self.received > self.limits.max_datagrams || self.received_bytes > self.limits.max_bytes
         {
-            let flood = ExchangeError::Flood {
-                bytes: self.received_bytes,
-            };
-            return Some(Action::End(self.take_partial().ok_or(flood)));
+            return Some(self.flood());
         }
         if now >= self.end() {
             return Some(self.give_up(now));
         }
         let has_repeated = self.has_resent();
+        self.has_sent = false;
+        let start = out.len();
         match self.exchange.handle(Input::Datagram(bytes), out) {
             Step::Bad(fault) => {
                 self.fault = Some(Box::new((fault, bytes.to_vec())));
                 None
             }
             step => {
-                if matches!(step, Step::Send | Step::Done(_)) {
+                if !matches!(step, Step::Wait | Step::Fail(_)) {
                     self.record_useful_reply(now, has_repeated);
                 }
-                Some(self.follow(step, now, Some(bytes)))
+                Some(self.follow(step, now, Some(bytes), start, out))
             }
         }
+    }
+
+    fn flood(&mut self) -> Action {
+        let flood = ExchangeError::Flood {
+            bytes: self.received_bytes,
+        };
+        Action::End(self.take_partial().ok_or(flood))
     }
 
     /// Handles a timeout. Does nothing before [`ExchangeDriver::due`].
@@ -314,8 +408,7 @@ impl ExchangeDriver {
     }
 
     fn repeat(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
-        let step = self.exchange.handle(Input::Timeout, out);
-        self.follow(step, now, None)
+        self.handle(Input::Timeout, now, out)
     }
 
     fn record_useful_reply(&mut self, now: Duration, has_repeated: bool) {
@@ -337,35 +430,76 @@ impl ExchangeDriver {
         self.stage_sends.get(stage).copied().unwrap_or(0)
     }
 
-    fn follow(&mut self, step: Step, now: Duration, received: Option<&[u8]>) -> Action {
-        match step {
-            Step::Send => {
-                let stage = self.exchange.stage();
-                if self.stage_sends.len() <= stage {
-                    self.stage_sends.resize(stage + 1, 0);
+    /// Returns the action for a step. `start`: length of `out` before the step.
+    fn follow(
+        &mut self,
+        mut step: Step,
+        now: Duration,
+        received: Option<&[u8]>,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Action {
+        loop {
+            match step {
+                Step::Send | Step::SendMore | Step::Reconnect => {
+                    if self.record_send(now) {
+                        return match step {
+                            Step::Send => Action::Send,
+                            Step::SendMore => Action::SendMore,
+                            _ => {
+                                self.stream = None;
+                                Action::Reconnect
+                            }
+                        };
+                    }
+                    // The stage has had all its datagrams.
+                    out.truncate(start);
+                    if step == Step::SendMore {
+                        step = self.exchange.handle(Input::Continue, out);
+                    } else if self.has_sent {
+                        return Action::Wait;
+                    } else {
+                        return self.give_up(now);
+                    }
                 }
-                let sends = &mut self.stage_sends[stage];
-                if u32::from(*sends) > self.limits.retries.min(254) {
-                    return self.give_up(now);
+                Step::Wait => {
+                    // An exchange that repeats nothing waits for another timeout.
+                    if received.is_none() {
+                        self.waiting_since = now;
+                    }
+                    return Action::Wait;
                 }
-                *sends += 1;
-                self.sent += 1;
-                self.mark_sent(now);
-                Action::Send
-            }
-            Step::Wait => {
-                // An exchange that repeats nothing waits for another timeout.
-                if received.is_none() {
+                Step::Progress => {
                     self.waiting_since = now;
+                    return Action::Progress;
                 }
-                Action::Wait
+                Step::Done(status) => return Action::End(Ok(self.output(status))),
+                Step::Bad(fault) | Step::Fail(fault) => {
+                    return Action::End(Err(ExchangeError::Fault {
+                        fault,
+                        datagram: received.unwrap_or_default().to_vec(),
+                    }));
+                }
             }
-            Step::Done(status) => Action::End(Ok(self.output(status))),
-            Step::Bad(fault) | Step::Fail(fault) => Action::End(Err(ExchangeError::Fault {
-                fault,
-                datagram: received.unwrap_or_default().to_vec(),
-            })),
         }
+    }
+
+    /// Counts a datagram of the current stage. Returns `false` if the stage has had all its
+    /// datagrams.
+    fn record_send(&mut self, now: Duration) -> bool {
+        let stage = self.exchange.stage();
+        if self.stage_sends.len() <= stage {
+            self.stage_sends.resize(stage + 1, 0);
+        }
+        let sends = &mut self.stage_sends[stage];
+        if u32::from(*sends) > self.limits.retries.min(254) {
+            return false;
+        }
+        *sends += 1;
+        self.sent += 1;
+        self.has_sent = true;
+        self.mark_sent(now);
+        true
     }
 
     /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported
@@ -375,10 +509,31 @@ impl ExchangeDriver {
             let (fault, datagram) = *fault;
             return Action::End(Err(ExchangeError::Fault { fault, datagram }));
         }
-        let silence = ExchangeError::Silence {
+        if let Some(output) = self.take_partial() {
+            return Action::End(Ok(output));
+        }
+        if let Some((fault, datagram)) = self.incomplete_message() {
+            return Action::End(Err(ExchangeError::Fault { fault, datagram }));
+        }
+        Action::End(Err(ExchangeError::Silence {
             after: now.saturating_sub(self.started),
-        };
-        Action::End(self.take_partial().ok_or(silence))
+        }))
+    }
+
+    /// Returns the fault and the bytes of an incomplete message on a stream. The parser names the
+    /// field at which the message ends.
+    fn incomplete_message(&mut self) -> Option<(Fault, Vec<u8>)> {
+        let buffer = self.stream.take()?;
+        let rest = &buffer.bytes[buffer.start..];
+        if rest.is_empty() {
+            return None;
+        }
+        self.received += 1;
+        let input = Input::Datagram(rest);
+        match self.exchange.handle(input, &mut Vec::new()) {
+            Step::Bad(fault) | Step::Fail(fault) => Some((fault, rest.to_vec())),
+            _ => None,
+        }
     }
 
     /// Ends the exchange and returns the partial status that it has, if that is useful.
@@ -415,9 +570,13 @@ impl ExchangeDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer_proto::wire::Error;
     use std::collections::VecDeque;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Returns the steps of a list. A request that follows a reply begins a new stage.
+    /// Returns the steps of a list. A request that follows a reply begins a new stage. Of two
+    /// requests in flight, the first is stage 1 and the second is stage 2.
     struct Script {
         steps: VecDeque<Step>,
         stage: usize,
@@ -436,8 +595,11 @@ mod tests {
         fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
             out.push(0);
             let step = self.steps.pop_front().unwrap_or(Step::Wait);
-            if step == Step::Send && matches!(input, Input::Datagram(_)) {
-                self.stage += 1;
+            match (&step, input) {
+                (Step::SendMore, _) => self.stage = 1,
+                (Step::Send, Input::Continue) => self.stage = 2,
+                (Step::Send, Input::Datagram(_)) => self.stage += 1,
+                _ => {}
             }
             step
         }
@@ -583,97 +745,209 @@ mod tests {
         assert!(matches!(end, Some(Err(ExchangeError::Fault { .. }))));
     }
 
-    #[test]
-    fn stream_is_one_datagram_that_grows() {
-        let short = || {
-            Step::Bad(
-                wire::Error {
-                    field: "text",
-                    at: 1,
-                    kind: ErrorKind::Short { need: 1 },
+    /// Messages of a stream: a length in one byte, then that many bytes. Ends at the message "end".
+    /// Requests the next part after each other message.
+    #[derive(Default)]
+    struct Lengths {
+        stage: usize,
+        /// Number of calls of `frame`.
+        frames: Arc<AtomicUsize>,
+    }
+
+    impl Exchange for Lengths {
+        fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+            match input {
+                Input::Start => {
+                    out.push(0);
+                    Step::Send
                 }
-                .into(),
-            )
-        };
-        let done = || Step::Done(Box::default());
-        let mut out = Vec::new();
-        let mut slow = drive([
-            Step::Send,
-            short(),
-            Step::Wait,
-            short(),
-            short(),
-            short(),
-            short(),
-            done(),
-        ]);
-        slow.start(ms(0), &mut out);
-        assert!(matches!(slow.stream(ms(10), b"1", &mut out), Action::Wait));
-        assert!(matches!(slow.tick(slow.due(), &mut out), Action::Wait));
-        assert_eq!(
-            slow.due(),
-            ms(2_000),
-            "a timeout on a stream sends nothing and waits again"
-        );
-        for heard in 2..=5 {
-            assert!(matches!(
-                slow.stream(ms(1_000), &b"12345"[..heard], &mut out),
-                Action::Wait
-            ));
+                Input::Datagram(b"\x03end") => Step::Done(Box::default()),
+                Input::Datagram(b"\x03old") => {
+                    self.stage += 1;
+                    out.push(9);
+                    Step::Reconnect
+                }
+                Input::Datagram([1, b'b']) => bad(),
+                Input::Datagram(message) if message.len() != usize::from(message[0]) + 1 => {
+                    Step::Bad(Fault::Misbehaved("cut short"))
+                }
+                Input::Datagram(_) => {
+                    self.stage += 1;
+                    out.push(self.stage as u8);
+                    Step::Send
+                }
+                Input::Closed(b"bye") => Step::Done(Box::default()),
+                _ => Step::Wait,
+            }
         }
-        let Action::End(Ok(outcome)) = slow.stream(ms(1_500), b"123456", &mut out) else {
+
+        fn stage(&self) -> usize {
+            self.stage
+        }
+
+        fn frame(&self, bytes: &[u8]) -> Result<Frame, Error> {
+            self.frames.fetch_add(1, Ordering::Relaxed);
+            let total = usize::from(bytes[0]) + 1;
+            if total > 250 {
+                return Err(Error::bad("length", 0, "at most 249"));
+            }
+            Ok(if bytes.len() < total {
+                Frame::Incomplete { total }
+            } else {
+                Frame::Complete(total)
+            })
+        }
+    }
+
+    fn lengths() -> (ExchangeDriver, Arc<AtomicUsize>) {
+        let exchange = Lengths::default();
+        let frames = exchange.frames.clone();
+        let mut driver = ExchangeDriver::new(Box::new(exchange), QueryLimits::default());
+        assert!(matches!(driver.start(ms(0), &mut Vec::new()), Action::Send));
+        (driver, frames)
+    }
+
+    #[test]
+    fn stream_is_cut_into_messages() {
+        let mut out = Vec::new();
+        let (mut driver, frames) = lengths();
+        // One byte at a time: the length is read once, then once more with the complete message.
+        let message: Vec<u8> = std::iter::once(200).chain(0..200).collect();
+        for (at, byte) in message.iter().enumerate() {
+            let action = driver.stream(ms(at as u64), &[*byte], &mut out);
+            assert_eq!(matches!(action, Action::Send), at == 200, "{at}");
+        }
+        assert_eq!(frames.load(Ordering::Relaxed), 2);
+        assert_eq!(std::mem::take(&mut out), [1]);
+        // Two messages and a half at once: the second waits until the first request is sent.
+        let action = driver.stream(ms(300), b"\x01x\x01y\x03e", &mut out);
+        assert!(matches!(action, Action::Send));
+        assert!(matches!(
+            driver.stream(ms(300), b"", &mut out),
+            Action::Send
+        ));
+        assert_eq!(out, [2, 3]);
+        assert!(matches!(
+            driver.stream(ms(300), b"", &mut out),
+            Action::Wait
+        ));
+        let Action::End(Ok(output)) = driver.stream(ms(301), b"nd", &mut out) else {
             panic!()
         };
+        assert_eq!((driver.sent(), driver.received()), (4, 4));
         assert_eq!(
-            (outcome.latency, slow.sent(), slow.received()),
-            (ms(1_500), 1, 1),
-            "since the request, not since the timeout"
+            output.latency,
+            ms(0),
+            "the second request was answered at once"
         );
+    }
 
-        let end = |steps: [Step; 2], then: fn(&mut ExchangeDriver) -> Action| {
-            let mut drive = drive(steps.into_iter().chain((0..9).map(|_| Step::Wait)));
-            drive.start(ms(0), &mut Vec::new());
-            match then(&mut drive) {
-                Action::End(Err(failure)) => failure,
-                other => panic!("{other:?}"),
-            }
+    #[test]
+    fn timeout_on_a_stream_sends_nothing_and_waits_again() {
+        let mut out = Vec::new();
+        let (mut driver, _) = lengths();
+        for second in 1..=3 {
+            assert_eq!(driver.due(), ms(second * 1_000));
+            assert!(matches!(driver.tick(driver.due(), &mut out), Action::Wait));
+        }
+        let Action::End(end) = driver.tick(driver.due(), &mut out) else {
+            panic!()
         };
-        let fault = |failure| match failure {
-            ExchangeError::Fault { fault, datagram } => (fault.to_string(), datagram),
+        assert_eq!(end, Err(ExchangeError::Silence { after: ms(4_000) }));
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn reconnect_begins_a_new_stream() {
+        let mut out = Vec::new();
+        let (mut driver, _) = lengths();
+        let action = driver.stream(ms(1), b"\x03old\x01", &mut out);
+        assert!(matches!(action, Action::Reconnect));
+        assert_eq!(out, [9]);
+        assert!(matches!(driver.stream(ms(2), b"", &mut out), Action::Wait));
+        let action = driver.stream(ms(2), b"\x03end", &mut out);
+        assert!(matches!(action, Action::End(Ok(_))));
+    }
+
+    #[test]
+    fn invalid_messages_end_a_stream() {
+        let fault = |action: Action| match action {
+            Action::End(Err(ExchangeError::Fault { fault, datagram })) => {
+                (fault.to_string(), datagram)
+            }
             other => panic!("{other:?}"),
         };
-        let close = |drive: &mut ExchangeDriver| drive.closed(ms(9));
-        let hear = |drive: &mut ExchangeDriver| drive.stream(ms(9), b"x", &mut Vec::new());
-        let hear_and_close = |drive: &mut ExchangeDriver| {
-            assert!(matches!(
-                drive.stream(ms(8), b"x", &mut Vec::new()),
-                Action::Wait
-            ));
-            drive.closed(ms(9))
-        };
-        let too_early = "text at offset 1: ends 1 byte too early".to_owned();
+        let mut out = Vec::new();
+        let (mut driver, _) = lengths();
         assert_eq!(
-            fault(end([Step::Send, short()], hear_and_close)),
-            (too_early, b"x".to_vec())
+            fault(driver.stream(ms(1), b"\x01b", &mut out)),
+            ("nonsense".into(), b"\x01b".to_vec())
         );
+        let (mut driver, _) = lengths();
         assert_eq!(
-            fault(end([Step::Send, bad()], hear)),
-            ("nonsense".into(), b"x".to_vec())
+            fault(driver.stream(ms(1), b"\xFFb", &mut out)),
+            (
+                "length at offset 0: expected at most 249".into(),
+                b"\xFFb".to_vec()
+            )
         );
+        let (mut driver, _) = lengths();
         assert_eq!(
-            fault(end([Step::Send, bad()], close)).0,
+            fault(driver.closed(ms(1), &mut out)).0,
             "it closed the connection without a reply"
         );
-        let wait = |drive: &mut ExchangeDriver| {
-            (0..9)
-                .map(|_| drive.tick(drive.due(), &mut Vec::new()))
-                .find(is_end)
-                .unwrap()
-        };
+        let (mut driver, _) = lengths();
+        driver.stream(ms(1), b"\x05a", &mut out);
         assert_eq!(
-            end([Step::Send, Step::Wait], wait),
-            ExchangeError::Silence { after: ms(4_000) }
+            fault(driver.closed(ms(2), &mut out)),
+            ("cut short".into(), b"\x05a".to_vec())
         );
+        let (mut driver, _) = lengths();
+        driver.stream(ms(1), b"bye", &mut out);
+        let action = driver.closed(ms(2), &mut out);
+        assert!(matches!(action, Action::End(Ok(_))));
+        let limits = QueryLimits {
+            max_bytes: 100,
+            ..QueryLimits::default()
+        };
+        let mut driver = ExchangeDriver::new(Box::new(Lengths::default()), limits);
+        driver.start(ms(0), &mut out);
+        let action = driver.stream(ms(1), &[200; 101], &mut out);
+        assert!(matches!(
+            action,
+            Action::End(Err(ExchangeError::Flood { bytes: 101 }))
+        ));
+    }
+
+    #[test]
+    fn several_requests_are_in_flight() {
+        let mut driver = drive([
+            Step::Send,
+            Step::SendMore,
+            Step::Send,
+            Step::Progress,
+            Step::Wait,
+            Step::SendMore,
+            Step::Send,
+            Step::Done(Box::default()),
+        ]);
+        let mut out = Vec::new();
+        driver.start(ms(0), &mut out);
+        let action = driver.datagram(ms(10), b"", &mut out);
+        assert!(matches!(action, Action::SendMore));
+        assert!(matches!(driver.resume(ms(10), &mut out), Action::Send));
+        let action = driver.datagram(ms(500), b"", &mut out);
+        assert!(matches!(action, Action::Progress));
+        assert_eq!(driver.due(), ms(1_500), "progress restarts the timeout");
+        let action = driver.datagram(ms(600), b"", &mut out);
+        assert!(matches!(action, Action::Wait));
+        assert_eq!(driver.due(), ms(1_500), "a stray datagram does not");
+        let action = driver.tick(ms(1_500), &mut out);
+        assert!(matches!(action, Action::SendMore));
+        assert!(matches!(driver.resume(ms(1_500), &mut out), Action::Send));
+        let action = driver.datagram(ms(1_600), b"", &mut out);
+        assert!(matches!(action, Action::End(Ok(_))));
+        assert_eq!(driver.sent(), 5);
     }
 
     fn is_end(action: &Action) -> bool {
@@ -757,7 +1031,7 @@ mod tests {
             match input {
                 Input::Start | Input::Timeout => self.stage = 0,
                 Input::Datagram(_) => self.stage = 1,
-                Input::GiveUp => return Step::Wait,
+                _ => return Step::Wait,
             }
             Step::Send
         }

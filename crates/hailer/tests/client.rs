@@ -212,7 +212,7 @@ async fn detection_does_not_depend_on_timing() {
             requests += usize::from(is_query);
             if is_query
                 && !lost.contains(&requests)
-                && let Some(reply) = service.answer(from, bytes)
+                && let Some(reply) = service.answer(from, bytes).next()
             {
                 std::thread::sleep(ms(delay));
                 let _ = socket.send_to(reply, from);
@@ -512,7 +512,7 @@ async fn lost_requests_are_repeated() {
             heard += 1;
             // Every second request is lost, so each stage loses one.
             if heard % 2 == 0
-                && let Some(reply) = service.answer(from, bytes)
+                && let Some(reply) = service.answer(from, bytes).next()
             {
                 let _ = socket.send_to(reply, from);
             }
@@ -861,7 +861,7 @@ async fn replies_from_other_addresses_are_ignored() {
             loopback(),
         ];
         let server = Server::run(socket, move |_, bytes, from| {
-            if let Some(reply) = service.answer(from, bytes) {
+            if let Some(reply) = service.answer(from, bytes).next() {
                 for other in &elsewhere {
                     let _ = other.send_to(reply, from);
                 }
@@ -1032,12 +1032,8 @@ async fn our_responder_works_over_a_stream() {
     let server = Stream::run(ANY, move |mut stream| {
         let (mut request, mut reply) = ([0; 64], Vec::new());
         let length = stream.read(&mut request).unwrap();
-        own.answer(
-            stream.peer_addr().unwrap(),
-            hailer::proto::Epoch(1),
-            &request[..length],
-            &mut reply,
-        );
+        let mut connection = own.connection(stream.peer_addr().unwrap()).unwrap();
+        connection.receive(hailer::proto::Epoch(1), &request[..length], &mut reply);
         stream.write_all(&reply).unwrap();
     });
     let answer = Client::new(settings())
@@ -1751,7 +1747,7 @@ async fn partial_answers_survive_a_closed_port() {
         let mut buffer = [0; 2048];
         for _ in 0..2 {
             let (length, from) = socket.recv_from(&mut buffer).unwrap();
-            let reply = service.answer(from, &buffer[..length]).unwrap();
+            let reply = service.answer(from, &buffer[..length]).next().unwrap();
             socket.send_to(reply, from).unwrap();
         }
     });

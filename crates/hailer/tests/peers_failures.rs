@@ -69,7 +69,7 @@ fn query_for(
     let mut action = drive.start(now, &mut out);
     loop {
         match action {
-            Action::Send => {
+            Action::Send | Action::SendMore | Action::Reconnect => {
                 sent += 1;
                 flights.extend(
                     server(&out, now)
@@ -78,7 +78,7 @@ fn query_for(
                 );
                 flights.sort_by_key(|(at, _)| *at);
             }
-            Action::Wait => {}
+            Action::Wait | Action::Progress => {}
             Action::End(result) => {
                 return End {
                     result,
@@ -89,6 +89,10 @@ fn query_for(
             }
         }
         out.clear();
+        if matches!(action, Action::SendMore) {
+            action = drive.resume(now, &mut out);
+            continue;
+        }
         action = match flights.first() {
             Some((at, _)) if *at <= drive.due() => {
                 let (at, bytes) = flights.remove(0);

@@ -6,6 +6,7 @@
 
 use hailer::Status;
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
+use hailer::proto::memory::Server;
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer_testkit::statuses::Random;
 use hailer_testkit::{golden, statuses};
@@ -249,8 +250,15 @@ fn query(
     let mut action = drive.start(Duration::ZERO, &mut out);
     loop {
         match action {
+            Action::SendMore => {
+                send(&mut flights, now, true, &out);
+                out.clear();
+                action = drive.resume(Duration::from_millis(now), &mut out);
+                continue;
+            }
             Action::Send => send(&mut flights, now, true, &out),
-            Action::Wait => {}
+            Action::Reconnect => unreachable!("only streams reconnect"),
+            Action::Wait | Action::Progress => {}
             Action::End(end) => return (end, Duration::from_millis(now), drive.sent()),
         }
         out.clear();
@@ -261,14 +269,8 @@ fn query(
                 let (at, _, to_server, bytes) = flights.swap_remove(i);
                 now = at;
                 if to_server {
-                    let mut reply = Vec::new();
-                    responder.answer(
-                        from,
-                        Epoch::at(1_795_000_000 + now / 1_000),
-                        &bytes,
-                        &mut reply,
-                    );
-                    if !reply.is_empty() {
+                    let epoch = Epoch::at(1_795_000_000 + now / 1_000);
+                    for reply in Server::new(&*responder, from, epoch).request(&bytes) {
                         send(&mut flights, now, false, &reply);
                     }
                     Action::Wait

@@ -2,8 +2,8 @@
 
 use super::message::{self, Listing};
 use crate::model::{Extra, Status, Text};
-use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
-use crate::wire::Notes;
+use crate::protocol::{Ask, Depth, Exchange, Fault, Frame, Input, Step};
+use crate::wire::{Error, Notes};
 use alloc::{boxed::Box, vec::Vec};
 
 /// Queries one server.
@@ -44,8 +44,12 @@ impl Exchange for ListPingExchange {
             }
             Input::Datagram(bytes) => self.hear(bytes),
             // TCP loses nothing, so nothing is sent twice.
-            Input::Timeout | Input::GiveUp => Step::Wait,
+            Input::Timeout | Input::GiveUp | Input::Closed(_) | Input::Continue => Step::Wait,
         }
+    }
+
+    fn frame(&self, bytes: &[u8]) -> Result<Frame, Error> {
+        message::frame(bytes)
     }
 
     fn stage(&self) -> usize {

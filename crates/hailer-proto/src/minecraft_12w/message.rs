@@ -1,8 +1,8 @@
 //! Bytes ⇄ packets. The only file that knows offsets (spec/minecraft-12w.md#6.1).
 
 use super::deviation::*;
-use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, utf16};
+use crate::protocol::{Direction, Explanation, Frame};
+use crate::wire::{Error, ErrorKind, Notes, Reader, utf16};
 use alloc::{format, string::String, vec::Vec};
 
 /// Longest text of a kick, in UTF-16 units.
@@ -42,6 +42,35 @@ pub struct Listing {
 /// ignored: old servers reply before they arrive.
 pub fn is_list_ping(bytes: &[u8]) -> bool {
     matches!(bytes, [LIST_PING] | [LIST_PING, NEWER, ..])
+}
+
+/// Returns where the kick packet at the start of a stream ends.
+///
+/// # Errors
+///
+/// The first byte is not that of a kick, or the text is too long.
+pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
+    match bytes {
+        [KICK, high, low, ..] => {
+            let units = usize::from(u16::from_be_bytes([*high, *low]));
+            if units > TEXT_MAX {
+                let kind = ErrorKind::Limit { limit: TEXT_MAX };
+                return Err(Error {
+                    field: "text",
+                    at: 1,
+                    kind,
+                });
+            }
+            let total = KICK_HEADER + 2 * units;
+            Ok(if bytes.len() < total {
+                Frame::Incomplete { total }
+            } else {
+                Frame::Complete(total)
+            })
+        }
+        [KICK, ..] | [] => Ok(Frame::Incomplete { total: KICK_HEADER }),
+        _ => Err(Error::bad("packet id", 0, "FF (kick)")),
+    }
 }
 
 /// Appends the request to `out`.

@@ -3,15 +3,21 @@
 
 use super::message;
 use crate::model::{Status, Text};
-use crate::protocol::{Responder, Verdict};
+use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
 
 /// Responder for one server.
 #[derive(Debug)]
 pub struct ListPingResponder {
-    reply: Vec<u8>,
+    reply: Arc<[u8]>,
+}
+
+/// Server side of one connection.
+#[derive(Debug)]
+struct ListPingConnection {
+    reply: Arc<[u8]>,
 }
 
 impl ListPingResponder {
@@ -30,17 +36,37 @@ impl ListPingResponder {
         );
         let mut reply = Vec::new();
         message::write_listing(&motd.unwrap_or_default(), online, max, &mut reply);
-        Self { reply }
+        Self {
+            reply: reply.into(),
+        }
     }
 }
 
 impl Responder for ListPingResponder {
-    fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
+        Some(Box::new(ListPingConnection {
+            reply: self.reply.clone(),
+        }))
+    }
+}
+
+impl Connection for ListPingConnection {
+    fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
         if !message::is_list_ping(bytes) {
-            return Verdict::Pass;
+            return Received {
+                consumed: 0,
+                step: ConnectionStep::Pass,
+            };
         }
         out.extend_from_slice(&self.reply);
-        Verdict::Reply { verified: true }
+        Received {
+            consumed: bytes.len(),
+            step: ConnectionStep::Close,
+        }
     }
 }
 
@@ -55,13 +81,12 @@ mod tests {
     use super::*;
     use crate::wire::Notes;
 
-    fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {
+    fn answer(status: &Status, request: &[u8]) -> (ConnectionStep, Vec<u8>) {
         let mut out = Vec::new();
         let from = SocketAddr::from(([192, 0, 2, 7], 50_000));
-        (
-            ListPingResponder::new(status).answer(from, Epoch(1), request, &mut out),
-            out,
-        )
+        let mut connection = ListPingResponder::new(status).connection(from).unwrap();
+        let received = connection.receive(Epoch(1), request, &mut out);
+        (received.step, out)
     }
 
     fn motd(status: &Status) -> String {
@@ -83,7 +108,7 @@ mod tests {
         for request in [&b"\xFE"[..], b"\xFE\x01", b"\xFE\x01\xFA\0\x0B"] {
             assert_eq!(
                 answer(&status, request),
-                (Verdict::Reply { verified: true }, reply.clone())
+                (ConnectionStep::Close, reply.clone())
             );
         }
         for request in [
@@ -95,7 +120,7 @@ mod tests {
         ] {
             assert_eq!(
                 answer(&status, request),
-                (Verdict::Pass, Vec::new()),
+                (ConnectionStep::Pass, Vec::new()),
                 "{request:02x?}"
             );
         }

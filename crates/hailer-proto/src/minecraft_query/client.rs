@@ -169,7 +169,9 @@ impl Exchange for MinecraftQueryExchange {
                 self.receive_challenge(bytes, out)
             }
             // A stat is one datagram, so there is no partial result.
-            (Input::Datagram(_) | Input::GiveUp, _) => Step::Wait,
+            (Input::Datagram(_) | Input::GiveUp | Input::Continue | Input::Closed(_), _) => {
+                Step::Wait
+            }
         }
     }
 

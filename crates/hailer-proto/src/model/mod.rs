@@ -4,9 +4,11 @@
 //! Fields that at least three protocols have are members; others are [extras](Status::extra),
 //! documented in the protocol's [`Info::fields`](crate::Info).
 
+mod icon;
 mod text;
 mod value;
 
+pub use icon::{Icon, IconError};
 pub use text::{Colour, Run, Style, Text, is_control, printable};
 pub use value::{Extra, Rows, Value};
 
@@ -43,6 +45,21 @@ pub struct Status {
     pub rules: Vec<Rule>,
     /// Address in the configuration of the server, often a private one.
     pub address: Option<Address>,
+    /// Whether players need a password to join.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "password", skip_serializing_if = "Option::is_none")
+    )]
+    pub has_password: Option<bool>,
+    /// Whether the server uses the anti-cheat software of its platform, such as VAC.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "anti_cheat", skip_serializing_if = "Option::is_none")
+    )]
+    pub has_anti_cheat: Option<bool>,
+    /// Icon of the server. Serialized as a `data:` URI.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub icon: Option<Icon>,
     /// Fields of this protocol only, in the order of the reply.
     #[cfg_attr(feature = "serde", serde(serialize_with = "value::extras"))]
     pub extra: Vec<Extra>,
@@ -93,6 +110,9 @@ pub struct Players {
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
+    /// Number of bots, which `online` may include or not.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub bots: Option<i64>,
     /// How complete `list` is.
     pub roster: Roster,
     /// The players, in the order of the reply.
@@ -117,6 +137,9 @@ pub enum Roster {
     Partial,
     /// The length of the list equals the reported number of players.
     Whole,
+    /// The protocol lists only some players, chosen by the server. Owners also put other texts into
+    /// such a list.
+    Sample,
 }
 
 impl Players {
@@ -138,6 +161,12 @@ impl Players {
         };
         self.list = list;
     }
+
+    /// Sets the list as a sample.
+    pub fn set_sample(&mut self, list: Vec<Player>) {
+        self.roster = Roster::Sample;
+        self.list = list;
+    }
 }
 
 /// One player.
@@ -155,6 +184,18 @@ pub struct Player {
         )
     )]
     pub uuid: Option<[u8; 16]>,
+    /// Points, kills or another score, as received.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub score: Option<i64>,
+    /// Time since the player joined, in seconds.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub time_s: Option<f32>,
+    /// Name or number of the player's team.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub team: Option<CompactString>,
+    /// Latency between player and server, as measured by the server, in milliseconds.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub latency_ms: Option<i32>,
     /// Fields of this protocol only.
     #[cfg_attr(
         feature = "serde",

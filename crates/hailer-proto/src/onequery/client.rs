@@ -321,6 +321,7 @@ impl Exchange for OneQueryExchange {
             }
             Input::Datagram(_) => Step::Wait,
             Input::GiveUp => self.partial_result(),
+            Input::Continue | Input::Closed(_) => Step::Wait,
         }
     }
 
@@ -344,7 +345,7 @@ impl PlayerPages {
                 self.list.push(Player {
                     name: text(name),
                     uuid,
-                    extra: Vec::new(),
+                    ..Player::default()
                 });
             }
         }
@@ -1037,7 +1038,7 @@ mod tests {
             Player {
                 name: Text::unformatted(name),
                 uuid,
-                extra: Vec::new(),
+                ..Player::default()
             }
         };
         status

@@ -471,7 +471,7 @@ mod tests {
         let player = |i: usize| Player {
             name: Text::unformatted(format!("player_{i}")),
             uuid: Some((i as u128).to_be_bytes()),
-            extra: Vec::new(),
+            ..Player::default()
         };
         status.players.set_list((1..=players).map(player).collect());
         status
@@ -1016,7 +1016,7 @@ mod tests {
         let player = |name: &str, uuid| Player {
             name: Text::unformatted(name),
             uuid,
-            extra: Vec::new(),
+            ..Player::default()
         };
         let mut said = status(0);
         said.players.set_list(

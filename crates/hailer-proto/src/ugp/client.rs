@@ -271,6 +271,7 @@ impl Exchange for UgpExchange {
             Input::Start => self.send(out),
             Input::Timeout => self.silence(out),
             Input::Datagram(bytes) => self.hear(bytes, out),
+            Input::Continue | Input::Closed(_) => Step::Wait,
             Input::GiveUp => self
                 .first
                 .take()

@@ -78,7 +78,7 @@ impl Server {
     pub fn board(socket: UdpSocket, board: Board, budget: Budget) -> Self {
         let mut service = Service::new(board, budget);
         Self::run(socket, move |socket, bytes, from| {
-            if let Some(reply) = service.answer(from, bytes) {
+            for reply in service.answer(from, bytes) {
                 let _ = socket.send_to(reply, from);
             }
         })

@@ -126,6 +126,7 @@ pub fn roster(roster: Roster) -> &'static str {
         Roster::Refused => "refused",
         Roster::Partial => "partial",
         Roster::Whole => "whole",
+        Roster::Sample => "sample",
         _ => "absent",
     }
 }
@@ -175,6 +176,9 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         players,
         rules: settings,
         address,
+        has_password,
+        has_anti_cheat,
+        icon,
         extra,
         refused: _,
         deviations,
@@ -205,6 +209,19 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         maybe(out, address.port, int::<u16>);
         out.push(b'}');
     });
+    for (member, flag) in [
+        (&b",\"password\":"[..], has_password),
+        (b",\"anti_cheat\":", has_anti_cheat),
+    ] {
+        if let Some(flag) = flag {
+            out.extend_from_slice(member);
+            out.extend_from_slice(if *flag { b"true" } else { b"false" });
+        }
+    }
+    if let Some(icon) = icon {
+        out.extend_from_slice(b",\"icon\":");
+        string(out, &icon.data_uri());
+    }
     out.extend_from_slice(b",\"extra\":");
     extras(out, extra);
     out.extend_from_slice(b",\"deviations\":");
@@ -216,6 +233,7 @@ fn on(out: &mut Vec<u8>, on: &Players) {
     let Players {
         online,
         max,
+        bots,
         roster: what,
         list,
     } = on;
@@ -223,6 +241,10 @@ fn on(out: &mut Vec<u8>, on: &Players) {
     maybe(out, *online, int::<i64>);
     out.extend_from_slice(b",\"max\":");
     maybe(out, *max, int::<i64>);
+    if let Some(bots) = bots {
+        out.extend_from_slice(b",\"bots\":");
+        int(out, *bots);
+    }
     out.extend_from_slice(b",\"roster\":\"");
     out.extend_from_slice(roster(*what).as_bytes());
     out.extend_from_slice(b"\",\"list\":");
@@ -231,9 +253,18 @@ fn on(out: &mut Vec<u8>, on: &Players) {
 }
 
 fn player(out: &mut Vec<u8>, player: &Player) {
-    let Player { name, uuid, extra } = player;
+    let Player {
+        name,
+        uuid,
+        score,
+        time_s,
+        team,
+        latency_ms,
+        extra,
+    } = player;
+    let has_session = score.is_some() || time_s.is_some() || team.is_some() || latency_ms.is_some();
     // Most players of a sweep take this path.
-    if is_tame(name.raw()) && uuid.is_none() && extra.is_empty() {
+    if is_tame(name.raw()) && uuid.is_none() && extra.is_empty() && !has_session {
         let name = name.raw().as_bytes();
         out.extend_from_slice(b"{\"name\":{\"plain\":\"");
         out.extend_from_slice(name);
@@ -247,6 +278,26 @@ fn player(out: &mut Vec<u8>, player: &Player) {
         out.extend_from_slice(b",\"uuid\":\"");
         out.extend_from_slice(&uuid_digits(uuid));
         out.push(b'"');
+    }
+    if let Some(score) = score {
+        out.extend_from_slice(b",\"score\":");
+        int(out, *score);
+    }
+    if let Some(time_s) = time_s {
+        out.extend_from_slice(b",\"time_s\":");
+        if time_s.is_finite() {
+            let _ = write!(out, "{time_s:?}");
+        } else {
+            out.extend_from_slice(b"null");
+        }
+    }
+    if let Some(team) = team {
+        out.extend_from_slice(b",\"team\":");
+        string(out, team);
+    }
+    if let Some(latency_ms) = latency_ms {
+        out.extend_from_slice(b",\"latency_ms\":");
+        int(out, *latency_ms);
     }
     if !extra.is_empty() {
         out.extend_from_slice(b",\"extra\":");
@@ -432,7 +483,7 @@ mod tests {
     use super::*;
     use crate::client::{Answer, Transcript};
     use crate::error::Error;
-    use hailer_proto::model::{Address, Rows};
+    use hailer_proto::model::{Address, Icon, Rows};
     use hailer_proto::registry;
     use proptest::collection::vec;
     use proptest::option;
@@ -491,8 +542,29 @@ mod tests {
 
     fn status() -> impl Strategy<Value = Status> {
         let word = || option::of(".{0,8}|[a-z.]{0,8}");
-        let player = (text(), option::of(any::<[u8; 16]>()), extra())
-            .prop_map(|(name, uuid, extra)| Player { name, uuid, extra });
+        let session = (
+            option::of(any::<i64>()),
+            // Few enough digits that every algorithm for the shortest decimal gives the same.
+            option::of((0_u16..).prop_map(|eighths| f32::from(eighths) / 8.0)),
+            option::of(".{0,6}"),
+            option::of(any::<i32>()),
+        );
+        let player = (text(), option::of(any::<[u8; 16]>()), session, extra()).prop_map(
+            |(name, uuid, (score, time_s, team, latency_ms), extra)| Player {
+                name,
+                uuid,
+                score,
+                time_s,
+                team: team.map(Into::into),
+                latency_ms,
+                extra,
+            },
+        );
+        let flags = (
+            option::of(any::<bool>()),
+            option::of(any::<bool>()),
+            option::of(vec(any::<u8>(), 0..20)),
+        );
         let rule = (".{0,6}", ".{0,6}").prop_map(|(key, value)| Rule {
             key: key.into(),
             value: value.into(),
@@ -514,9 +586,11 @@ mod tests {
             (
                 option::of(any::<i64>()),
                 option::of(any::<i64>()),
-                0..4_usize,
+                option::of(any::<i64>()),
+                0..5_usize,
                 vec(player, 0..4),
             ),
+            flags,
             (
                 vec(rule, 0..3),
                 option::of(address),
@@ -527,7 +601,8 @@ mod tests {
             .prop_map(
                 |(
                     (name, motd, game, mode, map, version),
-                    (online, max, what, list),
+                    (online, max, bots, what, list),
+                    (has_password, has_anti_cheat, icon),
                     (rules, address, extra, count),
                 )| {
                     let roster = [
@@ -535,13 +610,16 @@ mod tests {
                         Roster::Refused,
                         Roster::Partial,
                         Roster::Whole,
+                        Roster::Sample,
                     ][what];
                     let players = Players {
                         online,
                         max,
+                        bots,
                         roster,
                         list,
                     };
+                    let icon = icon.map(|bytes| [b"\x89PNG\r\n\x1a\n", &bytes[..]].concat());
                     let deviations = deviations[..count].to_vec();
                     let [game, mode, map, version] =
                         [game, mode, map, version].map(|text| text.map(Into::into));
@@ -555,6 +633,9 @@ mod tests {
                         players,
                         rules,
                         address,
+                        has_password,
+                        has_anti_cheat,
+                        icon: icon.and_then(|png| Icon::from_png(&png).ok()),
                         extra,
                         refused: &[],
                         deviations,

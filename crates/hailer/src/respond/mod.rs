@@ -21,7 +21,7 @@
 //! let mut buffer = [0; 2048];
 //! loop {
 //!     let (length, from) = socket.recv_from(&mut buffer)?;
-//!     if let Some(reply) = service.answer(from, &buffer[..length]) {
+//!     for reply in service.answer(from, &buffer[..length]) {
 //!         socket.send_to(reply, from)?;
 //!     }
 //! }
@@ -59,6 +59,8 @@ use tokio::net::UdpSocket;
 
 /// Longest request read. No protocol has requests of more than 1,400 bytes.
 const MAX_REQUEST: usize = 2_048;
+/// Largest number of datagrams of one reply.
+const MAX_REPLY_DATAGRAMS: usize = 256;
 
 /// The current status, as responders. Cheap to clone: all clones are one board.
 ///
@@ -207,7 +209,8 @@ pub struct Service {
     board: Board,
     limiter: RateLimiter,
     clock: Clock,
-    reply: Vec<u8>,
+    /// Datagrams of the last reply.
+    replies: Outbox,
     counts: Counts,
 }
 
@@ -303,9 +306,9 @@ impl Counts {
 }
 
 /// Decision on a datagram.
-enum Judgement {
-    /// Send the reply, which was appended.
-    Reply,
+enum Judgement<'a> {
+    /// Send the reply, which was appended. With a responder, the reply may have more datagrams.
+    Reply(Option<&'a dyn Responder>),
     /// Send nothing; the reason is counted.
     Silence,
     /// No protocol of the board claims it. The caller counts it.
@@ -336,23 +339,54 @@ fn answer_batch<'a>(
     let moment = clock.moment(clock.since());
     for datagram in batch {
         match judge(&published, limiter, counts, moment, &datagram, out.draft()) {
-            Judgement::Reply => drop(out.commit(datagram.from, datagram.to)),
+            Judgement::Reply(responder) => {
+                out.commit(datagram.from, datagram.to);
+                if let Some(responder) = responder {
+                    continue_reply(responder, limiter, counts, moment, &datagram, out);
+                }
+            }
             Judgement::Silence => {}
             Judgement::Unclaimed => unclaimed(datagram, moment.now, counts),
         }
     }
 }
 
+/// Appends the further datagrams of a reply to a verified source, as far as the budget allows.
+fn continue_reply(
+    responder: &dyn Responder,
+    limiter: &mut RateLimiter,
+    counts: &mut Counts,
+    moment: Moment,
+    datagram: &Received<'_>,
+    out: &mut Outbox,
+) {
+    for index in 1..MAX_REPLY_DATAGRAMS {
+        let draft = out.draft();
+        let start = draft.len();
+        if !responder.continuation(datagram.bytes, index, draft) {
+            break;
+        }
+        let length = draft.len() - start;
+        let (to, trust) = (datagram.from.ip(), Trust::Verified);
+        if !limiter.try_spend_more(to, datagram.bytes.len(), length, trust, moment.since) {
+            counts.drop(reason::BUDGET.name);
+            break;
+        }
+        counts.bytes_out += length as u64;
+        out.commit(datagram.from, datagram.to);
+    }
+}
+
 /// Tries each responder of a board in turn, and charges the reply to the budget. A reply that is
 /// over the budget is replaced by the protocol's short reply, if it has one.
-fn judge(
-    published: &Published,
+fn judge<'p>(
+    published: &'p Published,
     limiter: &mut RateLimiter,
     counts: &mut Counts,
     moment: Moment,
     datagram: &Received<'_>,
     out: &mut Vec<u8>,
-) -> Judgement {
+) -> Judgement<'p> {
     let (from, bytes, since) = (datagram.from, datagram.bytes, moment.since);
     counts.received += 1;
     counts.bytes_in += bytes.len() as u64;
@@ -393,7 +427,7 @@ fn judge(
                     counts.unverified += 1;
                 }
                 counts.bytes_out += (out.len() - start) as u64;
-                return Judgement::Reply;
+                return Judgement::Reply(verified.then_some(&**responder));
             }
             reason::BUDGET.name
         }
@@ -448,41 +482,47 @@ impl Service {
             board,
             limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
             clock: Clock::start(),
-            reply: Vec::new(),
+            replies: Outbox::new(),
             counts: Counts::default(),
         }
     }
 
-    /// Returns the reply to a datagram, or `None` if it gets none.
-    pub fn answer(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<&[u8]> {
+    /// Returns the datagrams of the reply to a datagram; none if it gets no reply.
+    pub fn answer(&mut self, from: SocketAddr, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         self.answer_at(from, bytes, self.clock.since())
     }
 
     /// Answers like [`Service::answer`], at a time given by the caller, counted from the start of
     /// the service.
-    pub fn answer_at(&mut self, from: SocketAddr, bytes: &[u8], since: Duration) -> Option<&[u8]> {
+    pub fn answer_at(
+        &mut self,
+        from: SocketAddr,
+        bytes: &[u8],
+        since: Duration,
+    ) -> impl Iterator<Item = &[u8]> {
         let datagram = Received {
             from,
             to: None,
             waited: None,
             bytes,
         };
-        self.reply.clear();
-        match judge(
-            &self.board.published(),
-            &mut self.limiter,
-            &mut self.counts,
-            self.clock.moment(since),
-            &datagram,
-            &mut self.reply,
-        ) {
-            Judgement::Reply => Some(&self.reply),
-            Judgement::Silence => None,
-            Judgement::Unclaimed => {
-                self.counts.drop(reason::NO_QUERY.name);
-                None
+        self.replies.clear();
+        let published = self.board.published();
+        let moment = self.clock.moment(since);
+        let (limiter, counts) = (&mut self.limiter, &mut self.counts);
+        let draft = self.replies.draft();
+        match judge(&published, limiter, counts, moment, &datagram, draft) {
+            Judgement::Reply(responder) => {
+                self.replies.commit(from, None);
+                if let Some(responder) = responder {
+                    let replies = &mut self.replies;
+                    continue_reply(responder, limiter, counts, moment, &datagram, replies);
+                }
             }
+            Judgement::Silence => {}
+            Judgement::Unclaimed => self.counts.drop(reason::NO_QUERY.name),
         }
+        self.replies.pending().map(|(_, _, reply)| reply)
     }
 
     /// Answers a batch as a worker of a [`ResponderPool`] does: appends the replies to the outbox.
@@ -514,7 +554,7 @@ impl Service {
         loop {
             match socket.recv_from(&mut buffer).await {
                 Ok((length, from)) => {
-                    if let Some(reply) = self.answer(from, &buffer[..length]) {
+                    for reply in self.answer(from, &buffer[..length]) {
                         // A reply that cannot be sent counts as lost; the client retries.
                         let _ = socket.send_to(reply, from).await;
                     }
@@ -547,6 +587,7 @@ mod tests {
                 &request,
                 Duration::from_secs(since),
             )
+            .next()
             .is_some()
     }
 
@@ -554,6 +595,7 @@ mod tests {
         let from = "192.0.2.7:50000".parse().unwrap();
         service
             .answer_at(from, HANDSHAKE, Duration::from_secs(since))
+            .next()
             .unwrap()
             .to_vec()
     }

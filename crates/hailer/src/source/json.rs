@@ -19,7 +19,7 @@
 
 use super::has_codes;
 use hailer_proto::minecraft_query;
-use hailer_proto::model::{Address, Extra, Roster, Rule, Value, printable, uuid_from_text};
+use hailer_proto::model::{Address, Extra, Icon, Roster, Rule, Value, printable, uuid_from_text};
 use hailer_proto::wire::Deviation;
 use hailer_proto::{Info, Player, Status, Text, registry};
 use serde::Deserialize;
@@ -120,6 +120,9 @@ struct StatusInput {
     players: Option<SaidPlayers>,
     rules: Option<Rules>,
     address: Option<SaidAddress>,
+    password: Option<bool>,
+    anti_cheat: Option<bool>,
+    icon: Option<IconInput>,
     extra: Option<Extras<OfServer>>,
     deviations: Option<Vec<Named>>,
 }
@@ -129,6 +132,7 @@ struct SaidPlayers {
     /// A missing value is counted from the list. `null` means unknown.
     online: Option<Option<i64>>,
     max: Option<i64>,
+    bots: Option<i64>,
     roster: Option<SaidRoster>,
     list: Option<Vec<SaidPlayer>>,
 }
@@ -141,6 +145,7 @@ impl<'de> Deserialize<'de> for SaidPlayers {
             #[serde(deserialize_with = "said")]
             online: Option<Option<i64>>,
             max: Option<i64>,
+            bots: Option<i64>,
             roster: Option<SaidRoster>,
             list: Option<Vec<SaidPlayer>>,
         }
@@ -167,12 +172,14 @@ impl<'de> Deserialize<'de> for SaidPlayers {
                 let Members {
                     online,
                     max,
+                    bots,
                     roster,
                     list,
                 } = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 Ok(SaidPlayers {
                     online,
                     max,
+                    bots,
                     roster,
                     list,
                 })
@@ -193,6 +200,7 @@ enum SaidRoster {
     Refused,
     Partial,
     Whole,
+    Sample,
 }
 
 #[derive(Deserialize, Default)]
@@ -212,6 +220,9 @@ impl From<StatusInput> for Status {
             map: said.map.map(Into::into),
             version: said.version.map(Into::into),
             rules: said.rules.map(|rules| rules.0).unwrap_or_default(),
+            has_password: said.password,
+            has_anti_cheat: said.anti_cheat,
+            icon: said.icon.map(|icon| icon.0),
             extra: said.extra.map(|extra| extra.0).unwrap_or_default(),
             deviations: said
                 .deviations
@@ -246,6 +257,7 @@ impl From<StatusInput> for Status {
             .and_then(|list| i64::try_from(list.len()).ok());
         status.players.online = players.online.unwrap_or(counted);
         status.players.max = players.max;
+        status.players.bots = players.bots;
         if let Some(list) = list {
             status.players.set_list(list);
         }
@@ -255,6 +267,7 @@ impl From<StatusInput> for Status {
                 SaidRoster::Refused => Roster::Refused,
                 SaidRoster::Partial => Roster::Partial,
                 SaidRoster::Whole => Roster::Whole,
+                SaidRoster::Sample => Roster::Sample,
             };
         }
         status
@@ -314,6 +327,10 @@ impl<'de> Deserialize<'de> for SaidPlayer {
         struct Members {
             name: SaidText,
             uuid: Option<Uuid>,
+            score: Option<i64>,
+            time_s: Option<f32>,
+            team: Option<String>,
+            latency_ms: Option<i32>,
             extra: Option<Extras<OfPlayer>>,
         }
         struct It;
@@ -334,6 +351,10 @@ impl<'de> Deserialize<'de> for SaidPlayer {
                 Ok(SaidPlayer(Player {
                     name: said.name.0,
                     uuid: said.uuid.map(|uuid| uuid.0),
+                    score: said.score,
+                    time_s: said.time_s,
+                    team: said.team.map(Into::into),
+                    latency_ms: said.latency_ms,
                     extra,
                 }))
             }
@@ -373,6 +394,17 @@ impl<'de> Deserialize<'de> for Plugins {
             Form::Table(plugin) => plugin,
         };
         Ok(Self(forms.into_iter().map(plugin).collect()))
+    }
+}
+
+struct IconInput(Icon);
+
+impl<'de> Deserialize<'de> for IconInput {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Icon::from_data_uri(&text)
+            .map(Self)
+            .map_err(de::Error::custom)
     }
 }
 

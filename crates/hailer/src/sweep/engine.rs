@@ -300,13 +300,14 @@ impl SweepEngine {
         let (to, wait) = (self.flight.address(id), self.wait(now, id));
         let draft = out.of(to).draft();
         match self.replay(id, now, draft) {
-            (_, Action::Send) => {
+            // Without a reply, an exchange sends one datagram at a time.
+            (_, Action::Send | Action::SendMore | Action::Reconnect) => {
                 let length = out.of(to).commit(to, None);
                 self.flight.slot_mut(id).sent_or_driver = now.as_micros() as u32;
                 self.flight.wake_at(id, now + wait);
                 self.sent(to.ip(), length);
             }
-            (_, Action::Wait) => self.flight.wake_at(id, now + wait),
+            (_, Action::Wait | Action::Progress) => self.flight.wake_at(id, now + wait),
             (drive, Action::End(end)) => self.end(id, Some(&drive), end, sink),
         }
     }
@@ -480,13 +481,10 @@ impl SweepEngine {
                 self.flight.wake_at(id, due);
                 return false;
             }
-            Action::Send => {
-                let length = out.of(to).commit(to, None);
-                self.flight.wake_at(id, due);
-                self.sent(to.ip(), length);
+            Action::Progress => self.flight.wake_at(id, due),
+            Action::Send | Action::SendMore | Action::Reconnect => {
+                self.send_kept(now, id, action, out);
                 self.window.alive_asked();
-                // Sent despite the rate limit: the server waits, and its token expires.
-                self.prefixes.owe(to.ip(), now);
             }
             Action::End(end) => self.end(id, None, end, sink),
         }
@@ -505,6 +503,31 @@ impl SweepEngine {
             }
         }
         true
+    }
+
+    /// Sends the datagrams of a driver that is kept: the one in the draft and those that follow it.
+    /// Returns their number.
+    fn send_kept(&mut self, now: Duration, id: Id, mut action: Action, out: &mut Outboxes) -> u64 {
+        let to = self.flight.address(id);
+        let place = self.flight.slot(id).sent_or_driver as usize;
+        let mut count = 0;
+        while matches!(action, Action::Send | Action::SendMore) {
+            let length = out.of(to).commit(to, None);
+            self.sent(to.ip(), length);
+            // Sent despite the rate limit: the server waits, and its token expires.
+            self.prefixes.owe(to.ip(), now);
+            count += 1;
+            let Some(driver) = &mut self.drivers[place] else {
+                break;
+            };
+            action = match action {
+                Action::SendMore => driver.resume(now, out.of(to).draft()),
+                _ => Action::Wait,
+            };
+            let due = driver.due();
+            self.flight.wake_at(id, due);
+        }
+        count
     }
 
     /// Returns the estimated memory of all exchanges that have received a reply, in bytes.
@@ -681,13 +704,10 @@ impl SweepEngine {
         let action = drive.tick(now, out.of(to).draft());
         let due = drive.due();
         match action {
-            Action::Wait => self.flight.wake_at(id, due),
-            Action::Send => {
-                let length = out.of(to).commit(to, None);
-                self.flight.wake_at(id, due);
-                self.sent(to.ip(), length);
-                self.counts.datagrams_resent += 1;
-                self.prefixes.owe(to.ip(), now);
+            Action::Wait | Action::Progress => self.flight.wake_at(id, due),
+            Action::Send | Action::SendMore | Action::Reconnect => {
+                let sent = self.send_kept(now, id, action, out);
+                self.counts.datagrams_resent += sent;
             }
             Action::End(end) => self.end(id, None, end, sink),
         }

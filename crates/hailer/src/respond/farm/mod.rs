@@ -42,6 +42,7 @@ mod run;
 
 pub use run::{BoundPort, FarmBindError};
 
+use super::MAX_REPLY_DATAGRAMS;
 use conditions::{Conditions, Queue, Share};
 use hailer_proto::sample::Random;
 use hailer_proto::{
@@ -500,18 +501,54 @@ impl FarmPort<'_> {
             buffer.clear();
         }
         let start = buffer.len();
-        let responders = self.services.services.iter().filter_map(|service| {
-            farm.services[*service]
+        let mut reason = "no query";
+        for service in &self.services.services {
+            let Some(responder) = farm.services[*service]
                 .responders
                 .get(place.variant as usize)
-        });
-        let mut verdicts = responders.map(|responder| responder.answer(from, epoch, bytes, buffer));
-        let reason = match verdicts.find(|verdict| *verdict != Verdict::Pass) {
-            Some(Verdict::Reply { .. }) => return self.reply(now, from, to.into(), start, out),
-            Some(Verdict::Drop(reason)) => reason,
-            Some(Verdict::Pass) | None => "no query",
-        };
+            else {
+                continue;
+            };
+            match responder.answer(from, epoch, bytes, buffer) {
+                Verdict::Pass => {}
+                Verdict::Drop(dropped) => {
+                    reason = dropped;
+                    break;
+                }
+                Verdict::Reply { verified } => {
+                    self.reply(now, from, to.into(), start, out);
+                    if verified {
+                        self.continue_reply(&**responder, now, (from, to.into()), bytes, out);
+                    }
+                    return;
+                }
+            }
+        }
         *self.counts.dropped.entry(reason).or_default() += 1;
+    }
+
+    /// Sends the further datagrams of a reply, each with the conditions of the network.
+    fn continue_reply(
+        &mut self,
+        responder: &dyn Responder,
+        now: Duration,
+        (to, from): (SocketAddr, IpAddr),
+        request: &[u8],
+        out: &mut Outbox,
+    ) {
+        for index in 1..MAX_REPLY_DATAGRAMS {
+            let buffer = if self.farm.conditions.is_instant() {
+                out.draft()
+            } else {
+                self.scratch.clear();
+                &mut self.scratch
+            };
+            let start = buffer.len();
+            if !responder.continuation(request, index, buffer) {
+                return;
+            }
+            self.reply(now, to, from, start, out);
+        }
     }
 
     /// Applies the network conditions to the reply in the draft, from `start` on, or in the scratch

@@ -12,7 +12,7 @@ use self::town::{Town, all};
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::Status;
-use hailer::proto::{Epoch, Keys, Options, Transport, Verdict};
+use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Transport};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::unix_millis;
@@ -138,16 +138,23 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
         if !town.is_up(now) || town.loses(town.random(count, 70)) {
             continue;
         }
-        let Some(reply) = service.answer(from, &buffer[..length]) else {
+        let replies: Vec<Vec<u8>> = service
+            .answer(from, &buffer[..length])
+            .map(<[u8]>::to_vec)
+            .collect();
+        if replies.is_empty() {
             continue;
-        };
+        }
         let Ok(place) = places.clone().try_acquire_owned() else {
             continue;
         };
-        let (reply, socket, delay) = (reply.to_vec(), socket.clone(), town.latency(now));
+        let delay = Duration::from_micros(town.latency(now).into());
+        let socket = socket.clone();
         tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_micros(delay.into())).await;
-            let _ = socket.send_to(&reply, from).await;
+            tokio::time::sleep(delay).await;
+            for reply in replies {
+                let _ = socket.send_to(&reply, from).await;
+            }
             drop(place);
         });
     }
@@ -191,11 +198,19 @@ async fn answer_stream(
     let responder =
         town.protocol
             .responder(status, &Keys::new(random_secret()), &Options::default())?;
-    let (mut heard, mut reply) = (Vec::new(), Vec::new());
-    while heard.len() < LONGEST && stream.read_buf(&mut heard).await? > 0 {
-        if let Verdict::Reply { .. } = responder.answer(from, Epoch::at(0), &heard, &mut reply) {
+    let Some(mut connection) = responder.connection(from) else {
+        return Ok(());
+    };
+    let mut received = Vec::new();
+    while received.len() < LONGEST && stream.read_buf(&mut received).await? > 0 {
+        let mut reply = Vec::new();
+        let end = connection.receive(Epoch::at(0), &received, &mut reply);
+        received.drain(..end.consumed);
+        if !reply.is_empty() {
             tokio::time::sleep(delay).await;
             stream.write_all(&reply).await?;
+        }
+        if end.step != ConnectionStep::Wait {
             break;
         }
     }
