@@ -1,7 +1,7 @@
 //! Measurements in rounds, and their output.
 
 use crate::client::{self, Figures};
-use crate::game::Game;
+use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
 use crate::{count, flood, monitor, respond, server, work};
@@ -22,6 +22,8 @@ const SILENT: f64 = 0.2;
 /// Targets of a run without delay. A run takes less than a second, because the load of a shared
 /// host changes quickly.
 const SHORT: u32 = 100_000;
+/// Targets of a sweep by the program, enough that its start does not count.
+const LONG: u32 = 300_000;
 /// Rounds of such runs for each round of the others.
 const SHORT_ROUNDS: usize = 3;
 
@@ -41,7 +43,7 @@ struct Args {
     /// The server.
     #[arg(long, global = true, value_enum, default_value = "canned")]
     server: server::Kind,
-    /// `cli` and `monitor`: the program. Default: `hailer` in the folder of this one.
+    /// `cli`, `output` and `monitor`: the program. Default: `hailer` in the folder of this one.
     #[arg(long, global = true)]
     hailer: Option<PathBuf>,
     /// `rate` and `cpu`: only this protocol.
@@ -65,6 +67,8 @@ enum What {
     Million,
     /// One query from the command line.
     Cli,
+    /// CPU and memory of `hailer sweep` for each answer, as NDJSON and as Parquet.
+    Output,
     /// The responder: replies per second on one core, and latency at half of that.
     Respond,
     /// The responder under a flood from forged sources, in two network namespaces.
@@ -114,6 +118,12 @@ enum What {
     Fleet,
     #[command(hide = true)]
     CliOnce { port: u16 },
+    #[command(hide = true)]
+    OutputOnce {
+        port: u16,
+        targets: u32,
+        format: String,
+    },
     /// Repeats a hot path, for a counter of instructions. Without arguments: prints the names of
     /// the paths.
     #[command(hide = true)]
@@ -164,6 +174,11 @@ pub(crate) fn main() -> anyhow::Result<()> {
         }
         What::Fleet => monitor::fleet(),
         What::CliOnce { port } => args.cli_once(*port),
+        What::OutputOnce {
+            port,
+            targets,
+            format,
+        } => args.output_once(*port, *targets, format),
         What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
         What::Rate => args.rate(),
         What::Cpu => args.cpu(),
@@ -172,6 +187,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
         What::Lost => args.lost(),
         What::Million => args.million(),
         What::Cli => args.cli(),
+        What::Output => args.output(),
         What::All => {
             args.rate()?;
             args.cpu()?;
@@ -180,6 +196,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.lost()?;
             args.million()?;
             args.cli()?;
+            args.output()?;
             respond::respond(args.rounds, args.scale)?;
             flood::flood(10.0 * args.scale, flood::FloodRate::default(), false)?;
             flood::relay(20.0 * args.scale, flood::FloodRate::RELAY, false)
@@ -440,13 +457,7 @@ impl Args {
         heading("one query from the command line");
         let server = self.server(Game::Minecraft, 0.0, 0, 1)?;
         let mut series = Series::new("hailer query");
-        let mut args = vec!["cli-once".to_string(), server.port.to_string()];
-        if let Some(hailer) = &self.hailer {
-            args.extend([
-                "--hailer".into(),
-                hailer.to_str().context("a path in UTF-8")?.into(),
-            ]);
-        }
+        let args = self.once(&["cli-once", &server.port.to_string()])?;
         for _ in 0..self.rounds.max(15) {
             series.add(host::client(&args, Some(&server))?);
         }
@@ -462,6 +473,90 @@ impl Args {
         );
         at_most("MB", series.median(peak), 16.0, &series.range(peak));
         server_lost(server)
+    }
+
+    /// Returns the arguments of a process that runs the program once.
+    fn once(&self, args: &[&str]) -> anyhow::Result<Vec<String>> {
+        let mut args: Vec<String> = args.iter().map(|arg| (*arg).into()).collect();
+        if let Some(hailer) = &self.hailer {
+            let hailer = hailer.to_str().context("a path in UTF-8")?;
+            args.extend(["--hailer".into(), hailer.into()]);
+        }
+        Ok(args)
+    }
+
+    fn output(&self) -> anyhow::Result<()> {
+        heading("CPU for each answer that `hailer sweep` writes to a new file");
+        let targets = self.targets(LONG);
+        let server = self.server(Game::Minecraft, 0.0, 0, targets)?;
+        let [mut ndjson, mut parquet] = ["ndjson", "parquet"].map(Series::new);
+        let (port, count) = (server.port.to_string(), targets.to_string());
+        for _ in 0..self.rounds {
+            for series in [&mut ndjson, &mut parquet] {
+                let args = self.once(&["output-once", &port, &count, &series.name])?;
+                series.add(host::client(&args, Some(&server))?);
+            }
+        }
+        ndjson.print();
+        parquet.print();
+        let peak = |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6;
+        at_most(
+            "µs for each answer in Parquet",
+            parquet.median(cost),
+            12.0,
+            &parquet.range(cost),
+        );
+        at_most(
+            "times the CPU of NDJSON",
+            parquet.ratio(&ndjson, cost),
+            1.6,
+            &parquet.spread(&ndjson, cost),
+        );
+        at_most("MB", parquet.median(peak), 48.0, &parquet.range(peak));
+        server_lost(server)
+    }
+
+    /// Runs one sweep of the program into a temporary file of this format.
+    fn output_once(&self, port: u16, targets: u32, format: &str) -> anyhow::Result<()> {
+        host::pin(0);
+        let hailer = self.program()?;
+        let file = |suffix: &str| {
+            let name = format!("hailer-bench-{}.{suffix}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let (output, summary) = (file(format), file("summary"));
+        let last = game::ip(targets.saturating_sub(1));
+        let last = std::net::Ipv4Addr::from_bits(last);
+        let mut command = Command::new(&hailer);
+        let started = Instant::now();
+        let status = command
+            .args(["sweep", "--rate", "unlimited", "--per-network", "unlimited"])
+            .args(["--quiet", "--force", "--summary"])
+            .arg(&summary)
+            .arg("--output")
+            .arg(&output)
+            .arg(format!("minecraft-query://127.0.1.0-{last}:{port}"))
+            .status()
+            .with_context(|| format!("cannot run {}: build it, or name it", hailer.display()))?;
+        let wall = started.elapsed().as_secs_f64();
+        let counts: serde_json::Value = serde_json::from_slice(&std::fs::read(&summary)?)?;
+        std::fs::remove_file(&summary)?;
+        std::fs::remove_file(&output)?;
+        ensure!(status.success(), "{} failed", hailer.display());
+        let counts = &counts["counts"];
+        let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)?;
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let figures = client::Figures {
+            wall,
+            cpu: seconds(usage.user_time()) + seconds(usage.system_time()),
+            peak: usage.max_rss() as u64,
+            completed: counts["answered"].as_u64().context("a count of answers")?,
+            resent: counts["datagrams_resent"].as_u64().unwrap_or_default(),
+            ..client::Figures::default()
+        };
+        println!("{}", serde_json::to_string(&figures)?);
+        Ok(())
     }
 
     /// Returns the configured program, or the one in the folder of this one.

@@ -1,11 +1,14 @@
 //! Parquet files, written in row groups and compressed with zstd: results of a sweep, and tables of
 //! the monitor's history.
 //!
-//! A Parquet file is valid once its last byte is written. A sweep therefore writes lines of flat
-//! JSON, its journal, and [`write`] converts them at the end. A row group stays in memory until it
-//! is written. Limits: a row group has at most 65,536 rows and 4 MiB of values.
+//! A Parquet file is valid once its last byte is written. A sweep therefore writes a [`journal`],
+//! and [`write`] converts it at the end. A row group stays in memory until it is written. Limits: a
+//! row group has at most 65,536 rows and 4 MiB of values.
+
+pub(crate) mod journal;
 
 use super::fields::{Field, Kind};
+use journal::Cells;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -13,12 +16,9 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use serde::Deserializer as _;
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+#[cfg(any(feature = "monitor", test))]
 use serde_json::Value;
-use std::borrow::Cow;
-use std::fmt;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,10 +31,17 @@ const BATCH: usize = 4_096;
 /// Maximum size of a dictionary in bytes. Above it, the column is written without one, since its
 /// values hardly repeat.
 const MAX_DICTIONARY_BYTES: usize = 64 << 10;
+/// Definition levels of texts in list elements that are present. An optional member has one level
+/// more.
+const MEMBER: i16 = 2;
+const OPTIONAL_MEMBER: i16 = 3;
 
-/// Converts lines of JSON with these fields, in this order, to a file. Returns the number of rows.
+/// Converts a journal with these fields to a file. Returns the number of rows.
+///
+/// # Errors
+/// The journal cannot be read or is damaged, or the file cannot be written.
 pub(crate) fn write(
-    mut lines: impl BufRead,
+    mut journal: impl Read,
     fields: &[&'static Field],
     to: impl Write + Send,
 ) -> io::Result<u64> {
@@ -43,10 +50,9 @@ pub(crate) fn write(
         .map(|field| (field.name, field.kind))
         .collect();
     let mut rows = Rows::new("answer", &shape, to)?;
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line)? > 0 {
-        rows.push_line(&line)?;
-        line.clear();
+    let mut row = Vec::new();
+    while journal::next_row(&mut journal, &mut row)? {
+        rows.push_cells(Cells(&row))?;
     }
     rows.finish().map(|(rows, _)| rows)
 }
@@ -82,21 +88,31 @@ impl<W: Write + Send> Rows<W> {
     }
 
     /// Adds a row: an object with a member for each column. `null` and missing members have no
-    /// value.
+    /// value. Lists are not supported.
+    ///
+    /// # Errors
+    /// A value has another type than its column, or the file cannot be written.
+    #[cfg(feature = "monitor")]
     pub(crate) fn push(&mut self, row: &Value) -> io::Result<()> {
         for column in &mut self.columns {
-            let value = &row[column.name];
-            ColumnValue(column)
-                .deserialize(value)
-                .map_err(io::Error::from)?;
+            if column.push_json(&row[column.name]).is_none() {
+                let message = format!("column {} has another type", column.name);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
         }
         self.end_row()
     }
 
-    /// Adds a row: a line of JSON with the columns as members, in order.
-    fn push_line(&mut self, line: &[u8]) -> io::Result<()> {
-        let mut json = serde_json::Deserializer::from_slice(line);
-        json.deserialize_map(Line(&mut self.columns))?;
+    /// Adds a row of a journal.
+    fn push_cells(&mut self, mut cells: Cells<'_>) -> io::Result<()> {
+        for column in &mut self.columns {
+            if column.push_cell(&mut cells).is_none() {
+                return Err(journal::damaged(column.name));
+            }
+        }
+        if !cells.0.is_empty() {
+            return Err(journal::damaged("a row has a column too many"));
+        }
         self.end_row()
     }
 
@@ -168,7 +184,7 @@ enum Values {
     Flag(Vec<bool>),
 }
 
-/// The methods push a value only if it has the type of the column, and return whether it has.
+/// The methods return `None` if a value has another type than the column.
 impl Column {
     fn new(name: &'static str, kind: Kind) -> Self {
         let text = |present| Leaf::new(Values::Text(Vec::new(), Vec::new()), present);
@@ -177,10 +193,9 @@ impl Column {
             Kind::Flag => vec![Leaf::new(Values::Flag(Vec::new()), 1)],
             Kind::Int | Kind::Time => vec![Leaf::new(Values::Int(Vec::new()), 1)],
             Kind::Number => vec![Leaf::new(Values::Number(Vec::new()), 1)],
-            Kind::Words => vec![text(2)],
-            // The UUID is optional, which adds one level.
-            Kind::Players => vec![text(2), text(3)],
-            Kind::Rules => vec![text(2), text(2)],
+            Kind::Words => vec![text(MEMBER)],
+            Kind::Players => vec![text(MEMBER), text(OPTIONAL_MEMBER)],
+            Kind::Rules => vec![text(MEMBER), text(MEMBER)],
         };
         Self { name, kind, leaves }
     }
@@ -188,56 +203,91 @@ impl Column {
     /// Pushes a missing value or list.
     fn push_null(&mut self) {
         for leaf in &mut self.leaves {
-            leaf.level(0, true);
+            leaf.push_level(0, true);
         }
     }
 
-    fn push_text(&mut self, text: &[u8]) -> bool {
+    fn push_text(&mut self, text: &[u8]) -> Option<()> {
         self.leaves[0].push_text(text, true)
     }
 
-    fn push_int(&mut self, int: i64) -> bool {
+    fn push_int(&mut self, int: i64) -> Option<()> {
         let Values::Int(values) = &mut self.leaves[0].values else {
-            return false;
+            return None;
         };
         values.push(int);
-        self.leaves[0].level(1, true);
-        true
+        self.leaves[0].push_level(1, true);
+        Some(())
     }
 
-    fn push_number(&mut self, number: f64) -> bool {
+    fn push_number(&mut self, number: f64) -> Option<()> {
         let Values::Number(values) = &mut self.leaves[0].values else {
-            return false;
+            return None;
         };
         values.push(number);
-        self.leaves[0].level(1, true);
-        true
+        self.leaves[0].push_level(1, true);
+        Some(())
     }
 
-    fn push_flag(&mut self, flag: bool) -> bool {
+    fn push_flag(&mut self, flag: bool) -> Option<()> {
         let Values::Flag(values) = &mut self.leaves[0].values else {
-            return false;
+            return None;
         };
         values.push(flag);
-        self.leaves[0].level(1, true);
-        true
+        self.leaves[0].push_level(1, true);
+        Some(())
     }
 
-    /// Pushes a list without elements.
-    fn push_empty_list(&mut self) {
-        for leaf in &mut self.leaves {
-            leaf.level(1, true);
+    /// Pushes a list of `length` elements.
+    fn push_list(&mut self, length: usize, cells: &mut Cells<'_>) -> Option<()> {
+        if length == 0 {
+            for leaf in &mut self.leaves {
+                leaf.push_level(1, true);
+            }
+        }
+        for element in 0..length {
+            for leaf in &mut self.leaves {
+                match cells.size()? {
+                    Some(size) => leaf.push_text(cells.text(size)?, element == 0)?,
+                    None if leaf.present == OPTIONAL_MEMBER => {
+                        leaf.push_level(leaf.present - 1, element == 0);
+                    }
+                    None => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Pushes the next cell of a row.
+    fn push_cell(&mut self, cells: &mut Cells<'_>) -> Option<()> {
+        let Some(size) = cells.size()? else {
+            self.push_null();
+            return Some(());
+        };
+        match self.kind {
+            Kind::Text | Kind::Json => self.push_text(cells.text(size)?),
+            Kind::Int | Kind::Time => self.push_int(i64::from_le_bytes(cells.array(size)?)),
+            Kind::Number => self.push_number(f64::from_le_bytes(cells.array(size)?)),
+            Kind::Flag => self.push_flag(cells.array(size)? != [0]),
+            Kind::Words | Kind::Players | Kind::Rules => self.push_list(size, cells),
         }
     }
 
-    /// Pushes a member of a list element. `None` is for optional members only.
-    fn push_member(&mut self, member: usize, text: Option<&[u8]>, is_first: bool) {
-        let Some(leaf) = self.leaves.get_mut(member) else {
-            return;
-        };
-        match text {
-            Some(text) => drop(leaf.push_text(text, is_first)),
-            None => leaf.level(2, is_first),
+    /// Pushes a JSON value.
+    #[cfg(feature = "monitor")]
+    fn push_json(&mut self, value: &Value) -> Option<()> {
+        match (self.kind, value) {
+            (_, Value::Null) => {
+                self.push_null();
+                Some(())
+            }
+            (Kind::Json, value) => self.push_text(value.to_string().as_bytes()),
+            (_, Value::String(text)) => self.push_text(text.as_bytes()),
+            (_, Value::Bool(flag)) => self.push_flag(*flag),
+            (Kind::Number, Value::Number(number)) => self.push_number(number.as_f64()?),
+            (_, Value::Number(number)) => self.push_int(number.as_i64()?),
+            (_, Value::Array(_) | Value::Object(_)) => None,
         }
     }
 }
@@ -265,21 +315,21 @@ impl Leaf {
         text + self.definition.len() * VALUE_BYTES
     }
 
-    fn level(&mut self, definition: i16, is_first: bool) {
+    fn push_level(&mut self, definition: i16, is_first: bool) {
         self.definition.push(definition);
         if self.is_list() {
             self.repetition.push(i16::from(!is_first));
         }
     }
 
-    fn push_text(&mut self, text: &[u8], is_first: bool) -> bool {
+    fn push_text(&mut self, text: &[u8], is_first: bool) -> Option<()> {
         let Values::Text(texts, ends) = &mut self.values else {
-            return false;
+            return None;
         };
         texts.extend_from_slice(text);
         ends.push(texts.len());
-        self.level(self.present, is_first);
-        true
+        self.push_level(self.present, is_first);
+        Some(())
     }
 
     /// Writes the values and removes them.
@@ -289,15 +339,17 @@ impl Leaf {
             (ColumnWriter::ByteArrayColumnWriter(column), Values::Text(texts, ends)) => {
                 let mut start = 0;
                 let mut batch: Vec<ByteArray> = Vec::with_capacity(BATCH);
+                let next = Vec::with_capacity(texts.len());
+                // The values share one buffer, so that none needs its own allocation.
+                let texts = ByteArray::from(std::mem::replace(texts, next));
                 for (levels, values) in ranges {
                     batch.clear();
                     for end in &ends[values] {
-                        batch.push(texts[start..*end].to_vec().into());
+                        batch.push(texts.slice(start, *end - start));
                         start = *end;
                     }
                     write_batch(column, &batch, &self.definition, &self.repetition, levels)?;
                 }
-                texts.clear();
                 ends.clear();
             }
             (ColumnWriter::Int64ColumnWriter(column), Values::Int(values)) => {
@@ -382,197 +434,6 @@ fn write_batch<T: DataType>(
     Ok(())
 }
 
-/// The members of a line, one for each column.
-struct Line<'a>(&'a mut [Column]);
-
-impl<'de> Visitor<'de> for Line<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with a member for each column")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> std::result::Result<(), M::Error> {
-        for column in self.0 {
-            if members.next_key::<Cow<'_, str>>()?.as_deref() != Some(column.name) {
-                return Err(M::Error::custom(format!(
-                    "column {} is missing",
-                    column.name
-                )));
-            }
-            members.next_value_seed(ColumnValue(column))?;
-        }
-        match members.next_key::<IgnoredAny>()? {
-            None => Ok(()),
-            Some(_) => Err(M::Error::custom("a column too many")),
-        }
-    }
-}
-
-/// The value of a column in one row.
-struct ColumnValue<'a>(&'a mut Column);
-
-impl ColumnValue<'_> {
-    fn check<E: serde::de::Error>(self, is_valid: bool) -> std::result::Result<(), E> {
-        if is_valid {
-            Ok(())
-        } else {
-            let message = format!("column {} has another type", self.0.name);
-            Err(E::custom(message))
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for ColumnValue<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(
-        self,
-        json: D,
-    ) -> std::result::Result<(), D::Error> {
-        if self.0.kind != Kind::Json {
-            return json.deserialize_any(self);
-        }
-        let value: Value = serde::Deserialize::deserialize(json)?;
-        match value {
-            Value::Null => self.0.push_null(),
-            other => drop(self.0.push_text(other.to_string().as_bytes())),
-        }
-        Ok(())
-    }
-}
-
-impl<'de> Visitor<'de> for ColumnValue<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a value of column {}", self.0.name)
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> std::result::Result<(), E> {
-        self.0.push_null();
-        Ok(())
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> std::result::Result<(), E> {
-        let is_valid = self.0.push_flag(flag);
-        self.check(is_valid)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> std::result::Result<(), E> {
-        let is_valid = match self.0.kind {
-            Kind::Number => self.0.push_number(number as f64),
-            _ => self.0.push_int(number),
-        };
-        self.check(is_valid)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> std::result::Result<(), E> {
-        match i64::try_from(number) {
-            Ok(number) => self.visit_i64(number),
-            Err(_) => Err(E::custom(format!(
-                "{number} in column {} is too large",
-                self.0.name
-            ))),
-        }
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, number: f64) -> std::result::Result<(), E> {
-        let is_valid = self.0.push_number(number);
-        self.check(is_valid)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<(), E> {
-        let is_valid = match self.0.kind {
-            Kind::Time => micros(text).is_some_and(|micros| self.0.push_int(micros)),
-            _ => self.0.push_text(text.as_bytes()),
-        };
-        self.check(is_valid)
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> std::result::Result<(), S::Error> {
-        let mut is_first = true;
-        while elements
-            .next_element_seed(Element {
-                column: &mut *self.0,
-                is_first,
-            })?
-            .is_some()
-        {
-            is_first = false;
-        }
-        if is_first {
-            self.0.push_empty_list();
-        }
-        Ok(())
-    }
-}
-
-/// An element of a list: a string, or an object with the members of [`members`].
-struct Element<'a> {
-    column: &'a mut Column,
-    is_first: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Element<'_> {
-    type Value = ();
-
-    fn deserialize<D: serde::Deserializer<'de>>(
-        self,
-        json: D,
-    ) -> std::result::Result<(), D::Error> {
-        json.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Element<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an element of column {}", self.column.name)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, word: &str) -> std::result::Result<(), E> {
-        self.column
-            .push_member(0, Some(word.as_bytes()), self.is_first);
-        Ok(())
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut object: M) -> std::result::Result<(), M::Error> {
-        let mut found = 0;
-        while let Some(key) = object.next_key::<Cow<'_, str>>()? {
-            let text: Cow<'_, str> = object.next_value()?;
-            // Members are in the order of the schema. An optional one may be missing.
-            if members(self.column.kind).get(found) == Some(&&*key) {
-                self.column
-                    .push_member(found, Some(text.as_bytes()), self.is_first);
-                found += 1;
-            }
-        }
-        for member in found..self.column.leaves.len() {
-            self.column.push_member(member, None, self.is_first);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the members of the elements of a list, in order.
-fn members(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Players => &["name", "uuid"],
-        Kind::Rules => &["key", "value"],
-        _ => &[],
-    }
-}
-
-fn micros(time: &str) -> Option<i64> {
-    let since = humantime::parse_rfc3339(time)
-        .ok()?
-        .duration_since(std::time::UNIX_EPOCH)
-        .ok()?;
-    since.as_micros().try_into().ok()
-}
-
 fn schema(row: &str, shape: &[(&'static str, Kind)]) -> String {
     let mut text = format!("message {row} {{\n");
     for &(name, kind) in shape {
@@ -608,6 +469,7 @@ mod tests {
     use crate::print::tests::{answer, failure};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record;
+    use proptest::prelude::*;
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
@@ -617,21 +479,19 @@ mod tests {
             .map(|field| crate::print::fields::find(field.name).unwrap())
             .collect();
         let at = UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
-        let mut lines = Vec::new();
+        let (mut lines, mut rows) = (Vec::new(), Vec::new());
         let ends = [answer("a\n\"b\" 名"), failure(), answer("")];
         for result in &ends {
-            ndjson::flat(
-                &mut lines,
-                &fields,
-                &Record {
-                    target: "play.example.com",
-                    at,
-                    result,
-                },
-            );
+            let record = Record {
+                target: "play.example.com",
+                at,
+                result,
+            };
+            ndjson::flat(&mut lines, &fields, &record);
+            journal::row(&mut rows, &fields, &record);
         }
         let mut file = Vec::new();
-        assert_eq!(write(lines.as_slice(), &fields, &mut file).unwrap(), 3);
+        assert_eq!(write(rows.as_slice(), &fields, &mut file).unwrap(), 3);
         let reader = SerializedFileReader::new(bytes(&file)).unwrap();
         let rows: Vec<_> = reader
             .get_row_iter(None)
@@ -670,6 +530,58 @@ mod tests {
                 .num_rows(),
             0
         );
+    }
+
+    /// Returns all fields, and a journal of three rows with the end of each row.
+    fn journal_of_three() -> (Vec<&'static Field>, Vec<u8>, Vec<usize>) {
+        let fields: Vec<&'static Field> = FIELDS
+            .iter()
+            .map(|field| crate::print::fields::find(field.name).unwrap())
+            .collect();
+        let (mut rows, mut ends) = (Vec::new(), vec![0]);
+        for result in &[answer("a"), failure(), Ok(crate::print::tests::typical())] {
+            let record = Record {
+                target: "play.example.com",
+                at: UNIX_EPOCH,
+                result,
+            };
+            journal::row(&mut rows, &fields, &record);
+            ends.push(rows.len());
+        }
+        (fields, rows, ends)
+    }
+
+    #[test]
+    fn truncated_journals_are_errors_except_between_rows() {
+        let (fields, rows, ends) = journal_of_three();
+        for length in 0..rows.len() {
+            let written = write(&rows[..length], &fields, io::sink());
+            match ends.iter().position(|end| *end == length) {
+                Some(count) => assert_eq!(written.unwrap(), count as u64),
+                None => drop(written.unwrap_err()),
+            }
+        }
+    }
+
+    #[test]
+    fn journals_of_other_fields_are_errors() {
+        let (mut fields, rows, _) = journal_of_three();
+        let last = fields.pop().unwrap();
+        let error = write(rows.as_slice(), &fields, io::sink()).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
+        fields.extend([last, last]);
+        let error = write(rows.as_slice(), &fields, io::sink()).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_journals_never_panic(at in any::<prop::sample::Index>(), byte: u8) {
+            let (fields, mut rows, _) = journal_of_three();
+            let at = at.index(rows.len());
+            rows[at] = byte;
+            let _ = write(rows.as_slice(), &fields, io::sink());
+        }
     }
 
     fn object(row: &record::Row) -> Value {

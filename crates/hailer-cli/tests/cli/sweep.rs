@@ -167,6 +167,12 @@ fn parquet_is_written_at_the_end_and_survives_kills() {
         None
     );
     assert!(!output.as_ref().exists() && Path::new(&beside(&output, "journal")).exists());
+    // A row that was written in part belongs to no checkpoint and is dropped.
+    let mut journal = fs::File::options()
+        .append(true)
+        .open(beside(&output, "journal"))
+        .unwrap();
+    journal.write_all(&[0xFF; 7]).unwrap();
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
     let reader = SerializedFileReader::new(fs::File::open(&output).unwrap()).unwrap();
     let mut targets: Vec<String> = reader

@@ -7,8 +7,8 @@
 //!
 //! Line formats are written directly to the output file. `--resume` truncates that file to the
 //! length in the checkpoint and appends. A Parquet file is valid only once its last byte is
-//! written, so a sweep to Parquet first writes a journal of lines next to the output and converts
-//! it at the end.
+//! written, so a sweep to Parquet first writes a journal of rows next to the output and converts it
+//! at the end.
 
 mod checkpoint;
 mod output;
@@ -268,9 +268,9 @@ fn conclude(choice: &Choice) -> anyhow::Result<()> {
 fn turn_over(journal: &Path, choice: &Choice, to: &Path) -> anyhow::Result<()> {
     use std::io::{BufReader, BufWriter};
     let fields = choice.fields.as_deref().unwrap_or_default();
-    let lines = BufReader::with_capacity(1 << 20, File::open(journal)?);
+    let rows = BufReader::with_capacity(1 << 18, File::open(journal)?);
     let mut file = BufWriter::new(File::create(to)?);
-    crate::print::parquet::write(lines, fields, &mut file)?;
+    crate::print::parquet::write(rows, fields, &mut file)?;
     file.into_inner()
         .map_err(|error| error.into_error())?
         .sync_all()?;

@@ -15,6 +15,8 @@ use super::stop::Stop;
 use super::tally;
 use crate::print::csv::Csv;
 use crate::print::fields::{Field, Record};
+#[cfg(feature = "parquet")]
+use crate::print::parquet::journal;
 use crate::print::{lines, ndjson};
 use hailer::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
@@ -50,6 +52,9 @@ pub(super) enum Encoder {
     Whole,
     /// JSON with the selected fields.
     Flat(Vec<&'static Field>),
+    /// Rows of the journal that becomes a Parquet file.
+    #[cfg(feature = "parquet")]
+    Journal(Vec<&'static Field>),
     Csv(Box<Csv>),
     /// Human-readable lines. The flag adds the names of the players.
     Lines(bool),
@@ -61,14 +66,14 @@ impl Encoder {
         match self {
             Self::Csv(csv) => csv.header(out),
             Self::Lines(_) => lines::header(out),
-            Self::Whole | Self::Flat(_) => {}
+            _ => {}
         }
     }
 
     fn record(&mut self, out: &mut Vec<u8>, target: &str, end: &ProbeResult) {
         let at = match self {
             Self::Whole | Self::Lines(_) => SystemTime::UNIX_EPOCH,
-            Self::Flat(_) | Self::Csv(_) => SystemTime::now(),
+            _ => SystemTime::now(),
         };
         let record = Record {
             target,
@@ -78,6 +83,8 @@ impl Encoder {
         match self {
             Self::Whole => ndjson::whole(out, &record),
             Self::Flat(fields) => ndjson::flat(out, fields, &record),
+            #[cfg(feature = "parquet")]
+            Self::Journal(fields) => journal::row(out, fields, &record),
             Self::Csv(csv) => csv.record(out, &record),
             Self::Lines(listed) => lines::record(out, &record, *listed),
         }

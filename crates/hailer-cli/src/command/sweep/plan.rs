@@ -9,6 +9,8 @@ use crate::args::{Format, Sweep};
 use crate::exit::{Usage, usage};
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
+#[cfg(feature = "parquet")]
+use crate::print::parquet::journal;
 use crate::web;
 use hailer::Depth;
 use hailer::sweep::{
@@ -176,6 +178,8 @@ impl Choice {
         match (self.format, &self.fields) {
             (Format::Csv, Some(fields)) => Encoder::Csv(Box::new(Csv::new(fields.clone()))),
             (Format::Lines, _) => Encoder::Lines(self.players),
+            #[cfg(feature = "parquet")]
+            (Format::Parquet, Some(fields)) => Encoder::Journal(fields.clone()),
             (_, Some(fields)) => Encoder::Flat(fields.clone()),
             (_, None) => Encoder::Whole,
         }
@@ -183,12 +187,12 @@ impl Choice {
 
     /// Describes the output. Only a run with the same description can continue the sweep.
     pub(super) fn describe(&self, args: &Sweep) -> String {
-        let name = match self.format {
-            Format::Lines => "lines",
-            Format::Ndjson => "ndjson",
-            Format::Csv => "csv",
+        let name: String = match self.format {
+            Format::Lines => "lines".into(),
+            Format::Ndjson => "ndjson".into(),
+            Format::Csv => "csv".into(),
             #[cfg(feature = "parquet")]
-            Format::Parquet => "parquet",
+            Format::Parquet => format!("parquet (journal version {})", journal::VERSION),
         };
         let names = self
             .fields
@@ -239,7 +243,7 @@ fn format(args: &Sweep, output: Option<&Path>) -> anyhow::Result<Format> {
         #[cfg(feature = "parquet")]
         Some("parquet") => Some(Format::Parquet),
         #[cfg(not(feature = "parquet"))]
-        Some("parquet") if asked.is_none() => usage!("this hailer was built without Parquet"),
+        Some("parquet") if asked.is_none() => usage!("{}", crate::exit::without("parquet")),
         _ => None,
     };
     match asked.or(named) {
