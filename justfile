@@ -59,4 +59,4 @@ screenshots:
 
 # The README's first command
 demo:
-    cargo run -- demo
+    cargo demo

@@ -1,47 +1,30 @@
 //! The command line. Help, completions and man pages are generated from it.
 
+#[cfg(feature = "game")]
+mod game;
+#[cfg(feature = "monitor")]
+mod monitor;
+
+#[cfg(feature = "game")]
+pub(crate) use self::game::*;
+#[cfg(feature = "monitor")]
+pub(crate) use self::monitor::*;
 use crate::log::LogArgs;
-use crate::packet_filter::PacketNames;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use hailer::game::server::{Encryption, GameMode, WorldKind};
-use hailer::game::{self, Build};
 use hailer::proto::games::GAMES as GAMES_TABLE;
-use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;
 use hailer::sweep::Shard;
 use std::ffi::OsStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 const TARGETS: &str = "\
 A TARGET is a host, host:port, [v6]:port or protocol://host:port; `hailer protocols` lists the
 protocols. Without a protocol, all are tried. SRV records of Minecraft servers are followed.";
-
-const JOIN: &str = "\
-Lines that are typed or piped in are sent as chat messages, one per second; /quit or Ctrl-C leaves.
-The end of the input does not. Characters that the game's font lacks are sent as question marks.
-
-Servers do not report their version. A server with another version than --build refuses the
-connection, and the error suggests a build. Only servers that do not check accounts can be joined.
-
-Examples:
-  hailer join play.example.com --for 30s --map map.png
-  hailer join 192.0.2.7:25566 --build 12w24a --name Bot --say hello --json";
-
-const MONITOR: &str = "\
-SIGHUP reads the servers in the configuration file again.
-
-Examples:
-  hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1      web page: http://127.0.0.1:8080
-  hailer monitor --config monitor.toml --check-config             check the configuration
-  hailer monitor add ugp://192.0.2.7 --token-file token           add a server at run time
-  hailer monitor test-alert --config monitor.toml                 send a test notification
-  hailer monitor export --config monitor.toml -o history.ndjson   export the whole history
-  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer";
 
 const SERVE: &str = "\
 SIGHUP reads the configuration file again.
@@ -62,13 +45,6 @@ Examples:
   hailer farm 127.1.0.0/16 --protocol ugp --port ugp=22000
   hailer farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
 
-const WORLD: &str = "\
-Accounts are not checked: every client that can reach the address can join under any name.
-
-Examples:
-  hailer world
-  hailer world --build 12w30c --world flat --listen 127.0.0.1:25570";
-
 const STATUS: &str = "\
 The exit code is 0 if every server has a status, 1 if one has none or if no hailer serve runs.
 
@@ -81,19 +57,6 @@ const TOP: &str = "\
 Keys: q, Esc or Ctrl-C quits; Tab and the arrow keys select a listener; p pauses; ? shows the help.
 If hailer serve restarts, the display reconnects.";
 
-const WATCH: &str = "\
-A TARGET is a host, host:port, [v6]:port or protocol://host:port. Without a protocol, all are tried,
-and one that the server answers is used from then on. Files have one target per line.
-
-Keys: the arrow keys, j and k select a server, Enter shows its details, the digits in the header
-sort, / filters, p pauses, ? shows the help, q or Ctrl-C quits. A filter consists of words to find
-and of states such as !down.
-
-Examples:
-  hailer watch play.example.com ugp://192.0.2.7
-  hailer watch --targets servers.txt --interval 15s
-  hailer watch --monitor http://127.0.0.1:8080";
-
 const DECODE: &str = "\
 Examples:
   hailer decode fefd0900000001
@@ -101,15 +64,6 @@ Examples:
   hailer decode session.hlr --only Chat,Kick
   hailer decode capture.pcap --secrets secrets.txt --summary
   hailer decode --build 1.3.2 --stream to-server 00000000ff";
-
-const PROXY: &str = "\
-Connect the game to the address of --listen instead of the server. Encryption ends at the proxy, on
-both sides, so it works only with servers that do not check accounts.
-
-Examples:
-  hailer proxy --to 192.0.2.7:25565
-  hailer proxy --to 192.0.2.7 --only Chat --way to-server
-  hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
 
 const SWEEP: &str = "\
 A TARGET is a host, host:port, [v6]:port, protocol://host:port or a range, such as 192.0.2.0/24
@@ -183,9 +137,14 @@ pub(crate) enum Command {
     #[command(after_help = FARM)]
     Farm(Box<Farm>),
     /// Serve a small Minecraft world of 1.2.5 to 1.3.2, on loopback by default
+    #[cfg(feature = "game")]
     #[command(after_help = WORLD)]
     World(Box<World>),
+    #[cfg(not(feature = "game"))]
+    #[command(hide = true, disable_help_flag = true)]
+    World(Absent),
     /// Monitor servers over time: history, web page, API and alerts
+    #[cfg(feature = "monitor")]
     #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
         subcommand_help_heading = "Actions",
@@ -193,21 +152,36 @@ pub(crate) enum Command {
     )]
     #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true)]
     Monitor(Box<Monitor>),
+    #[cfg(not(feature = "monitor"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Monitor(Absent),
     /// Show a running hailer serve live: rates, drops, budget, sources, busiest clients
     #[command(after_help = TOP)]
     Top(Box<Top>),
     /// Show servers live: a table with trends and charts, polled from here or by a running hailer monitor
+    #[cfg(feature = "monitor")]
     #[command(after_help = WATCH)]
     Watch(Box<Watch>),
+    #[cfg(not(feature = "monitor"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Watch(Absent),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Box<Decode>),
     /// Join a Minecraft server of 1.2.5 to 1.3.2 and show the events of the game
+    #[cfg(feature = "game")]
     #[command(after_help = JOIN)]
     Join(Box<Join>),
+    #[cfg(not(feature = "game"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Join(Absent),
     /// Forward game clients to a server and show every packet
+    #[cfg(feature = "game")]
     #[command(after_help = PROXY)]
     Proxy(Box<Proxy>),
+    #[cfg(not(feature = "game"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Proxy(Absent),
     /// Start simulated servers on this machine, query them and show the answers
     Demo(Box<Demo>),
     /// Show the supported protocols
@@ -226,6 +200,14 @@ pub(crate) enum Command {
         #[arg(value_hint = ValueHint::DirPath)]
         folder: Option<PathBuf>,
     },
+}
+
+// Arguments of a command that is not part of this build.
+#[cfg(not(all(feature = "game", feature = "monitor")))]
+#[derive(Args)]
+pub(crate) struct Absent {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<std::ffi::OsString>,
 }
 
 #[derive(Args)]
@@ -585,188 +567,6 @@ pub(crate) struct Farm {
     pub(crate) log: LogArgs,
 }
 
-#[derive(Args)]
-pub(crate) struct World {
-    /// Address to listen on: ADDRESS or ADDRESS:PORT; may be given several times [default: 127.0.0.1:25565]
-    #[arg(long, short, value_name = "ADDRESS", value_parser = game_address)]
-    pub(crate) listen: Vec<SocketAddr>,
-    /// Build to serve, such as 12w30c, or a protocol number from 29 to 39 [default: 1.3.2]
-    #[arg(long, value_name = "BUILD")]
-    pub(crate) build: Option<Build>,
-    /// Accept only this build; by default, 1.2.5 is accepted too
-    #[arg(long)]
-    pub(crate) only_build: bool,
-    /// Message of the day, one line without colours
-    #[arg(long)]
-    pub(crate) motd: Option<String>,
-    /// Maximum number of players, 1 to 255 [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=255))]
-    pub(crate) max_players: Option<u16>,
-    /// Shape of the world [default: hilly]
-    #[arg(long, value_name = "flat|hilly", value_parser = world)]
-    pub(crate) world: Option<WorldKind>,
-    /// Seed of the world: the same seed makes the same hills [default: 1]
-    #[arg(long, value_name = "N")]
-    pub(crate) world_seed: Option<u64>,
-    /// Game mode of new players [default: creative]
-    #[arg(long, value_name = "survival|creative", value_parser = game_mode)]
-    pub(crate) game_mode: Option<GameMode>,
-    /// Columns that players receive in each direction, 3 to 15 [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=15))]
-    pub(crate) view_distance: Option<u8>,
-    /// Whether connections are encrypted where the build supports it; "required" excludes 1.2.5 [default: offered]
-    #[arg(long, value_name = "required|offered|off", value_parser = encryption)]
-    pub(crate) encryption: Option<Encryption>,
-    /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
-    pub(crate) r#for: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) log: LogArgs,
-}
-
-#[derive(Args)]
-pub(crate) struct Monitor {
-    /// Servers to monitor, as HOST or PROTOCOL://HOST; without a protocol, it is detected at the start
-    #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
-    pub(crate) target: Vec<String>,
-    /// Read the servers and options from a TOML file
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: Option<PathBuf>,
-    /// Check the configuration file, report all mistakes, and stop
-    #[arg(long, requires = "config")]
-    pub(crate) check_config: bool,
-    /// Print a complete configuration file with comments, and stop
-    #[arg(long, exclusive = true)]
-    pub(crate) example: bool,
-    /// Monitor simulated servers on this machine, with a year of history; deleted at the end
-    #[arg(long, conflicts_with_all = ["target", "config", "history"])]
-    pub(crate) demo: bool,
-    /// Address of the web page, the API and the metrics [default: 127.0.0.1:8080]
-    #[arg(long, short, value_name = "ADDRESS:PORT")]
-    pub(crate) listen: Option<SocketAddr>,
-    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) history: Option<String>,
-    /// Time between polls of a server [default: 1min]
-    #[arg(long, value_parser = interval, value_name = "TIME")]
-    pub(crate) interval: Option<Duration>,
-    /// Share the polling with all nodes that use the same Redis and the same history, in PostgreSQL
-    #[arg(long, value_name = "redis://HOST", value_hint = ValueHint::Url)]
-    pub(crate) cluster: Option<String>,
-    /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
-    pub(crate) r#for: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) log: LogArgs,
-    #[command(subcommand)]
-    pub(crate) action: Option<MonitorAction>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum MonitorAction {
-    /// Add a server to a running monitor
-    Add(MonitorAdd),
-    /// Remove a server from a running monitor
-    Remove(MonitorName),
-    /// List the servers of a running monitor
-    List {
-        #[command(flatten)]
-        remote: MonitorRemote,
-        /// Print one line of JSON for each server
-        #[arg(long)]
-        json: bool,
-    },
-    /// Send a test notification to the receivers of a configuration and report the result
-    TestAlert(MonitorTest),
-    /// Export the history to a file: lines of JSON, or one table as CSV or Parquet
-    Export(MonitorExport),
-    /// Import an exported file into the history; existing records are kept
-    Import(MonitorImport),
-}
-
-// A running monitor.
-#[derive(Args)]
-pub(crate) struct MonitorRemote {
-    /// URL of the monitor's web page
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_hint = ValueHint::Url)]
-    pub(crate) monitor: String,
-    /// Read the monitor's API token from the first line of a file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) token_file: Option<PathBuf>,
-}
-
-#[derive(Args)]
-pub(crate) struct MonitorAdd {
-    /// Server to add, with its protocol, such as ugp://192.0.2.7
-    #[arg(value_hint = ValueHint::Hostname)]
-    pub(crate) target: String,
-    /// Name of the server [default: derived from the target]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Group of the server
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(crate) group: String,
-    /// Label of the server; may be given several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    pub(crate) label: Vec<(String, String)>,
-    /// Time between polls [default: the interval of the monitor]
-    #[arg(long, value_parser = interval, value_name = "TIME")]
-    pub(crate) interval: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) remote: MonitorRemote,
-}
-
-#[derive(Args)]
-pub(crate) struct MonitorName {
-    /// Name of the server
-    pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) remote: MonitorRemote,
-}
-
-#[derive(Args)]
-pub(crate) struct MonitorTest {
-    /// Receiver to test [default: all]
-    pub(crate) receiver: Option<String>,
-    /// Configuration file of the monitor
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: PathBuf,
-}
-
-#[derive(Args)]
-pub(crate) struct MonitorExport {
-    /// File to write, ending in .ndjson or .jsonl; for one table, also .csv or .parquet
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) output: PathBuf,
-    /// Export only this table: servers, samples, rollups, events or sessions; may be given several times
-    #[arg(long)]
-    pub(crate) table: Vec<hailer_monitor::history::Table>,
-    /// Configuration file that names the history
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: Option<PathBuf>,
-    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) history: Option<String>,
-}
-
-#[derive(Args)]
-pub(crate) struct MonitorImport {
-    /// File written by `hailer monitor export`, ending in .ndjson or .jsonl
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(crate) file: PathBuf,
-    /// Configuration file that names the history
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: Option<PathBuf>,
-    /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) history: Option<String>,
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
-}
-
 #[derive(Subcommand)]
 pub(crate) enum ServeAction {
     /// Show the state of a running hailer serve
@@ -790,28 +590,6 @@ pub(crate) struct Top {
     /// Time between updates, 100ms to 1h
     #[arg(long, default_value = "1s", value_parser = pace, value_name = "TIME")]
     pub(crate) every: Duration,
-}
-
-#[derive(Args)]
-pub(crate) struct Watch {
-    /// Servers to poll
-    #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname, required_unless_present_any = ["targets", "config", "monitor"])]
-    pub(crate) given: Vec<String>,
-    /// Read targets from a file, one per line; may be given several times
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) targets: Vec<PathBuf>,
-    /// Poll the servers of a hailer monitor configuration, without a running monitor
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: Option<PathBuf>,
-    /// Show the servers of a running hailer monitor; URL of its web page
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-    #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
-    pub(crate) monitor: Option<String>,
-    /// Time between polls of a server or of the monitor, 1s to 1d; longer if needed to stay at 2,000 polls/s
-    #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
-    pub(crate) interval: Duration,
-    #[command(flatten)]
-    pub(crate) asking: Asking,
 }
 
 // Selects a running `hailer serve`.
@@ -868,142 +646,9 @@ pub(crate) struct Decode {
     /// Show datagrams of unknown protocols in capture files too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Read raw game bytes of this direction; `both` takes two files: first to the server, then to the client
-    #[arg(
-        long,
-        value_enum,
-        value_name = "DIRECTION",
-        help_heading = "Game sessions",
-        conflicts_with = "protocol"
-    )]
-    pub(crate) stream: Option<Stream>,
-    /// Version of the game, such as 1.3.2 or 12w27a [default: from the handshake of the session]
-    #[arg(long, value_name = "BUILD", help_heading = "Game sessions")]
-    pub(crate) build: Option<Build>,
-    /// Secret of encrypted sessions, in hexadecimal: 16 bytes, or 32 for 12w19a
-    #[arg(long, value_parser = secret, value_name = "HEX", help_heading = "Game sessions", conflicts_with = "secrets")]
-    pub(crate) secret: Option<Secret>,
-    /// File of secrets of encrypted sessions, written by --secrets of `hailer join` and `hailer proxy`
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Game sessions")]
-    pub(crate) secrets: Option<PathBuf>,
-    /// Port of the game in captures [default: 25565, and connections that begin like the game]
-    #[arg(long, value_name = "N", help_heading = "Game sessions")]
-    pub(crate) port: Option<u16>,
-    /// Show only the number of packets of each name
-    #[arg(long, help_heading = "Game sessions")]
-    pub(crate) summary: bool,
+    #[cfg(feature = "game")]
     #[command(flatten)]
-    pub(crate) choice: Choice,
-}
-
-// Selection and format of game packets.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Game sessions")]
-pub(crate) struct Choice {
-    /// Show only these packets, such as Chat,0x33
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub(crate) only: Vec<PacketNames>,
-    /// Do not show these packets
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub(crate) hide: Vec<PacketNames>,
-    /// Show each field of packets
-    #[arg(long, visible_alias = "fields")]
-    pub(crate) long: bool,
-    /// Show the bytes of packets
-    #[arg(long)]
-    pub(crate) hex: bool,
-}
-
-/// Directions of the raw game bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Stream {
-    ToServer,
-    ToClient,
-    Both,
-}
-
-/// Secret from the command line. It has no `Debug`, so that no message can contain it.
-#[derive(Clone)]
-pub(crate) struct Secret(pub(crate) Vec<u8>);
-
-#[derive(Args)]
-pub(crate) struct Proxy {
-    /// Address to listen on; port 0 takes a free one
-    #[arg(long, short, default_value = "127.0.0.1:25566", value_parser = address, value_name = "ADDRESS:PORT")]
-    pub(crate) listen: SocketAddr,
-    /// Server to forward to: host, host:port or [v6]:port
-    #[arg(long, short, value_name = "HOST:PORT", value_hint = ValueHint::Hostname)]
-    pub(crate) to: String,
-    /// Version, if the protocol number has two: 12w18a or 12w19a, 12w27a or 12w30a [default: the newer]
-    #[arg(long, value_name = "BUILD")]
-    pub(crate) build: Option<Build>,
-    /// Record connections to this folder, or to this file; further connections get files next to it
-    #[arg(long, value_name = "FOLDER|FILE", value_hint = ValueHint::AnyPath)]
-    pub(crate) record: Option<PathBuf>,
-    /// Append the secrets of both sides to a file; `hailer decode` uses it to decrypt captures
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) secrets: Option<PathBuf>,
-    /// Show only packets of this direction
-    #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
-    pub(crate) way: Option<game::PacketDirection>,
-    /// Show movement packets too, which are the majority
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Print one line of JSON for each packet, as in schema/packet-v2.json
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Maximum number of clients at the same time, 1 to 1024
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) max_connections: u16,
-    /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
-    pub(crate) r#for: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) choice: Choice,
-}
-
-#[derive(Args)]
-pub(crate) struct Join {
-    /// Server to join: host, host:port or [v6]:port
-    #[arg(value_hint = ValueHint::Hostname)]
-    pub(crate) target: String,
-    /// Build to use, such as 12w30c, or its protocol number, 29 to 39
-    #[arg(long, short, default_value_t = Build::LATEST, value_name = "BUILD")]
-    pub(crate) build: Build,
-    /// Name of the player, 1 to 16 characters
-    #[arg(long, short, default_value = "Hailer", value_parser = player, value_name = "NAME")]
-    pub(crate) name: String,
-    /// Leave at this time after joining
-    #[arg(long, value_parser = duration, value_name = "TIME")]
-    pub(crate) r#for: Option<Duration>,
-    /// Text to send in chat after joining; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and
-    /// /stop move the player, /quit leaves. Texts of more than 100 characters are sent as several lines, one per second
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) say: Vec<String>,
-    /// Do not respawn after death
-    #[arg(long)]
-    pub(crate) no_respawn: bool,
-    /// At the end, draw a map of the loaded part of the world into a PNG file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) map: Option<PathBuf>,
-    /// At the end, draw the map on the terminal
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) ascii: bool,
-    /// Write all packets, decrypted, to a new file for `hailer decode`
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) record: Option<PathBuf>,
-    /// Append the secret of the connection to a file; `hailer decode` uses it to decrypt captures
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) secrets: Option<PathBuf>,
-    /// Print one line of JSON for each event, and one for the summary, as in schema/join-v2.json
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Longest time to wait for the connection, and then for the login
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
-    pub(crate) timeout: Duration,
-    /// Name server for host names [default: the system's]
-    #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
-    pub(crate) name_server: Option<SocketAddr>,
+    pub(crate) game: DecodeGame,
 }
 
 #[derive(Args)]
@@ -1075,17 +720,6 @@ fn served(id: &str) -> Result<&'static dyn Protocol, String> {
     Ok(found)
 }
 
-/// Parses an address; the default port is that of the game.
-fn game_address(text: &str) -> Result<SocketAddr, String> {
-    let ip = text.trim_start_matches('[').trim_end_matches(']');
-    let with_port = ip
-        .parse::<IpAddr>()
-        .map(|ip| (ip, Minecraft12w.info().port).into());
-    text.parse()
-        .or(with_port)
-        .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())
-}
-
 fn datagrams(id: &str) -> Result<&'static dyn Protocol, String> {
     let is_fit = |protocol: &&dyn Protocol| protocol.info().transport == Transport::Datagram;
     registry::find(id).filter(is_fit).ok_or_else(|| {
@@ -1129,31 +763,6 @@ fn bytes(text: &str) -> Result<usize, String> {
     Err("expected a size such as 512KiB, 256MiB or 2GiB".into())
 }
 
-fn world(text: &str) -> Result<WorldKind, String> {
-    match text {
-        "flat" => Ok(WorldKind::Flat),
-        "hilly" => Ok(WorldKind::Hilly),
-        _ => Err("expected flat or hilly".into()),
-    }
-}
-
-fn game_mode(text: &str) -> Result<GameMode, String> {
-    match text {
-        "survival" => Ok(GameMode::Survival),
-        "creative" => Ok(GameMode::Creative),
-        _ => Err("expected survival or creative".into()),
-    }
-}
-
-fn encryption(text: &str) -> Result<Encryption, String> {
-    match text {
-        "required" => Ok(Encryption::Required),
-        "offered" => Ok(Encryption::Offered),
-        "off" => Ok(Encryption::Off),
-        _ => Err("expected required, offered or off".into()),
-    }
-}
-
 fn way(text: &str) -> Result<Direction, String> {
     match text {
         "request" | "to-server" => Ok(Direction::Request),
@@ -1164,12 +773,6 @@ fn way(text: &str) -> Result<Direction, String> {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "expected an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into()
-    })
-}
-
 /// Parses an interval that the control socket accepts: 100 ms to 1 h.
 fn pace(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
@@ -1178,17 +781,6 @@ fn pace(text: &str) -> Result<Duration, String> {
         Ok(time)
     } else {
         Err("expected a time from 100ms to 1h".into())
-    }
-}
-
-/// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
-    if fits {
-        Ok(time)
-    } else {
-        Err("expected a time from 1s to 1d".into())
     }
 }
 
@@ -1229,44 +821,6 @@ fn share(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| "expected a share such as 20% or 0.2, at most 100%".into())
-}
-
-/// Parses a player name that the game accepts.
-fn player(name: &str) -> Result<String, String> {
-    let is_forbidden =
-        |c: &char| c.is_control() || c.is_whitespace() || ['\u{A7}', ';', ':'].contains(c);
-    if let Some(c) = name.chars().find(is_forbidden) {
-        return Err(format!(
-            "the character {c:?} is not allowed in a player name"
-        ));
-    }
-    match name.encode_utf16().count() {
-        0 => Err("expected a player name of 1 to 16 characters".into()),
-        1..=16 => Ok(name.into()),
-        count => Err(format!("{count} characters; at most 16 are allowed")),
-    }
-}
-
-fn packet_way(text: &str) -> Result<game::PacketDirection, String> {
-    match text {
-        "to-server" => Ok(game::PacketDirection::ToServer),
-        "to-client" => Ok(game::PacketDirection::ToClient),
-        _ => Err("expected to-server or to-client".into()),
-    }
-}
-
-fn secret(text: &str) -> Result<Secret, String> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16)
-            .ok()
-            .filter(|_| pair.len() == 2)
-    };
-    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-    let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
-    bytes
-        .map(Secret)
-        .ok_or_else(|| "expected 16 bytes in hexadecimal, or 32 for 12w19a".into())
 }
 
 /// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.

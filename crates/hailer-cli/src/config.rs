@@ -12,6 +12,8 @@
 
 pub(crate) mod check;
 mod flags;
+#[cfg_attr(not(feature = "redis"), path = "config/no_network.rs")]
+pub(crate) mod network;
 pub(crate) mod reader;
 mod serve;
 mod status;
@@ -21,10 +23,10 @@ mod tests;
 pub(crate) use self::flags::{from_flags, warn_about_token_file};
 pub(crate) use self::status::coloured;
 
+use self::network::NetworkConfig;
 use crate::exit::{Usage, usage};
 use crate::population::Population;
 use hailer::Status;
-use hailer::network::NetworkConfig;
 use hailer::proto::{Options, Protocol, Secret};
 use hailer::source::poll::Poll;
 use hailer::source::push::Place;

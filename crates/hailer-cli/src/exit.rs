@@ -36,6 +36,14 @@ macro_rules! usage {
 }
 pub(crate) use usage;
 
+/// Returns the error of something that this build lacks, with the fix.
+#[allow(dead_code, reason = "unused with all features")]
+pub(crate) fn without(feature: &str) -> String {
+    format!(
+        "this hailer was built without the feature `{feature}`; build it again with --features {feature}"
+    )
+}
+
 /// Converts the result of a command to the exit code of the process. Prints each error.
 pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {

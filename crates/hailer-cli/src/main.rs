@@ -13,6 +13,7 @@ mod examples;
 mod exit;
 mod log;
 mod observe;
+#[cfg(feature = "game")]
 mod packet_filter;
 mod population;
 mod print;

@@ -1,6 +1,7 @@
 //! A whole monitor: watchlist, poller, history and alerts.
 
 use crate::alert::{self, Alerts};
+#[cfg(feature = "cluster")]
 use crate::cluster::{self, ClusterConfig};
 pub use crate::error::MonitorError;
 use crate::history::{History, Retention, WriterHealth};
@@ -36,6 +37,7 @@ pub struct MonitorConfig {
     /// Alert rules and receivers.
     pub alerts: alert::CheckedConfig,
     /// The cluster to join; `None` for a monitor that runs alone.
+    #[cfg(feature = "cluster")]
     pub cluster: Option<ClusterConfig>,
 }
 
@@ -46,6 +48,7 @@ impl Default for MonitorConfig {
             keep: Retention::default(),
             privacy: Privacy::Names,
             alerts: alert::CheckedConfig::default(),
+            #[cfg(feature = "cluster")]
             cluster: None,
         }
     }
@@ -86,10 +89,13 @@ impl Monitor {
             retention: config.keep,
             alerts: config.alerts,
         };
+        #[cfg(feature = "cluster")]
         let node: Box<dyn Node> = match config.cluster {
             Some(cluster) => Box::new(cluster::Member::start(cluster, start).await?),
             None => Box::new(Local::start(start).await?),
         };
+        #[cfg(not(feature = "cluster"))]
+        let node: Box<dyn Node> = Box::new(Local::start(start).await?);
         Ok(Self {
             live,
             history,

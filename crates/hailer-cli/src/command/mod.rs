@@ -5,23 +5,31 @@ mod demo;
 mod farm;
 mod games;
 mod generate;
+#[cfg(feature = "game")]
 mod join;
+#[cfg(feature = "monitor")]
 mod monitor;
 mod ping;
 mod protocols;
+#[cfg(feature = "game")]
 mod proxy;
 mod query;
+#[cfg(feature = "game")]
 pub(crate) mod secrets;
 mod serve;
 mod service;
 mod status;
 mod sweep;
 mod top;
+#[cfg(feature = "monitor")]
 mod watch;
+#[cfg(feature = "game")]
 mod world;
 
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::config::warn_about_token_file;
+#[cfg(not(all(feature = "game", feature = "monitor")))]
+use crate::exit::without;
 use crate::exit::{Exit, usage};
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::{ClientConfig, Target};
@@ -39,13 +47,22 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
             None => serve::run(&args),
         },
         Command::Farm(args) => farm::run(&args),
+        #[cfg(feature = "game")]
         Command::World(args) => block_on(world::run(*args)),
+        #[cfg(feature = "monitor")]
         Command::Monitor(args) => monitor::run(&args),
         Command::Top(args) => block_on(top::run(*args)),
+        #[cfg(feature = "monitor")]
         Command::Watch(args) => block_on(watch::run(*args)),
         Command::Decode(args) => decode::run(&args),
+        #[cfg(feature = "game")]
         Command::Join(args) => block_on(join::run(*args)),
+        #[cfg(feature = "game")]
         Command::Proxy(args) => block_on(proxy::run(*args)),
+        #[cfg(not(feature = "game"))]
+        Command::World(_) | Command::Join(_) | Command::Proxy(_) => usage!("{}", without("game")),
+        #[cfg(not(feature = "monitor"))]
+        Command::Monitor(_) | Command::Watch(_) => usage!("{}", without("monitor")),
         Command::Demo(args) => block_on(demo::run(*args)),
         Command::Protocols(args) => protocols::run(&args),
         Command::Games(args) => games::run(&args),

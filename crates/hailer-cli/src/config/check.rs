@@ -84,6 +84,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads a PEM file for TLS. Errors never contain its content.
+    #[cfg(feature = "redis")]
     pub(crate) fn pem(&mut self, key: &str, file: &Spanned<PathBuf>) -> Option<Vec<u8>> {
         let path = self.folder.join(file.get_ref());
         let shown = path.display();
@@ -115,6 +116,7 @@ pub(crate) fn readable_by_all(path: &Path) -> Option<String> {
 }
 
 /// Keys of a Redis connection, shared by `[cluster]` and `network`.
+#[cfg(feature = "redis")]
 pub(crate) struct RedisKeys<'a> {
     pub(crate) user: &'a Option<Spanned<String>>,
     pub(crate) password_file: &'a Option<Spanned<PathBuf>>,
@@ -123,6 +125,7 @@ pub(crate) struct RedisKeys<'a> {
     pub(crate) key_file: &'a Option<Spanned<PathBuf>>,
 }
 
+#[cfg(feature = "redis")]
 impl RedisKeys<'_> {
     /// Applies user, password and certificates to a Redis configuration.
     pub(crate) fn apply(

@@ -1,6 +1,7 @@
 //! Configuration file of `hailer serve`: its keys, and their conversion.
 
-use super::check::{Checker, RedisKeys};
+use super::check::Checker;
+use super::network::{self, NetworkInput};
 use super::reader::{
     self, Blocks, FromShort, FromText, OneOrMany, Ordered, Parsed, Problem, TextOr, Time, Whole,
     close,
@@ -11,7 +12,6 @@ use super::{
     PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::population::Population;
-use hailer::network::{self, NetworkConfig};
 use hailer::proto::model::Value;
 use hailer::proto::{Keys, Options, Protocol, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
@@ -84,27 +84,6 @@ struct PushInput {
     name: Option<Parsed<PushName>>,
     #[serde(default)]
     insecure: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct NetworkInput {
-    url: Spanned<String>,
-    server_id: Spanned<String>,
-    network_id: Option<Spanned<String>>,
-    prefix: Option<Spanned<String>>,
-    host: Option<String>,
-    port: Option<Whole<1, 65_535>>,
-    mode: Option<Parsed<network::Mode>>,
-    #[serde(default)]
-    cluster: bool,
-    heartbeat: Option<Spanned<Parsed<Time<1_000>>>>,
-    refresh: Option<Spanned<Parsed<Time<1_000>>>>,
-    user: Option<Spanned<String>>,
-    password_file: Option<Spanned<PathBuf>>,
-    ca_file: Option<Spanned<PathBuf>>,
-    certificate_file: Option<Spanned<PathBuf>>,
-    key_file: Option<Spanned<PathBuf>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -238,15 +217,6 @@ impl FromText for PushName {
             true => Ok(Self(text.into())),
             false => Err(format!("expected {}", Self::EXPECTED)),
         }
-    }
-}
-
-impl FromText for network::Mode {
-    const EXPECTED: &'static str = "\"publish\", \"sync\" or \"aggregate\"";
-
-    fn from_text(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
     }
 }
 
@@ -415,9 +385,7 @@ impl ServerInput {
         let stale = self.stale(checker);
         let status = self.status.as_ref().map(|status| status.status(checker));
         let network = match &self.network {
-            Some(network) => self
-                .network(network, status.as_ref(), checker)
-                .map(Box::new),
+            Some(network) => network::config(network, status.as_ref(), checker).map(Box::new),
             None => None,
         };
         let source = match (&self.demo, &self.source) {
@@ -640,84 +608,6 @@ impl ServerInput {
             return checker.wrong(&relay.span(), text);
         }
         Some(to)
-    }
-
-    fn network(
-        &self,
-        input: &Spanned<NetworkInput>,
-        status: Option<&Status>,
-        checker: &mut Checker<'_>,
-    ) -> Option<NetworkConfig> {
-        let NetworkInput {
-            url,
-            server_id,
-            network_id,
-            prefix,
-            heartbeat,
-            refresh,
-            ..
-        } = input.get_ref();
-        let mut config = match NetworkConfig::new(url.get_ref()) {
-            Ok(config) => config,
-            Err(error) => return checker.wrong(&url.span(), format!("server.network.{error}")),
-        };
-        config.server_id.clone_from(server_id.get_ref());
-        if let Some(id) = network_id {
-            config.network_id.clone_from(id.get_ref());
-        }
-        if let Some(prefix) = prefix {
-            config.prefix.clone_from(prefix.get_ref());
-        }
-        // 0 stands for the listener's port, which is not known yet.
-        config.host.clone_from(&input.get_ref().host);
-        config.port = input
-            .get_ref()
-            .port
-            .and_then(|Whole(port)| port.try_into().ok())
-            .unwrap_or(0);
-        config.mode = input
-            .get_ref()
-            .mode
-            .as_ref()
-            .map_or(config.mode, |Parsed(mode)| *mode);
-        config.redis.cluster = input.get_ref().cluster;
-        config.heartbeat = heartbeat
-            .as_ref()
-            .map_or(config.heartbeat, |time| time.get_ref().0.0);
-        config.refresh = refresh
-            .as_ref()
-            .map_or(config.refresh, |time| time.get_ref().0.0);
-        let keys = RedisKeys {
-            user: &input.get_ref().user,
-            password_file: &input.get_ref().password_file,
-            ca_file: &input.get_ref().ca_file,
-            certificate_file: &input.get_ref().certificate_file,
-            key_file: &input.get_ref().key_file,
-        };
-        keys.apply("server.network", &mut config.redis, checker)?;
-        if let Err(error) = config.check() {
-            let span = match error.key {
-                "server-id" => server_id.span(),
-                "network-id" => network_id.as_ref().map_or(input.span(), Spanned::span),
-                "prefix" => prefix.as_ref().map_or(input.span(), Spanned::span),
-                "heartbeat" => heartbeat.as_ref().map_or(input.span(), Spanned::span),
-                "refresh" => refresh.as_ref().map_or(input.span(), Spanned::span),
-                _ => input.span(),
-            };
-            return checker.wrong(&span, format!("server.network.{error}"));
-        }
-        let players = status.map_or(&[][..], |status| &status.players.list);
-        let without = players
-            .iter()
-            .filter(|player| player.uuid.is_none())
-            .count();
-        if without > 0 {
-            let text = format!(
-                "server.status.players: {without} without a uuid, which other servers of the network do not see; write {{ name = …, uuid = … }}"
-            );
-            checker.warn(&input.span(), text);
-        }
-        Some(config)
     }
 }
 

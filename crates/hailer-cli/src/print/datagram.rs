@@ -13,6 +13,7 @@ const ROW: usize = 16;
 const MAX_FIELDS: usize = 2_000;
 /// Maximum number of bytes shown for one field where fields can be as long as a chunk. The rest is
 /// only counted.
+#[cfg(feature = "game")]
 pub(crate) const MAX_BYTES: usize = 16 * ROW;
 
 /// Prints every datagram of an exchange.
@@ -149,6 +150,7 @@ pub(crate) fn body(
 }
 
 /// Prints bytes without explanation.
+#[cfg(feature = "game")]
 pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
     row(
         out,

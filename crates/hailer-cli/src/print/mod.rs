@@ -4,11 +4,13 @@
 pub(crate) mod csv;
 pub(crate) mod datagram;
 pub(crate) mod fields;
+#[cfg(feature = "game")]
 pub(crate) mod game;
 pub(crate) mod ink;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod ndjson;
+#[cfg(feature = "game")]
 pub(crate) mod packet;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;

@@ -27,6 +27,7 @@ pub use crate::server::NewServer;
 pub use export::{ExportSelection, ImportCounts};
 pub(crate) use insert::player_key;
 pub use lines::{Format, RecordWriter, Records, read};
+#[cfg(feature = "cluster")]
 pub(crate) use queue::is_of_data;
 pub use queue::{HistoryWriter, WriterHealth, WriterLimits};
 pub use record::{
@@ -206,6 +207,11 @@ pub enum HistoryError {
         "no database is called {0:?}: write sqlite:PATH, sqlite::memory: or postgres://USER@HOST/NAME"
     )]
     Url(String),
+    /// The URL names a kind of database that this build does not support.
+    #[error(
+        "this build does not support {0}: build it with the feature `postgres`, or name a file for SQLite"
+    )]
+    Unsupported(&'static str),
     /// The folder of the database cannot be created.
     #[error("cannot make the folder {} of the history: {source}", folder.display())]
     Folder {

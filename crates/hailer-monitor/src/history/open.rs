@@ -59,6 +59,9 @@ impl History {
     pub async fn open(url: &str) -> Result<Self, HistoryError> {
         install_default_drivers();
         let (dialect, url, place) = read_url(url)?;
+        if dialect == Dialect::Postgres && !cfg!(feature = "postgres") {
+            return Err(HistoryError::Unsupported("PostgreSQL"));
+        }
         if dialect == Dialect::Sqlite {
             check_file(&url, &place).await?;
         }

@@ -63,6 +63,7 @@ pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 /// A TCP segment.
+#[cfg_attr(not(feature = "game"), allow(dead_code))]
 pub(super) struct Segment {
     /// Description of the place in the capture, for users.
     pub(super) place: String,

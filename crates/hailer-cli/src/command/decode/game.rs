@@ -3,7 +3,9 @@
 //! Limit: at most 1,024 connections at the same time. When it is exceeded, all are finished.
 
 use super::capture::Segment;
+use super::hex;
 use super::tcp::{Flow, Missing};
+use super::{file, is_file};
 use crate::args::{Decode, Stream};
 use crate::command::secrets::Secrets;
 use crate::exit::usage;
@@ -45,6 +47,11 @@ pub(super) struct Game<'a> {
     pub(super) sessions: u64,
 }
 
+/// Returns whether a file with these first bytes is a recorded session.
+pub(super) fn is_recording(start: &[u8]) -> bool {
+    Recording::<&[u8]>::is_one(start)
+}
+
 /// Place of a packet in the input, as shown to users.
 #[derive(Clone, Copy, Default)]
 struct Place<'a> {
@@ -60,14 +67,15 @@ impl<'a> Game<'a> {
         });
         Ok(Self {
             args,
-            filter: PacketFilter::new(&args.choice.only, &args.choice.hide, way),
+            filter: PacketFilter::new(&args.game.choice.only, &args.game.choice.hide, way),
             form: Form {
                 json: args.json,
-                long: args.choice.long,
-                hex: args.choice.hex,
+                long: args.game.choice.long,
+                hex: args.game.choice.hex,
             },
             summary: Summary::default(),
             secrets: args
+                .game
                 .secrets
                 .as_deref()
                 .map(Secrets::read)
@@ -81,9 +89,50 @@ impl<'a> Game<'a> {
 
     fn tap(&self) -> Tap {
         Tap::new(
-            self.args.build,
-            self.args.secret.as_ref().map(|secret| secret.0.clone()),
+            self.args.game.build,
+            self.args
+                .game
+                .secret
+                .as_ref()
+                .map(|secret| secret.0.clone()),
         )
+    }
+
+    /// Decodes inputs that are bytes of game connections. Returns `None` without `--stream`.
+    pub(super) fn streams(&mut self, out: &mut impl Write) -> Option<anyhow::Result<()>> {
+        let stream = self.args.game.stream?;
+        Some(self.raw(out, stream))
+    }
+
+    fn raw(&mut self, out: &mut impl Write, stream: Stream) -> anyhow::Result<()> {
+        match (way(stream), self.args.inputs.as_slice()) {
+            (None, [to_server, to_client]) => self.both(out, file(to_server)?, file(to_client)?)?,
+            (None, _) => usage!(
+                "--stream both takes two files: first the bytes to the server, then the bytes to the client"
+            ),
+            (Some(way), []) => self.bytes(out, way, std::io::stdin())?,
+            (Some(way), [path]) if path == "-" => self.bytes(out, way, std::io::stdin())?,
+            (Some(way), [path]) if is_file(path) => self.bytes(out, way, file(path)?)?,
+            (Some(way), words) => {
+                let bytes = match hex::bytes(&words.join(" ")) {
+                    Ok(bytes) if bytes.is_empty() => usage!("no bytes"),
+                    Ok(bytes) => bytes,
+                    Err(problem) => usage!(
+                        "{}: neither one file nor hexadecimal: {problem}",
+                        words.join(" ")
+                    ),
+                };
+                self.in_full();
+                self.bytes(out, way, &bytes[..])?;
+            }
+        }
+        self.conclude(out)?;
+        Ok(out.flush()?)
+    }
+
+    /// Returns whether the user named the version of the game.
+    pub(super) fn has_build(&self) -> bool {
+        self.args.game.build.is_some()
     }
 
     /// Prints the packets of a recording. An invalid line does not affect the following ones.
@@ -98,7 +147,7 @@ impl<'a> Game<'a> {
             Ok(recording) => recording,
             Err(error) => usage!("{name}: {error}"),
         };
-        let build = self.args.build.unwrap_or(recording.build());
+        let build = self.args.game.build.unwrap_or(recording.build());
         let (mut to_server, mut to_client) = (0, 0);
         for entry in recording {
             let entry = match entry {
@@ -172,7 +221,7 @@ impl<'a> Game<'a> {
     }
 
     /// Prints the packets in the bytes of one direction.
-    pub(super) fn bytes(
+    fn bytes(
         &mut self,
         out: &mut impl Write,
         way: PacketDirection,
@@ -185,7 +234,7 @@ impl<'a> Game<'a> {
     }
 
     /// Prints the packets of both directions of one connection, one direction after the other.
-    pub(super) fn both(
+    fn both(
         &mut self,
         out: &mut impl Write,
         mut to_server: impl Read,
@@ -199,7 +248,7 @@ impl<'a> Game<'a> {
     }
 
     /// Selects the detailed format, for packets from the command line.
-    pub(super) fn in_full(&mut self) {
+    fn in_full(&mut self) {
         self.form.long = true;
     }
 
@@ -247,7 +296,7 @@ impl<'a> Game<'a> {
             return Ok(());
         }
         self.summary.add(seen);
-        if self.args.summary {
+        if self.args.game.summary {
             return Ok(());
         }
         let &TapPacket {
@@ -303,7 +352,7 @@ impl<'a> Game<'a> {
                     "\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's"
                 );
             }
-            None if self.args.build.is_some() && broken.at == 0 => {
+            None if self.args.game.build.is_some() && broken.at == 0 => {
                 tell!(
                     "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
                 );
@@ -316,7 +365,8 @@ impl<'a> Game<'a> {
 
     /// Prints a hint if a stream fails early at bytes that fit the other direction.
     fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
-        if self.args.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way) {
+        if self.args.game.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way)
+        {
             tell!(
                 "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
                  bytes to the server, then the file of bytes to the client"
@@ -375,8 +425,8 @@ impl<'a> Game<'a> {
         if begun.is_none() && self.connections.len() >= MAX_CONNECTIONS {
             self.finish_all(out)?;
         }
-        let mut it =
-            begun.unwrap_or_else(|| Conversation::new(segment, self.args.port.unwrap_or(PORT)));
+        let mut it = begun
+            .unwrap_or_else(|| Conversation::new(segment, self.args.game.port.unwrap_or(PORT)));
         if segment.syn {
             it.flow(from).syn(segment.seq);
         }
@@ -441,13 +491,14 @@ impl<'a> Game<'a> {
         let port = it.server.port();
         let is_ours = self
             .args
+            .game
             .port
             .map_or(port == PORT || begins && it.is_whole, |only| port == only);
         if !is_ours {
             return Kind::Other;
         }
         self.sessions += 1;
-        if !it.is_whole && !begins && self.args.build.is_none() {
+        if !it.is_whole && !begins && self.args.game.build.is_none() {
             self.sound = false;
             tell!(
                 "\x1b[33mnote:\x1b[0m {}: began before the capture, so the start of a packet is unknown; --build \
@@ -457,8 +508,13 @@ impl<'a> Game<'a> {
             return Kind::Other;
         }
         let known = self.secrets.of(it.client, it.server, it.begun);
-        let given = self.args.secret.as_ref().map(|secret| secret.0.clone());
-        let build = self.args.build.or(known.map(|(build, _)| build));
+        let given = self
+            .args
+            .game
+            .secret
+            .as_ref()
+            .map(|secret| secret.0.clone());
+        let build = self.args.game.build.or(known.map(|(build, _)| build));
         Kind::Game(Box::new(Tap::new(
             build,
             given.or(known.map(|(_, secret)| secret.to_vec())),
@@ -502,7 +558,7 @@ impl<'a> Game<'a> {
 
     /// Prints the summary at the end of all input.
     pub(super) fn conclude(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
-        if self.args.summary && self.sessions > 0 {
+        if self.args.game.summary && self.sessions > 0 {
             self.summary.show(out, self.args.json)?;
         }
         if self.filter.hidden > 0 {
@@ -613,7 +669,7 @@ fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError
 }
 
 /// Returns the direction of a stream.
-pub(super) fn way(stream: Stream) -> Option<PacketDirection> {
+fn way(stream: Stream) -> Option<PacketDirection> {
     match stream {
         Stream::ToServer => Some(PacketDirection::ToServer),
         Stream::ToClient => Some(PacketDirection::ToClient),

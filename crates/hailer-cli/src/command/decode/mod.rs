@@ -3,16 +3,17 @@
 //! Limit: the last requests of at most 65,536 conversations are stored.
 
 mod capture;
+#[cfg_attr(not(feature = "game"), path = "no_game.rs")]
 mod game;
 mod hex;
+#[cfg(feature = "game")]
 mod tcp;
 
-use crate::args::{Decode, Stream};
+use crate::args::Decode;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::{count, datagram, json, tell};
 use capture::Carried;
 use game::Game;
-use hailer::minecraft::Recording;
 use hailer::proto::wire::Notes;
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
 use hailer::registry;
@@ -45,8 +46,8 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
         requests: HashMap::new(),
         game,
     };
-    let shown = match args.stream {
-        Some(stream) => streams(args, stream, &mut session),
+    let shown = match session.game.streams(&mut session.out) {
+        Some(shown) => shown,
         None => inputs(args, &mut session),
     };
     let is_sound = session.sound && session.game.sound;
@@ -58,38 +59,6 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
             Exit::Partial
         },
     )
-}
-
-/// Decodes inputs that are bytes of game connections.
-fn streams(
-    args: &Decode,
-    stream: Stream,
-    session: &mut Session<'_, impl Write>,
-) -> anyhow::Result<()> {
-    let Session { out, game, .. } = session;
-    match (game::way(stream), args.inputs.as_slice()) {
-        (None, [to_server, to_client]) => game.both(out, file(to_server)?, file(to_client)?)?,
-        (None, _) => usage!(
-            "--stream both takes two files: first the bytes to the server, then the bytes to the client"
-        ),
-        (Some(way), []) => game.bytes(out, way, std::io::stdin())?,
-        (Some(way), [path]) if path == "-" => game.bytes(out, way, std::io::stdin())?,
-        (Some(way), [path]) if is_file(path) => game.bytes(out, way, file(path)?)?,
-        (Some(way), words) => {
-            let bytes = match hex::bytes(&words.join(" ")) {
-                Ok(bytes) if bytes.is_empty() => usage!("no bytes"),
-                Ok(bytes) => bytes,
-                Err(problem) => usage!(
-                    "{}: neither one file nor hexadecimal: {problem}",
-                    words.join(" ")
-                ),
-            };
-            game.in_full();
-            game.bytes(out, way, &bytes[..])?;
-        }
-    }
-    game.conclude(out)?;
-    Ok(out.flush()?)
 }
 
 /// Returns whether the path is a file or a pipe, such as `<(…)` of a shell.
@@ -166,10 +135,7 @@ impl<W: Write> Session<'_, W> {
             Ok(start) => start,
             Err(error) => usage!("{name}: {error}"),
         };
-        let (is_capture, is_recording) = (
-            capture::is_capture(&start),
-            Recording::<&[u8]>::is_one(&start),
-        );
+        let (is_capture, is_recording) = (capture::is_capture(&start), game::is_recording(&start));
         let stream = std::io::Cursor::new(start).chain(stream);
         if is_capture {
             return self.capture(name, stream);
@@ -177,7 +143,7 @@ impl<W: Write> Session<'_, W> {
         if is_recording {
             return self.game.recording(&mut self.out, name, stream);
         }
-        if self.args.build.is_some() {
+        if self.game.has_build() {
             usage!(
                 "{name}: not a recording and not a capture; for raw game bytes, add --stream to-server or --stream to-client"
             );
@@ -215,7 +181,7 @@ impl<W: Write> Session<'_, W> {
     }
 
     fn hex(&mut self, words: &str) -> anyhow::Result<()> {
-        if self.args.build.is_some() && !words.is_empty() {
+        if self.game.has_build() && !words.is_empty() {
             usage!(
                 "the direction of these bytes is unknown; add --stream to-server or --stream to-client"
             );

@@ -260,7 +260,7 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
         #[cfg(feature = "parquet")]
         "parquet" => Kind::Parquet(one()?),
         #[cfg(not(feature = "parquet"))]
-        "parquet" => usage!("this hailer was built without Parquet"),
+        "parquet" => usage!("{}", crate::exit::without("parquet")),
         _ => {
             usage!(
                 "{}: unknown format; use a name that ends in .ndjson, .csv or .parquet",

@@ -1,11 +1,14 @@
 //! `hailer monitor`: monitors servers.
 
 pub(super) mod actions;
+#[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
+mod cluster;
 mod demo;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub(crate) mod plan;
 
+use self::cluster::Cluster;
 use self::plan::{Plan, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
@@ -13,7 +16,6 @@ use crate::command::watch;
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::line;
 use anyhow::bail;
-use hailer::link::RedisConfig;
 use hailer::{Client, ClientConfig, registry};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
@@ -155,11 +157,10 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     plan.interval = args.interval.unwrap_or(plan.interval);
     plan.history = args.history.as_deref().map_or(plan.history, url_of);
     if let Some(url) = &args.cluster {
-        match (RedisConfig::new(url), &mut plan.cluster) {
-            (Err(error), _) => usage!("--cluster {error}"),
-            (Ok(redis), Some(cluster)) => cluster.redis = redis,
-            (Ok(redis), none) => *none = Some(plan::Cluster::new(redis)),
-        }
+        plan.cluster = match Cluster::with_url(plan.cluster, url) {
+            Ok(cluster) => Some(cluster),
+            Err(error) => usage!("--cluster {error}"),
+        };
     }
     Ok(plan)
 }
@@ -417,10 +418,9 @@ async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfi
     settings.poll.sweep.rate_limits.packets_per_second = plan.rate;
     settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
-    settings.cluster = plan
-        .cluster
-        .as_ref()
-        .map(|cluster| cluster.settings(plan.interval));
+    if let Some(cluster) = &plan.cluster {
+        cluster.apply(plan.interval, &mut settings);
+    }
     settings.privacy = match plan.players {
         Players::Names => Privacy::Names,
         Players::Hashed => Privacy::Hashed(history.players_key().await?),

@@ -2,16 +2,15 @@
 //!
 //! `hailer monitor --example` prints every key with an explanation: see `example-monitor.toml`.
 
-use crate::config::check::{Checker, RedisKeys, lines_of};
+use super::cluster::{Cluster, ClusterInput};
+use crate::config::check::{Checker, lines_of};
 use crate::config::reader::{
     self, Blocks, FromText, Ordered, Parsed, Problem, Time, Whole, Words, close,
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
-use hailer::link::RedisConfig;
 use hailer::registry;
 use hailer_monitor::alert::{self, Receiver, Rule};
-use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::schedule::MIN_INTERVAL_MS;
 use hailer_monitor::server::{self, Origin};
@@ -52,37 +51,6 @@ pub(crate) struct Plan {
     pub(crate) cluster: Option<Cluster>,
     /// Suspicious settings that are accepted, one line each.
     pub(crate) warnings: Vec<String>,
-}
-
-/// Settings of a cluster.
-pub(crate) struct Cluster {
-    pub(crate) redis: RedisConfig,
-    name: String,
-    /// Lease of a server chunk. `None`: derived from the interval.
-    lease: Option<Duration>,
-    roles: Roles,
-    backlog: Option<u64>,
-}
-
-impl Cluster {
-    /// Returns the default settings.
-    pub(crate) fn new(redis: RedisConfig) -> Self {
-        Self {
-            redis,
-            name: "hailer".into(),
-            lease: None,
-            roles: Roles::default(),
-            backlog: None,
-        }
-    }
-
-    pub(crate) fn settings(&self, interval: Duration) -> cluster::ClusterConfig {
-        let mut settings = cluster::ClusterConfig::new(self.redis.clone(), interval);
-        settings.name.clone_from(&self.name);
-        (settings.roles, settings.lease) = (self.roles, self.lease.unwrap_or(settings.lease));
-        settings.backlog = self.backlog.unwrap_or(settings.backlog);
-        settings
-    }
 }
 
 /// Content of the configuration file.
@@ -127,30 +95,6 @@ struct KeepInput {
     day: Option<Parsed<Age>>,
 }
 
-/// The table `[cluster]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct ClusterInput {
-    url: Spanned<String>,
-    name: Option<Spanned<String>>,
-    lease: Option<Parsed<Lease>>,
-    backlog: Option<Whole<1_000, 1_000_000_000_000>>,
-    roles: Option<Vec<Role>>,
-    user: Option<Spanned<String>>,
-    password_file: Option<Spanned<PathBuf>>,
-    ca_file: Option<Spanned<PathBuf>>,
-    certificate_file: Option<Spanned<PathBuf>>,
-    key_file: Option<Spanned<PathBuf>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Role {
-    Poll,
-    Write,
-    Page,
-}
-
 /// A table `[[server]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -165,9 +109,6 @@ struct ServerInput {
 
 /// Time between polls of a server.
 type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
-/// Time after which other nodes take over the servers of a failed node.
-type Lease = Time<{ cluster::SHORTEST_LEASE.as_millis() as u64 }>;
-
 /// Age at which samples are deleted.
 struct Age(Duration);
 
@@ -301,7 +242,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
     plan.cluster = file
         .cluster
         .as_ref()
-        .and_then(|cluster| cluster.get_ref().cluster(&mut checker));
+        .and_then(|cluster| cluster.get_ref().cluster(&cluster.span(), &mut checker));
     let mut lines: HashMap<String, usize> = HashMap::new();
     for block in file.server.0 {
         let span = block.span();
@@ -429,42 +370,6 @@ fn host_of(page: &str) -> Option<&str> {
     let host = rest.split(['/', '?', '#']).next()?;
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     Some(name).filter(|name| !name.is_empty())
-}
-
-impl ClusterInput {
-    fn cluster(&self, checker: &mut Checker<'_>) -> Option<Cluster> {
-        let redis = match RedisConfig::new(self.url.get_ref()) {
-            Ok(redis) => redis,
-            Err(error) => return checker.wrong(&self.url.span(), format!("cluster.{error}")),
-        };
-        let mut cluster = Cluster::new(redis);
-        let keys = RedisKeys {
-            user: &self.user,
-            password_file: &self.password_file,
-            ca_file: &self.ca_file,
-            certificate_file: &self.certificate_file,
-            key_file: &self.key_file,
-        };
-        keys.apply("cluster", &mut cluster.redis, checker)?;
-        if let Some(name) = &self.name {
-            cluster.name.clone_from(name.get_ref());
-            if let Err(error) = cluster::check_name(&cluster.name) {
-                return checker.wrong(&name.span(), format!("cluster.name: {error}"));
-            }
-        }
-        cluster.lease = self.lease.as_ref().map(|Parsed(Time(lease))| *lease);
-        cluster.backlog = self
-            .backlog
-            .and_then(|Whole(backlog)| backlog.try_into().ok());
-        if let Some(roles) = &self.roles {
-            cluster.roles = Roles {
-                poll: roles.contains(&Role::Poll),
-                write: roles.contains(&Role::Write),
-                page: roles.contains(&Role::Page),
-            };
-        }
-        Some(cluster)
-    }
 }
 
 impl ServerInput {

@@ -10,6 +10,7 @@
 //! reload with the same `network` writes nothing to Redis, and a new member takes over the view if
 //! `network` changed.
 
+use crate::config::network::{Health, Mode, Network, NetworkConfig};
 use crate::config::{ExternalSource, ServerConfig, SourceOrigin, StatusSource, at_port};
 use crate::log::limiter;
 use crate::observe::snapshot::{self, State};
@@ -17,7 +18,6 @@ use anyhow::Context;
 use futures_util::future::join_all;
 use governor::DefaultDirectRateLimiter;
 use hailer::Status;
-use hailer::network::{Health, Mode, Network, NetworkConfig};
 use hailer::respond::Board;
 use hailer::source::file::File;
 use hailer::source::push::{Door, Place, Push};
