@@ -19,12 +19,13 @@ use hailer::registry;
 use hailer::sweep::Shard;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const TARGETS: &str = "\
-A TARGET is a host, host:port, [v6]:port or protocol://host:port; `hailer protocols` lists the
-protocols. Without a protocol, all are tried. SRV records of Minecraft servers are followed.";
+A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port; `hailer games`
+and `hailer protocols` list them. Without a game or protocol, the common protocols are tried. SRV
+records of Minecraft servers are followed.";
 
 const SERVE: &str = "\
 SIGHUP reads the configuration file again.
@@ -66,8 +67,8 @@ Examples:
   hailer decode --build 1.3.2 --stream to-server 00000000ff";
 
 const SWEEP: &str = "\
-A TARGET is a host, host:port, [v6]:port, protocol://host:port or a range, such as 192.0.2.0/24
-or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, as its first word;
+A TARGET is a host, host:port, [v6]:port, game://host, protocol://host:port or a range, such as
+192.0.2.0/24 or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, as its first word;
 comments start with #. Without a protocol, all protocols over UDP are tried. Each target is queried
 once, in random order, with a rate limit for each network.
 
@@ -112,6 +113,24 @@ Examples:
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Command {
+    /// Returns the file that adds games, if one is given.
+    pub(crate) fn games_file(&self) -> Option<&Path> {
+        let games = match self {
+            Self::Query(args) => &args.asking.games,
+            Self::Ping(args) => &args.asking.games,
+            #[cfg(feature = "monitor")]
+            Self::Watch(args) => &args.asking.games,
+            Self::Sweep(args) => &args.games,
+            #[cfg(feature = "monitor")]
+            Self::Monitor(args) => &args.games,
+            Self::Games(args) => &args.games,
+            _ => return None,
+        };
+        games.file.as_deref()
+    }
 }
 
 #[derive(Subcommand)]
@@ -260,12 +279,25 @@ pub(crate) struct Asking {
     /// Use only this protocol [default: try all]
     #[arg(long, short, value_parser = protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
+    /// Game of targets without GAME://; `hailer games` lists them
+    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", conflicts_with = "protocol")]
+    pub(crate) game: Option<String>,
+    #[command(flatten)]
+    pub(crate) games: MoreGames,
     /// Longest time to wait for a reply, before a retry
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Name server for host names [default: the system's]
     #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
+}
+
+// A file that adds games.
+#[derive(Args)]
+pub(crate) struct MoreGames {
+    /// Add the games of a TOML file to the games table
+    #[arg(long = "games", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
 }
 
 // Authentication, for protocols that have it.
@@ -298,6 +330,8 @@ pub(crate) struct Sweep {
     /// Protocol of targets without protocol://; may be given several times [default: all over UDP]
     #[arg(long, short, value_parser = datagrams, value_name = "PROTOCOL", help_heading = "Targets")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
+    #[command(flatten, next_help_heading = "Targets")]
+    pub(crate) games: MoreGames,
     /// Query only one shard of the targets: 2/4 is the second of four, which together cover all targets
     #[arg(long, value_name = "I/N", help_heading = "Targets")]
     pub(crate) shard: Option<Shard>,
@@ -676,6 +710,8 @@ pub(crate) struct Games {
     /// Show also the games that cannot be queried, with the reason
     #[arg(long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) games: MoreGames,
     /// Print one line of JSON for each game, as in schema/game-v1.json
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,6 +5,7 @@
 //!   serve    keys of the file ─► ServeConfig
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
+//!   games    games that users add
 //!   check    keys that exclude each other, token files
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 pub(crate) mod check;
 mod flags;
+pub(crate) mod games;
 #[cfg_attr(not(feature = "redis"), path = "config/no_network.rs")]
 pub(crate) mod network;
 pub(crate) mod reader;
@@ -198,6 +200,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
     let text = text(path)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
+    games::add_of_config(path, &text)?;
     match serve::parse(&text, folder) {
         Ok((config, warnings)) => {
             let warnings = check::lines_of(&name, warnings);

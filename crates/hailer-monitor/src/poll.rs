@@ -205,7 +205,7 @@ impl PolledServer {
         let address = match &target.host {
             Host::Address(ip) => Ok(SocketAddr::new(
                 *ip,
-                target.port.unwrap_or(protocol.info().port),
+                target.query_port().unwrap_or(protocol.info().port),
             )),
             Host::Name(_) => Err("its name was not looked up yet".into()),
         };

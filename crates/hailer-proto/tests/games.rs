@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Protocols that rows name although the registry lacks them. Their games are listed, with this
 /// obstacle.
-const PLANNED: [&str; 53] = [
+const PLANNED: [&str; 54] = [
     "a2s",
     "armagetron",
     "ase",
@@ -29,6 +29,7 @@ const PLANNED: [&str; 53] = [
     "kspdmp",
     "luanti",
     "mafia2mp",
+    "minecraft-12w",
     "minecraft-bedrock",
     "minecraft-status",
     "mumble",

@@ -201,6 +201,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = socket.local_addr()?;
     let mut service = Service::new(Board::new(&[&Who], &status)?, Budget::default());
     let target = Target {
+        game: None,
         protocol: Some(&Who),
         host: Host::Address(address.ip()),
         port: Some(address.port()),

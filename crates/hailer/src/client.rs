@@ -40,6 +40,8 @@ const MAX_DATAGRAM: usize = 65_535;
 const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
 /// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
+/// Largest number of addresses and ports tried for one target and protocol.
+const MAX_CANDIDATES: usize = 12;
 /// Time for the first useful reply in a protocol once another protocol has answered.
 const DETECTION_WINDOW: Duration = Duration::from_secs(1);
 /// Shortest timeout of one request within `DETECTION_WINDOW`.
@@ -283,17 +285,17 @@ impl Client {
     }
 
     /// Returns the addresses at which a target would be queried, at least one, the best first.
-    /// Follows an SRV record if the target's protocol has them. Without a protocol and a port, the
-    /// port is 0.
+    /// Follows an SRV record if the target's game or protocol has them. Without a protocol and a
+    /// port, the port is 0.
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
     pub async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
-        let (port, srv) = match target.protocol {
-            Some(protocol) => (protocol.info().port, protocol.info().srv),
-            None => (0, None),
-        };
-        self.names.addresses(target, port, srv).await
+        let srv = target.protocol.and_then(|protocol| target.srv(protocol));
+        let default_port = target.query_port().unwrap_or(0);
+        self.names
+            .addresses(&target.host, target.port_without_srv(), default_port, srv)
+            .await
     }
 
     /// Queries a server and returns its most complete answer. A target without a protocol is
@@ -437,8 +439,7 @@ impl Client {
         ask: &Ask,
         window: Option<DetectionWindow>,
     ) -> Result<Answer, Error> {
-        let info = protocol.info();
-        let addresses = self.names.addresses(target, info.port, info.srv).await?;
+        let addresses = self.candidates(target, protocol).await?;
         let ask = &Ask {
             host: target.host.to_string().into(),
             ..ask.clone()
@@ -474,6 +475,37 @@ impl Client {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Returns the addresses at which a server may reply, at least one, the most likely first. For
+    /// a game these are all its query ports, at most [`MAX_CANDIDATES`] in total.
+    async fn candidates(
+        &self,
+        target: &Target,
+        protocol: &'static dyn Protocol,
+    ) -> Result<Vec<SocketAddr>, Error> {
+        let srv = target.srv(protocol);
+        let default_ports = target.game.map(|game| game.query_ports(None));
+        let default_port = default_ports
+            .and_then(|ports| ports.first().copied())
+            .unwrap_or(protocol.info().port);
+        let addresses = self
+            .names
+            .addresses(&target.host, target.port, default_port, srv)
+            .await?;
+        let Some((game, first)) = target.game.zip(addresses.first()) else {
+            return Ok(addresses);
+        };
+        // The port of an SRV record counts as given by the user.
+        let is_given = target.port.is_some() || first.port() != default_port;
+        let ports = game.query_ports(is_given.then_some(first.port()));
+        let at = |port: u16| {
+            let mut addresses = addresses.clone();
+            addresses.iter_mut().for_each(|it| it.set_port(port));
+            addresses
+        };
+        let candidates = ports.into_iter().flat_map(at);
+        Ok(candidates.take(MAX_CANDIDATES).collect())
     }
 
     /// Queries one address.

@@ -11,6 +11,7 @@
 //!
 //! - [`client`] queries single servers, with the limits of [`drive`], at the addresses of a
 //!   [`target`].
+//! - [`catalog`] has the games and protocols that targets can name. Programs can add their own.
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
@@ -19,6 +20,7 @@
 //!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
 
+pub mod catalog;
 pub mod client;
 pub mod drive;
 mod error;

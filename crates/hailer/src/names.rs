@@ -3,7 +3,7 @@
 //! Limits: 5 s for a lookup, 2 s for that of an SRV record, and 8 addresses per name.
 
 use crate::error::Error;
-use crate::target::{Host, Target};
+use crate::target::Host;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
@@ -36,30 +36,33 @@ impl NameResolver {
         }
     }
 
-    /// Returns the addresses of a target, at least one, the best first. `port` and `srv` are those
-    /// of the protocol; they apply to targets without a port.
+    /// Returns the addresses of a host, at least one, the best first. Without a `port`, an SRV
+    /// record of the service `srv` names the host and the port; without a record, the port is
+    /// `default_port`.
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
     pub(crate) async fn addresses(
         &self,
-        target: &Target,
-        port: u16,
+        host: &Host,
+        port: Option<u16>,
+        default_port: u16,
         srv: Option<&str>,
     ) -> Result<Vec<SocketAddr>, Error> {
-        let port = target.port.unwrap_or(port);
-        let name = match &target.host {
-            Host::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
+        let name = match host {
+            Host::Address(ip) => {
+                return Ok(vec![SocketAddr::new(*ip, port.unwrap_or(default_port))]);
+            }
             Host::Name(name) => name,
         };
         // An SRV record contains the host and port of the game. Its port is the best guess for the
         // query port (spec/minecraft-query.md#4.4). A port given by the user takes precedence.
-        let service = match (srv, target.port) {
+        let service = match (srv, port) {
             (Some(service), None) => self.service(service, name).await,
             _ => None,
         };
         let Some((host, port)) = service else {
-            return self.host(name, port).await;
+            return self.host(name, port.unwrap_or(default_port)).await;
         };
         // The user did not type that host, so report the error for the name that the user typed.
         self.host(&host, port).await.map_err(|error| {

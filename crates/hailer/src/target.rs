@@ -1,8 +1,13 @@
-//! Targets as users type them: `host`, `host:port`, `[v6]:port`, `protocol://host:port`.
+//! Targets as users type them: `host`, `host:port`, `[v6]:port`, `protocol://host:port`,
+//! `game://host:port`.
+//!
+//! The words before `://` are those of the [`catalog`]. A word that is both a protocol and a game
+//! names the protocol.
 //!
 //! Names have at most 253 characters, zones of IPv6 addresses at most 32.
 
-use hailer_proto::{Info, Protocol, registry};
+use crate::catalog;
+use hailer_proto::{Game, Info, Protocol};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -10,11 +15,14 @@ use std::str::FromStr;
 /// Server as the user specified it.
 #[derive(Clone)]
 pub struct Target {
-    /// Protocol; `None` means that all protocols are tried.
+    /// Game, if the target names one.
+    pub game: Option<&'static Game>,
+    /// Protocol; the main one if the target names a game. `None` means that all protocols are
+    /// tried.
     pub protocol: Option<&'static dyn Protocol>,
     /// Host name or address.
     pub host: Host,
-    /// Port; `None` means the port of an SRV record, or the protocol's default.
+    /// Port; `None` means the port of an SRV record, or the default of the game or protocol.
     pub port: Option<u16>,
 }
 
@@ -55,24 +63,75 @@ impl TargetError {
 }
 
 impl Target {
-    /// Returns the same target in another protocol.
+    /// Returns the same target in another protocol, and without a game.
     #[must_use]
     pub fn with_protocol(self, protocol: &'static dyn Protocol) -> Self {
         Self {
+            game: None,
             protocol: Some(protocol),
             ..self
+        }
+    }
+
+    /// Returns the same target as a server of a game.
+    ///
+    /// # Errors
+    /// Servers of the game cannot be queried; the error has the reason.
+    pub fn with_game(self, game: &'static Game) -> Result<Self, TargetError> {
+        match catalog::protocols_of(game).first() {
+            Some(protocol) => Ok(Self {
+                game: Some(game),
+                protocol: Some(*protocol),
+                ..self
+            }),
+            None => {
+                let text = format!("{}://{}", game.id, self.host);
+                Err(TargetError::new(&text, cannot_be_queried(game)))
+            }
+        }
+    }
+
+    /// Returns the port for a single query: the given one, or the default of the game or protocol.
+    /// If the given port is the game's, that is the query port that belongs to it. `None` if the
+    /// target has neither a port nor a protocol.
+    pub fn query_port(&self) -> Option<u16> {
+        let Some(game) = self.game else {
+            return self.port.or(self.info().map(|info| info.port));
+        };
+        let given = self.port.filter(|port| Some(*port) != game.port);
+        game.query_ports(given).first().copied().or(self.port)
+    }
+
+    /// Returns the port for a single query, unless an SRV record may name it.
+    pub(crate) fn port_without_srv(&self) -> Option<u16> {
+        match self.game {
+            Some(game) if self.port.is_some() || game.srv.is_none() => self.query_port(),
+            _ => self.port,
+        }
+    }
+
+    /// Returns the SRV service that names the port, if there is one.
+    pub(crate) fn srv(&self, protocol: &dyn Protocol) -> Option<&'static str> {
+        match self.game {
+            Some(game) => game.srv,
+            None => catalog::srv(protocol.info().id),
         }
     }
 
     fn info(&self) -> Option<&'static Info> {
         self.protocol.map(Protocol::info)
     }
+
+    /// Returns the word before `://`.
+    fn scheme(&self) -> Option<&'static str> {
+        let game = self.game.map(|game| game.id);
+        game.or(self.info().map(|info| info.id))
+    }
 }
 
 impl PartialEq for Target {
     fn eq(&self, other: &Self) -> bool {
-        let id = |target: &Self| target.info().map(|info| info.id);
-        (id(self), &self.host, self.port) == (id(other), &other.host, other.port)
+        (self.scheme(), &self.host, self.port) == (other.scheme(), &other.host, other.port)
     }
 }
 
@@ -84,17 +143,16 @@ impl FromStr for Target {
         let scheme = text
             .split_once(':')
             .and_then(|(scheme, rest)| Some((scheme, rest.strip_prefix("//")?)));
-        let (protocol, rest) = match scheme {
-            None => (None, text),
+        let ((game, protocol), rest) = match scheme {
+            None => ((None, None), text),
             Some((scheme, rest)) => {
-                let protocol = registry::find(&scheme.to_ascii_lowercase()).ok_or_else(|| {
-                    error(format!("unknown protocol; known are {}", registry::known()))
-                })?;
-                (Some(protocol), rest.strip_suffix('/').unwrap_or(rest))
+                let named = named(&scheme.to_ascii_lowercase()).map_err(error)?;
+                (named, rest.strip_suffix('/').unwrap_or(rest))
             }
         };
         let (host, port) = host_and_port(rest).map_err(error)?;
         Ok(Self {
+            game,
             protocol,
             host,
             port,
@@ -116,6 +174,34 @@ impl TryFrom<&Target> for Target {
     fn try_from(target: &Target) -> Result<Self, TargetError> {
         Ok(target.clone())
     }
+}
+
+/// Returns the protocol, or the game and its main protocol, that a word before `://` names.
+fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Protocol>), String> {
+    if let Some(protocol) = catalog::protocol(scheme) {
+        return Ok((None, Some(protocol)));
+    }
+    let Some(game) = catalog::game(scheme) else {
+        let protocols = catalog::protocols();
+        let known: Vec<&str> = protocols
+            .iter()
+            .map(|protocol| protocol.info().id)
+            .collect();
+        return Err(format!(
+            "unknown protocol or game; known are {}, and the games that `hailer games` lists",
+            known.join(", ")
+        ));
+    };
+    match catalog::protocols_of(game).first() {
+        Some(protocol) => Ok((Some(game), Some(*protocol))),
+        None => Err(cannot_be_queried(game)),
+    }
+}
+
+/// Explains that servers of a game cannot be queried.
+fn cannot_be_queried(game: &Game) -> String {
+    let reason = catalog::obstacle(game).unwrap_or_default();
+    format!("servers of {} cannot be queried: {reason}", game.name)
 }
 
 fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
@@ -227,8 +313,8 @@ impl fmt::Display for Host {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(info) = self.info() {
-            write!(f, "{}://", info.id)?;
+        if let Some(scheme) = self.scheme() {
+            write!(f, "{scheme}://")?;
         }
         match (&self.host, self.port) {
             (Host::Address(IpAddr::V6(address)), Some(_)) => write!(f, "[{address}]")?,
@@ -267,6 +353,8 @@ mod tests {
                 "MINECRAFT-QUERY://[::1]:25565",
                 "minecraft-query://[::1]:25565",
             ),
+            ("gtac://192.0.2.7:22000", "gtac://192.0.2.7:22000"),
+            ("MAFIAC://host", "mafiac://host"),
             ("_under.example.com.", "_under.example.com."),
             ("localhost.", "localhost."),
             ("127.0.0.1.example.com", "127.0.0.1.example.com"),
@@ -278,6 +366,66 @@ mod tests {
         for (text, printed) in forms {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), printed);
             assert_eq!(printed.parse::<Target>().unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn a_word_names_a_protocol_or_a_game() {
+        let target: Target = "ugp://host".parse().unwrap();
+        assert!(target.game.is_none());
+        assert_eq!(target.query_port(), Some(22_000));
+        assert_eq!(target.srv(target.protocol.unwrap()), None);
+        let target: Target = "mafiac://host".parse().unwrap();
+        assert_eq!(target.game.unwrap().name, "Mafia Connected");
+        assert_eq!(target.protocol.unwrap().info().id, "ugp");
+        assert_eq!(target.query_port(), Some(22_000));
+        let protocol = catalog::protocol("onequery").unwrap();
+        assert_eq!(
+            target.with_protocol(protocol).to_string(),
+            "onequery://host"
+        );
+        let target: Target = "host".parse().unwrap();
+        assert_eq!(target.query_port(), None);
+        let target = target.with_game(catalog::game("hytale").unwrap()).unwrap();
+        assert_eq!(target.to_string(), "hytale://host");
+        let squad = catalog::game("squad").unwrap();
+        assert!(
+            target
+                .with_game(squad)
+                .unwrap_err()
+                .to_string()
+                .contains("Epic")
+        );
+        let target: Target = "minecraft-query://host".parse().unwrap();
+        assert_eq!(
+            target.srv(target.protocol.unwrap()),
+            Some("_minecraft._tcp")
+        );
+    }
+
+    #[test]
+    fn a_game_port_leads_to_its_query_port() {
+        use hailer_proto::games::QueryPort::{FirstOf, Fixed, Offset};
+        let game = catalog::add_game(Game {
+            id: "target-test",
+            name: "Target Test",
+            protocols: &["ugp"],
+            port: Some(2456),
+            query: FirstOf(&[Offset(1), Fixed(9)]),
+            srv: None,
+            quirks: &[],
+            sources: "",
+            aliases: &[],
+        });
+        assert!(game.is_ok());
+        for (text, port) in [
+            ("target-test://host", 2457),
+            ("target-test://host:2456", 2457),
+            ("target-test://host:2457", 2457),
+            ("target-test://host:5000", 5000),
+        ] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.query_port(), Some(port), "{text}");
         }
     }
 
@@ -311,6 +459,11 @@ mod tests {
             ("[fe80::1%]:1", "no IPv6"),
             ("host%eth0", "neither"),
             ("gopher://host", "known are minecraft-query"),
+            ("gopher://host", "`hailer games`"),
+            (
+                "squad://host",
+                "Squad cannot be queried: Epic Online Services",
+            ),
             ("a b", "neither"),
             ("host\u{1b}[2J", "neither"),
             ("a..b", "neither"),

@@ -1,6 +1,6 @@
 //! Arguments of the commands that monitor servers.
 
-use super::{Asking, duration, interval};
+use super::{Asking, MoreGames, duration, interval};
 use crate::log::LogArgs;
 use clap::{Args, Subcommand, ValueHint};
 use std::net::SocketAddr;
@@ -19,8 +19,9 @@ Examples:
   hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer";
 
 pub(super) const WATCH: &str = "\
-A TARGET is a host, host:port, [v6]:port or protocol://host:port. Without a protocol, all are tried,
-and one that the server answers is used from then on. Files have one target per line.
+A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port. Without a game
+or protocol, the common protocols are tried, and one that the server answers is used from then on.
+Files have one target per line.
 
 Keys: the arrow keys, j and k select a server, Enter shows its details, the digits in the header
 sort, / filters, p pauses, ? shows the help, q or Ctrl-C quits. A filter consists of words to find
@@ -39,6 +40,8 @@ pub(crate) struct Monitor {
     /// Read the servers and options from a TOML file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) games: MoreGames,
     /// Check the configuration file, report all mistakes, and stop
     #[arg(long, requires = "config")]
     pub(crate) check_config: bool,
@@ -182,7 +185,7 @@ pub(crate) struct Watch {
     pub(crate) config: Option<PathBuf>,
     /// Show the servers of a running hailer monitor; URL of its web page
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-    #[arg(conflicts_with_all = ["given", "targets", "config", "protocol"])]
+    #[arg(conflicts_with_all = ["given", "targets", "config", "protocol", "game"])]
     pub(crate) monitor: Option<String>,
     /// Time between polls of a server or of the monitor, 1s to 1d; longer if needed to stay at 2,000 polls/s
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]

@@ -3,7 +3,8 @@
 use crate::args::Games;
 use crate::exit::Exit;
 use crate::print::table::{self, Fit};
-use hailer::proto::games::{GAMES, Game, QueryPort};
+use hailer::catalog;
+use hailer::proto::games::{Game, QueryPort};
 use serde::Serialize;
 use std::io::Write;
 
@@ -46,7 +47,7 @@ impl From<&Game> for GameLine {
             query_port: query_port(game),
             srv: game.srv,
             quirks: quirks.collect(),
-            obstacle: game.obstacle(),
+            obstacle: catalog::obstacle(game),
             sources,
             is_port_confirmed,
             aliases: game.aliases,
@@ -56,10 +57,11 @@ impl From<&Game> for GameLine {
 
 pub(crate) fn run(args: &Games) -> anyhow::Result<Exit> {
     let words = args.search.join(" ");
-    let mut found: Vec<&Game> = GAMES.iter().filter(|game| game.matches(&words)).collect();
+    let mut found: Vec<&Game> = catalog::games();
+    found.retain(|game| game.matches(&words));
     // An exact id or alias is meant literally, even if it occurs in other names.
     if let [word] = &args.search[..]
-        && let Some(game) = hailer::proto::games::find(&word.to_lowercase())
+        && let Some(game) = catalog::game(&word.to_lowercase())
     {
         found.retain(|other| other.id != game.id);
         found.insert(0, game);
@@ -82,8 +84,9 @@ pub(crate) fn run(args: &Games) -> anyhow::Result<Exit> {
 
 /// Prints the games that can be queried, and with `all` also the others with the reason.
 fn show(out: &mut impl Write, found: &[&Game], all: bool) -> anyhow::Result<()> {
-    let (queried, others): (Vec<&Game>, Vec<&Game>) =
-        found.iter().partition(|game| game.obstacle().is_none());
+    let (queried, others): (Vec<&Game>, Vec<&Game>) = found
+        .iter()
+        .partition(|game| catalog::obstacle(game).is_none());
     if found.is_empty() {
         writeln!(out, "No game matches; `hailer games --all` lists all.")?;
     }
@@ -121,7 +124,7 @@ fn show(out: &mut impl Write, found: &[&Game], all: bool) -> anyhow::Result<()> 
                 game.id.to_owned(),
                 game.name.to_owned(),
                 port(game),
-                game.obstacle().unwrap_or_default(),
+                catalog::obstacle(game).unwrap_or_default(),
             ]
         });
         let gap = if queried.is_empty() { "" } else { "\n" };

@@ -27,17 +27,20 @@ mod watch;
 mod world;
 
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
-use crate::config::warn_about_token_file;
+use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor")))]
 use crate::exit::without;
 use crate::exit::{Exit, usage};
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
-use hailer::{ClientConfig, Target};
+use hailer::{ClientConfig, Target, catalog};
 use std::future::Future;
 use std::time::Duration;
 
 /// Runs a command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
+    if let Some(file) = arguments.command.games_file() {
+        config::games::add(file)?;
+    }
     match arguments.command {
         Command::Query(args) => block_on(query::run(*args)),
         Command::Sweep(args) => sweep::run(&args),
@@ -131,12 +134,15 @@ impl Asking {
         settings
     }
 
-    /// Parses a target, and applies `--protocol`.
+    /// Parses a target, and applies `--protocol` and `--game`.
     fn target(&self, text: &str) -> anyhow::Result<Target> {
         let target: Target = match text.parse() {
             Ok(target) => target,
             Err(error) => usage!("{error}"),
         };
+        if let Some(id) = &self.game {
+            return in_game(target, text, id);
+        }
         let (Some(protocol), from_url) = (self.protocol, target.protocol) else {
             return Ok(target);
         };
@@ -147,6 +153,27 @@ impl Asking {
             );
         }
         Ok(target.with_protocol(protocol))
+    }
+}
+
+/// Applies `--game` to a target.
+fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
+    let Some(game) = catalog::game(&id.to_ascii_lowercase()) else {
+        let ids = catalog::games().into_iter().map(|game| game.id);
+        let fix = match config::reader::close(id, ids) {
+            Some(close) => format!("did you mean {close}?"),
+            None => "`hailer games` lists them".into(),
+        };
+        usage!("--game {id}: unknown game; {fix}");
+    };
+    let is_other = target.game.is_some_and(|other| other.id != game.id);
+    let has_protocol = target.game.is_none() && target.protocol.is_some();
+    if is_other || has_protocol {
+        usage!("{text}: the URL names another game or a protocol; drop it, or --game {id}");
+    }
+    match target.with_game(game) {
+        Ok(target) => Ok(target),
+        Err(error) => usage!("--game {id}: {error}"),
     }
 }
 

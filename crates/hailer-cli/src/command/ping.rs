@@ -4,7 +4,7 @@ use crate::args::Ping;
 use crate::exit::{Exit, as_known};
 use crate::print::json;
 use hailer::target::Host;
-use hailer::{Answer, Client, Error, Target, Transcript, registry};
+use hailer::{Answer, Client, Error, Target, Transcript, catalog};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -95,7 +95,8 @@ fn resolved(target: Target, transcript: &Transcript) -> Target {
         address => Host::Address(address.ip()),
     };
     Target {
-        protocol: registry::find(transcript.protocol.id),
+        game: None,
+        protocol: catalog::protocol(transcript.protocol.id),
         host,
         port: Some(transcript.address.port()),
     }

@@ -34,6 +34,8 @@ struct FileInput {
     server: Blocks<ServerInput>,
     engine: EngineInput,
     observe: ObserveInput,
+    /// Read before the other keys.
+    games: Option<PathBuf>,
 }
 
 /// A table `[[server]]`.

@@ -17,6 +17,7 @@ fn folder() -> PathBuf {
     for pem in ["ca.pem", "certificate.pem", "key.pem"] {
         fs::write(folder.join(pem), "-----BEGIN PEM-----\n").unwrap();
     }
+    fs::write(folder.join("games.toml"), "").unwrap();
     folder
 }
 
@@ -50,6 +51,30 @@ fn full_example() -> String {
         _ => format!("{line}\n"),
     };
     EXAMPLE.lines().map(line).collect()
+}
+
+#[test]
+fn games_are_added_before_targets_are_parsed() {
+    let server = "[[server]]\nsource.poll = \"config-test://127.0.0.1\"\n";
+    let error = read_text(&format!("games = \"none.toml\"\n{server}"))
+        .err()
+        .unwrap();
+    assert!(error.starts_with("FILE:1: games: "), "{error}");
+    assert!(error.contains("none.toml: No such file"), "{error}");
+
+    let folder = folder();
+    let (games, file) = (folder.join("games.toml"), folder.join("FILE"));
+    let game = "[[game]]\nid = \"config-test\"\nname = \"Test\"\nprotocols = \"ugp\"\n";
+    fs::write(&games, game).unwrap();
+    fs::write(&file, format!("# first\ngames = \"games.toml\"\n{server}")).unwrap();
+    let error = read(&file).err().unwrap().to_string();
+    assert!(
+        error.contains("games.toml:2: game: config-test: it needs a port"),
+        "{error}"
+    );
+    fs::write(&games, format!("{game}port = 7777\n")).unwrap();
+    assert_eq!(read(&file).unwrap().0.servers.len(), 1);
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

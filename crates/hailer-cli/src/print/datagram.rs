@@ -1,10 +1,10 @@
 //! Datagrams in hexadecimal, with their fields explained.
 
 use super::count;
-use hailer::Transcript;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Error, Field, Notes};
-use hailer::proto::{DatagramContext, Direction, Explanation, Info, registry};
+use hailer::proto::{DatagramContext, Direction, Explanation, Info};
+use hailer::{Transcript, catalog};
 use std::io::Write;
 
 /// Bytes per row of hexadecimal.
@@ -28,7 +28,7 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
             request = &datagram.bytes;
         }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
-        let protocol = registry::find(transcript.protocol.id);
+        let protocol = catalog::protocol(transcript.protocol.id);
         let mut notes = Notes::explaining();
         let found =
             protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
@@ -53,7 +53,7 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
 /// Prints the datagram that caused a failure.
 pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
-    let found = registry::find(protocol)
+    let found = catalog::protocol(protocol)
         .and_then(|protocol| protocol.explain(bytes, DatagramContext::Reply, &mut notes));
     body(
         out,
@@ -255,6 +255,7 @@ pub(crate) fn way_name(way: Direction) -> &'static str {
 mod tests {
     use super::*;
     use hailer::proto::onequery::message::{Endpoint, Query, Request, Token};
+    use hailer::registry;
 
     const TOKEN: &str = "hush hush, not a word";
 

@@ -43,6 +43,48 @@ const HOUSE: &[&str] = &[
 const FULL: &str = "minecraft-query";
 
 #[test]
+fn games_of_a_file_can_be_queried() {
+    let serve = Serve::with(HOUSE);
+    let url = serve.url(FULL);
+    let port = url.rsplit(':').next().unwrap();
+    let file = Temporary::file(
+        "games",
+        format!(
+            "[[game]]\nid = \"harbour-wars\"\nname = \"Harbour Wars\"\n\
+             protocols = \"{FULL}\"\nport = 9\nquery-port = {port}\n"
+        ),
+    );
+    let args = ["query", "--json", "--games", file.text()];
+    for target in [
+        &["harbour-wars://127.0.0.1"][..],
+        &["--game", "harbour-wars", "127.0.0.1"],
+    ] {
+        let said = run(args.iter().chain(target)).ends_with(0);
+        assert_eq!(said.json()[0]["protocol"], FULL);
+        assert_eq!(said.json()[0]["address"], format!("127.0.0.1:{port}"));
+    }
+    let listed = run(["games", "--games", file.text(), "harbour"]).ends_with(0);
+    assert!(listed.out.contains("Harbour Wars"), "{}", listed.out);
+
+    run(["query", "harbour-wars://127.0.0.1"]).fails_as_usage("unknown protocol or game");
+    run(["query", "--game", "valhiem", "127.0.0.1"]).fails_as_usage("did you mean valheim?");
+    run(["query", "--game", "hytale", "ugp://127.0.0.1"]).fails_as_usage("another game");
+    run(["query", "--game", "factorio", "127.0.0.1"]).fails_as_usage("list of the master server");
+    run([
+        "query",
+        "--game",
+        "hytale",
+        "--protocol",
+        "ugp",
+        "127.0.0.1",
+    ])
+    .ends_with(2);
+    let wrong = Temporary::file("wrong-games", "[[game]]\nid = \"x\"\n");
+    run(["query", "--games", wrong.text(), "127.0.0.1"])
+        .fails_as_usage(":1: game: missing key `name`");
+}
+
+#[test]
 fn view_shows_the_status() {
     let serve = Serve::with(HOUSE);
     let said = run(["query", &serve.url(FULL)]).ends_with(0);

@@ -6,6 +6,7 @@ use crate::health::State;
 use crate::sample::Millis;
 use crate::server::Server;
 use crate::state::ServerRow;
+use hailer::catalog;
 use std::cmp::Ordering;
 
 /// Maximum length of a search, in characters, and maximum number of its words.
@@ -194,12 +195,19 @@ pub(crate) fn directed<T: ?Sized>(
     }
 }
 
-/// Returns the protocol id of a server's target.
+/// Returns the id of the protocol in which a server is polled: that of its target, or the main one
+/// of the target's game.
 pub(crate) fn protocol(server: &Server) -> &str {
-    server
-        .target
-        .split_once("://")
-        .map_or("", |(protocol, _)| protocol)
+    let Some((word, _)) = server.target.split_once("://") else {
+        return "";
+    };
+    if catalog::protocol(word).is_some() {
+        return word;
+    }
+    let game = catalog::game(word);
+    let known = |id: &&str| catalog::protocol(id).is_some();
+    game.and_then(|game| game.protocols.iter().copied().find(known))
+        .unwrap_or(word)
 }
 
 /// Compares names naturally: `node-9` before `node-10`, ignoring case unless all else is equal.

@@ -1,8 +1,8 @@
 //! Games: the protocols that their servers speak, and the ports.
 //!
 //! A protocol is a wire format; a game is a row of [`GAMES`]. Rows name protocols by id, the main
-//! protocol first. To add a game, add a row to `table.rs`. Programs and users can add games of
-//! their own, which this table does not contain.
+//! protocol first. To add a game, add a row to `table.rs`. Programs and users can add further
+//! games, which this table does not contain.
 //!
 //! The table also has games that no protocol of the [registry](crate::registry) reads, with the
 //! reason.
@@ -60,7 +60,7 @@ pub const SOURCES: [(char, &str); 5] = [
 pub enum QueryPort {
     /// The game's port.
     Same,
-    /// This port, whatever the game's port is. More servers on one machine use other ports.
+    /// This port, for any port of the game. Further servers on one machine use other ports.
     Fixed(u16),
     /// The game's port plus this number.
     Offset(i32),

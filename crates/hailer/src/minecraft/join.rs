@@ -154,7 +154,9 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         name_server,
     } = join;
     let names = NameResolver::new(name_server);
-    let addresses = names.addresses(target, PORT, Some(SERVICE)).await?;
+    let addresses = names
+        .addresses(&target.host, target.port, PORT, Some(SERVICE))
+        .await?;
     let (stream, address) = connect(&addresses, timeout).await?;
     settings.host = target.host.to_string();
     settings.port = address.port();

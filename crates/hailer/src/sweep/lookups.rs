@@ -5,9 +5,10 @@
 use super::exclude::Exclusions;
 use super::targets::Name;
 use super::{Next, Probe};
+use crate::catalog;
 use crate::error::Error;
 use crate::names::NameResolver;
-use crate::target::{Host, Target};
+use crate::target::Host;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hailer_proto::Protocol;
 use std::collections::HashMap;
@@ -96,7 +97,7 @@ impl Lookups {
     pub(super) fn ask(&mut self, index: u64, name: Name) {
         let info = name.protocol().info();
         let service = match name.port() {
-            None => info.srv.map(|srv| (srv, info.port)),
+            None => catalog::srv(info.id).map(|srv| (srv, info.port)),
             Some(_) => None,
         };
         let key = Key {
@@ -235,33 +236,9 @@ async fn work(
 async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
-        Some((service, port)) => {
-            names
-                .addresses(
-                    &Target {
-                        protocol: None,
-                        host,
-                        port: None,
-                    },
-                    port,
-                    Some(service),
-                )
-                .await
-        }
+        Some((service, port)) => names.addresses(&host, None, port, Some(service)).await,
         // The port of the target replaces this one.
-        None => {
-            names
-                .addresses(
-                    &Target {
-                        protocol: None,
-                        host,
-                        port: Some(1),
-                    },
-                    1,
-                    None,
-                )
-                .await
-        }
+        None => names.addresses(&host, Some(1), 1, None).await,
     };
     match found {
         Ok(addresses) => addresses.first().copied().ok_or(Trouble::NotFound),

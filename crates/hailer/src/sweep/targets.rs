@@ -18,6 +18,7 @@
 
 use super::exclude::{Ban, Exclusions};
 use super::services::{self, MAX_PROTOCOLS, Service, number_of};
+use crate::catalog;
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::{Info, Protocol, Transport, registry};
 use siphasher::sip::SipHasher13;
@@ -606,6 +607,11 @@ impl Entry {
         {
             return Err(error(ListError::Stream(protocol.info()).to_string()));
         }
+        let protocol = match target.protocol.map(number_of) {
+            Some(None) => return Err(error(ListError::TooManyProtocols.to_string())),
+            Some(number) => number,
+            None => None,
+        };
         let whom = match (range, &target.host) {
             (Some(span), _) if span.len() > MAX_QUESTIONS.into() => {
                 return Err(error(format!(
@@ -628,8 +634,8 @@ impl Entry {
             }
         };
         Ok(Self {
-            protocol: target.protocol.and_then(number_of),
-            port: target.port,
+            protocol,
+            port: target.port_without_srv(),
             whom,
         })
     }
@@ -647,7 +653,7 @@ impl Entry {
             return None;
         };
         let info = services::protocol(protocol).info();
-        let port = match (self.port, info.srv) {
+        let port = match (self.port, catalog::srv(info.id)) {
             (Some(port), _) => port,
             (None, Some(_)) => 0,
             (None, None) => info.port,

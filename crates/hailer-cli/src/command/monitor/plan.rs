@@ -9,7 +9,7 @@ use crate::config::reader::{
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
-use hailer::registry;
+use hailer::catalog;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::schedule::MIN_INTERVAL_MS;
@@ -62,6 +62,8 @@ struct FileInput {
     server: Blocks<ServerInput>,
     alert: Blocks<Rule>,
     receiver: Blocks<Receiver>,
+    /// Read before the other keys.
+    games: Option<PathBuf>,
 }
 
 /// The table `[monitor]`.
@@ -229,6 +231,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     let text = config::text(path)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
+    config::games::add_of_config(path, &text)?;
     parse(&name, &text, folder).map_err(|problems| Usage(lines_of(&name, problems)).into())
 }
 
@@ -402,7 +405,7 @@ impl ServerInput {
             let mut text = format!("server.{}: {}", mistake.field, mistake.message);
             if mistake.field == "target"
                 && let Some((scheme, _)) = new.target.split_once("://")
-                && let Some(near) = close(scheme, registry::PROTOCOLS.iter().map(|it| it.info().id))
+                && let Some(near) = close(scheme, names_of_targets())
             {
                 text.push_str(&format!("; did you mean `{near}`?"));
             }
@@ -410,6 +413,15 @@ impl ServerInput {
         }
         mistakes.is_empty().then_some(new)
     }
+}
+
+/// Returns the words that a target may have before `://`.
+fn names_of_targets() -> impl Iterator<Item = &'static str> {
+    let protocols = catalog::protocols().into_iter();
+    let games = catalog::games().into_iter();
+    protocols
+        .map(|protocol| protocol.info().id)
+        .chain(games.map(|game| game.id))
 }
 
 /// Derives a server name from a target: invalid characters become dashes.

@@ -337,7 +337,7 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>)
             };
             let end = end.and_then(|answers| {
                 let protocol = best(&answers)
-                    .and_then(|answer| hailer::registry::find(answer.transcript.protocol.id));
+                    .and_then(|answer| hailer::catalog::protocol(answer.transcript.protocol.id));
                 Ok((protocol, target.parse::<Target>()?))
             });
             let end = match end {

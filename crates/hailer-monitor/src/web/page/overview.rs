@@ -12,7 +12,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use hailer::registry;
+use hailer::catalog;
 use std::collections::BTreeMap;
 
 /// Maximum number of groups in the filter.
@@ -121,7 +121,7 @@ impl Overview {
                 &counts(&totals.protocols),
                 &filter.protocol,
                 |id| {
-                    registry::find(id)
+                    catalog::protocol(id)
                         .map_or(id, |protocol| protocol.info().title)
                         .into()
                 },

@@ -16,8 +16,8 @@ use askama::Template;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use hailer::catalog;
 use hailer::proto::Protocol;
-use hailer::registry;
 
 /// Maximum length of the MOTD, in characters.
 const MOTD: usize = 1_000;
@@ -100,7 +100,7 @@ impl ServerPage {
     ) -> Self {
         let server = &*row.server;
         let said = row.last_status.as_deref();
-        let speaks = registry::find(protocol(server));
+        let speaks = catalog::protocol(protocol(server));
         let mut details = said
             .map(|said| Details::of(said, speaks))
             .unwrap_or_default();

@@ -1,0 +1,322 @@
+//! Games and protocols that targets can name: the tables of [`hailer_proto`], and those that the
+//! program added.
+//!
+//! Additions apply to the whole process, so that every target is parsed in the same way: those of
+//! queries, of sweeps and of a monitor. They are never removed. At most [`MAX_ADDED`] games and as
+//! many protocols can be added.
+//!
+//! ```
+//! use hailer::catalog;
+//! use hailer::proto::games::{Game, QueryPort};
+//!
+//! catalog::add_game(Game {
+//!     id: "harbour-wars",
+//!     name: "Harbour Wars",
+//!     protocols: &["minecraft-query"],
+//!     port: Some(7777),
+//!     query: QueryPort::Offset(1),
+//!     srv: None,
+//!     quirks: &[],
+//!     sources: "",
+//!     aliases: &[],
+//! })?;
+//! let target: hailer::Target = "harbour-wars://play.example.com".parse()?;
+//! assert_eq!(target.query_port(), Some(7778));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use hailer_proto::games::{self, GAMES, Game, QueryPort};
+use hailer_proto::{Protocol, registry};
+use std::sync::{PoisonError, RwLock};
+
+/// Maximum number of added games, and of added protocols.
+pub const MAX_ADDED: usize = 4_096;
+
+/// Games and protocols that the program added.
+static ADDED: RwLock<Added> = RwLock::new(Added {
+    games: Vec::new(),
+    protocols: Vec::new(),
+});
+
+struct Added {
+    games: Vec<&'static Game>,
+    protocols: Vec<&'static dyn Protocol>,
+}
+
+/// Reason why a game or a protocol was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{id}: {problem}")]
+pub struct CatalogError {
+    /// Id of the game or protocol.
+    pub id: String,
+    /// The problem and how to fix it.
+    pub problem: String,
+}
+
+/// Adds a protocol that targets and games can name.
+///
+/// # Errors
+/// The id is not in kebab case, or another protocol has it.
+pub fn add_protocol(protocol: &'static dyn Protocol) -> Result<(), CatalogError> {
+    let info = protocol.info();
+    let error = |problem: &str| {
+        Err(CatalogError {
+            id: info.id.into(),
+            problem: problem.into(),
+        })
+    };
+    if !is_kebab(info.id) {
+        return error("the id must consist of lower-case words, digits and hyphens");
+    }
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    let known = registry::find(info.id).or_else(|| find(&added.protocols, info.id));
+    match known {
+        Some(known) if std::ptr::eq(known.info(), info) => Ok(()),
+        Some(_) => error("another protocol has this id"),
+        None if added.protocols.len() >= MAX_ADDED => error("too many protocols were added"),
+        None => {
+            added.protocols.push(protocol);
+            Ok(())
+        }
+    }
+}
+
+/// Adds a game that targets can name. It replaces a game with the same id. Its protocols must be
+/// known.
+///
+/// # Errors
+/// Describes the first mistake in the row.
+pub fn add_game(game: Game) -> Result<&'static Game, CatalogError> {
+    check_game(&game)?;
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = added.games.iter().find(|known| ***known == game) {
+        return Ok(known);
+    }
+    if added.games.len() >= MAX_ADDED {
+        return Err(CatalogError {
+            id: game.id.into(),
+            problem: format!("at most {MAX_ADDED} games can be added"),
+        });
+    }
+    // Targets refer to their game for as long as the process runs.
+    let game: &'static Game = Box::leak(Box::new(game));
+    added.games.push(game);
+    Ok(game)
+}
+
+/// Checks the row of a game without adding it.
+///
+/// # Errors
+/// Describes the first mistake in the row.
+pub fn check_game(game: &Game) -> Result<(), CatalogError> {
+    check(game).map_err(|problem| CatalogError {
+        id: game.id.into(),
+        problem,
+    })
+}
+
+/// Returns the protocol with this id.
+pub fn protocol(id: &str) -> Option<&'static dyn Protocol> {
+    registry::find(id).or_else(|| {
+        let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+        find(&added.protocols, id)
+    })
+}
+
+/// Returns all protocols: those of the registry, then the added ones.
+pub fn protocols() -> Vec<&'static dyn Protocol> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    [registry::PROTOCOLS, &added.protocols].concat()
+}
+
+/// Returns the game with this id or alias. Added games come before those of the table, and the
+/// last added before earlier ones.
+pub fn game(id: &str) -> Option<&'static Game> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    let mut newest_first = added.games.iter().rev().copied();
+    newest_first
+        .find(|game| game.id == id || game.aliases.contains(&id))
+        .or_else(|| games::find(id))
+}
+
+/// Returns all games, sorted by id. An added game hides that of the table with the same id.
+pub fn games() -> Vec<&'static Game> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    let mut games: Vec<&Game> = added.games.iter().rev().copied().chain(GAMES).collect();
+    games.sort_by_key(|game| game.id);
+    games.dedup_by_key(|game| game.id);
+    games
+}
+
+/// Returns the protocols of a game that are known, the main one first.
+pub fn protocols_of(game: &Game) -> Vec<&'static dyn Protocol> {
+    game.protocols
+        .iter()
+        .filter_map(|id| protocol(id))
+        .collect()
+}
+
+/// Returns why servers of a game cannot be queried, or `None` if they can.
+pub fn obstacle(game: &Game) -> Option<String> {
+    if protocols_of(game).is_empty() {
+        game.obstacle()
+    } else {
+        None
+    }
+}
+
+/// Returns the SRV service for names without a port in this protocol, if there is one.
+pub(crate) fn srv(protocol: &str) -> Option<&'static str> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    let mut games = added.games.iter();
+    games
+        .find(|game| game.srv.is_some() && game.protocols.contains(&protocol))
+        .and_then(|game| game.srv)
+        .or_else(|| games::srv(protocol))
+}
+
+fn find(protocols: &[&'static dyn Protocol], id: &str) -> Option<&'static dyn Protocol> {
+    protocols
+        .iter()
+        .copied()
+        .find(|protocol| protocol.info().id == id)
+}
+
+fn is_kebab(id: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    id.len() <= 64 && id.split('-').all(is_word)
+}
+
+/// Checks the row of a game.
+fn check(game: &Game) -> Result<(), String> {
+    for id in [game.id].iter().chain(game.aliases) {
+        if !is_kebab(id) {
+            return Err(format!(
+                "{id:?} must consist of lower-case words, digits and hyphens"
+            ));
+        }
+        if protocol(id).is_some() && game.protocols.first() != Some(id) {
+            return Err(format!("{id} is a protocol; choose another id"));
+        }
+    }
+    if let Some(unknown) = game.protocols.iter().find(|id| protocol(id).is_none()) {
+        let known: Vec<&str> = protocols().iter().map(|known| known.info().id).collect();
+        return Err(format!(
+            "unknown protocol {unknown:?}; known are {}",
+            known.join(", ")
+        ));
+    }
+    match game.query {
+        QueryPort::NoQuery(_) => return Ok(()),
+        _ if game.protocols.is_empty() => {
+            return Err("it needs at least one protocol".into());
+        }
+        _ if game.query_ports(None).is_empty() => {
+            return Err("it needs a port, or a query port".into());
+        }
+        _ => {}
+    }
+    match game.srv {
+        Some(srv) if !srv.starts_with('_') || !srv.contains("._") => Err(format!(
+            "{srv:?} is no SRV service; write one such as \"_harbour._udp\""
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAME: Game = Game {
+        id: "catalog-test",
+        name: "Catalog Test",
+        protocols: &["ugp"],
+        port: Some(7777),
+        query: QueryPort::Offset(1),
+        srv: None,
+        quirks: &[],
+        sources: "",
+        aliases: &["catalog-alias"],
+    };
+
+    #[test]
+    fn the_last_added_game_counts() {
+        let first = add_game(GAME).unwrap();
+        assert!(std::ptr::eq(first, add_game(GAME).unwrap()));
+        assert_eq!(game("catalog-alias"), Some(first));
+        let other = Game {
+            port: Some(1),
+            ..GAME
+        };
+        add_game(other).unwrap();
+        assert_eq!(game("catalog-test"), Some(&other));
+        let listed = games();
+        let same_id = listed.iter().filter(|game| game.id == GAME.id);
+        assert_eq!(same_id.collect::<Vec<_>>(), [&&other]);
+        assert!(listed.is_sorted_by_key(|game| game.id));
+        assert!(listed.len() > GAMES.len());
+    }
+
+    #[test]
+    fn rejects_rows_with_mistakes() {
+        for (game, problem) in [
+            (Game { id: "Big", ..GAME }, "lower-case"),
+            (Game { id: "", ..GAME }, "lower-case"),
+            (
+                Game {
+                    id: "onequery",
+                    ..GAME
+                },
+                "is a protocol",
+            ),
+            (
+                Game {
+                    aliases: &["onequery"],
+                    ..GAME
+                },
+                "is a protocol",
+            ),
+            (
+                Game {
+                    protocols: &["gopher"],
+                    ..GAME
+                },
+                "known are minecraft-query",
+            ),
+            (
+                Game {
+                    protocols: &[],
+                    ..GAME
+                },
+                "at least one protocol",
+            ),
+            (Game { port: None, ..GAME }, "needs a port"),
+            (
+                Game {
+                    srv: Some("minecraft"),
+                    ..GAME
+                },
+                "no SRV service",
+            ),
+        ] {
+            let error = add_game(game).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn protocols_of_the_registry_are_known_already() {
+        for protocol in registry::PROTOCOLS {
+            assert_eq!(add_protocol(*protocol), Ok(()));
+        }
+        assert!(protocols().len() >= registry::PROTOCOLS.len());
+        assert!(super::protocol("gopher").is_none());
+        assert_eq!(srv("minecraft-query"), Some("_minecraft._tcp"));
+    }
+}
