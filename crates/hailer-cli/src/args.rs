@@ -371,6 +371,9 @@ pub(crate) struct Pacing {
     /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
+    /// How TCP connections are closed: reset is faster, fin is orderly
+    #[arg(long, value_enum, default_value = "reset", value_name = "HOW")]
+    pub(crate) tcp_close: TcpClose,
     /// Servers queried at the same time, at about 40 bytes of memory each
     #[arg(long, default_value_t = 4_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
     pub(crate) max_in_flight: u32,
@@ -436,6 +439,15 @@ pub(crate) struct Writing {
     /// Print no progress and no human-readable summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// How a sweep closes TCP connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TcpClose {
+    /// With RST; sockets are reused, and none stays in TIME_WAIT
+    Reset,
+    /// With FIN; each server gets a new socket
+    Fin,
 }
 
 /// Format of the answers.

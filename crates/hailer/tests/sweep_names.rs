@@ -243,7 +243,7 @@ fn resolves_thousands_of_names() {
 #[test]
 fn invalid_lines_are_reported_as_failures() {
     let walk = SourceConfig::default();
-    let input = "minecraft-12w://host\n".as_bytes();
+    let input = "ugp://host:0\n".as_bytes();
     let mut stream = StreamSource::new(
         "input",
         input,
@@ -261,8 +261,8 @@ fn invalid_lines_are_reported_as_failures() {
                 target,
                 error: Error::Target(error),
             } => {
-                assert_eq!(&*target, "minecraft-12w://host");
-                assert!(error.to_string().contains("spoken over TCP"), "{error}");
+                assert_eq!(&*target, "ugp://host:0");
+                assert!(error.to_string().contains("1 to 65535"), "{error}");
                 break;
             }
             Next::Pending => assert!(started.elapsed() < Duration::from_secs(5)),

@@ -497,7 +497,7 @@ fn errors_are_reported_before_the_first_probe() {
     for args in [
         &["--rate", "0"][..],
         &["--shard", "3/2"],
-        &["-p", "minecraft-12w"],
+        &["--tcp-close", "politely"],
         &["--resume", "--force"],
     ] {
         run(["sweep", &target].iter().chain(args)).ends_with(2);

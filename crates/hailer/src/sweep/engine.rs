@@ -11,6 +11,12 @@
 //! limit the memory. At most four batches of datagrams wait to be sent, and one for each reply of a
 //! received batch.
 
+mod connections;
+
+pub use connections::ConnectionOrder;
+
+use connections::Connections;
+
 use super::flight::{Flight, Id, TICK};
 use super::pace::{PrefixLimiter, Throttle};
 use super::services;
@@ -110,6 +116,7 @@ pub struct SweepEngine {
     is_drained: bool,
     found: Vec<Id>,
     scratch: Vec<u8>,
+    connections: Connections,
 }
 
 impl SweepEngine {
@@ -144,6 +151,7 @@ impl SweepEngine {
             is_drained: false,
             found: Vec::new(),
             scratch: Vec::new(),
+            connections: Connections::default(),
             config,
         }
     }
@@ -246,6 +254,11 @@ impl SweepEngine {
                 self.held = Some((probe, due));
                 break;
             }
+            if self.lacks_connection(&probe) {
+                self.idle_until = now + source.retry_after();
+                self.held = Some((probe, due));
+                break;
+            }
             self.begin(now, probe, due, out, sink);
         }
         given > 0
@@ -292,6 +305,9 @@ impl SweepEngine {
         self.flight.set_sent(id);
         let slot = self.flight.slot_mut(id);
         (slot.began, slot.sent_or_driver) = (now.as_millis() as u32, now.as_micros() as u32);
+        if self.is_stream(id) {
+            return self.connect(now, id);
+        }
         self.send_again(now, id, out, sink);
     }
 
@@ -411,7 +427,7 @@ impl SweepEngine {
         self.counts.bytes_received += bytes.len() as u64;
         let mut found = std::mem::take(&mut self.found);
         self.flight.find(from, &mut found);
-        found.retain(|id| !self.flight.slot(*id).is_waiting());
+        found.retain(|id| !self.flight.slot(*id).is_waiting() && !self.is_stream(*id));
         if found.is_empty() {
             self.counts.stray_datagrams += 1;
         } else if !found
@@ -594,7 +610,7 @@ impl SweepEngine {
         for &id in &found {
             let slot = self.flight.slot(id);
             // Ignore refusals from servers that have replied; if really gone, they time out.
-            if slot.is_waiting() || slot.has_answered() {
+            if slot.is_waiting() || slot.has_answered() || self.is_stream(id) {
                 is_ours |= slot.has_answered();
                 continue;
             }
@@ -642,9 +658,18 @@ impl SweepEngine {
         {
             let slot = self.flight.slot(id);
             if slot.is_waiting() {
+                if self.postpone(now, id) {
+                    continue;
+                }
                 match self.prefixes.turn(self.flight.address(id).ip(), now) {
                     Some(later) => self.flight.wake_at(id, later),
                     None => self.send_first(now, id, out, sink),
+                }
+            } else if self.is_stream(id) {
+                if self.flight.slot(id).has_answered() {
+                    self.remind_stream(now, id, sink);
+                } else {
+                    self.connect_timed_out(now, id, sink);
                 }
             } else if slot.has_answered() {
                 self.remind(now, id, out, sink);
@@ -755,6 +780,7 @@ impl SweepEngine {
         };
         let (sent, received) = match drive.or(kept) {
             Some(drive) => (drive.sent(), drive.received()),
+            None if slot.is_stream() => (0, 0),
             None => (u32::from(slot.resends) + 1, 0),
         };
         Transcript {
@@ -775,6 +801,9 @@ impl SweepEngine {
             Err(_) => &mut self.counts.invalid,
         };
         *count += 1;
+        if self.is_stream(id) {
+            self.close_connection(id);
+        }
         let slot = self.flight.slot(id);
         let index = slot.index();
         if matches!(result, Err(Error::Silence { .. })) {

@@ -8,6 +8,7 @@
 //! The timer wheel has 2^16 places, one for each tick of 8 ms. A slot therefore stores only the low
 //! 16 bits of its tick, and never moves between wheels. Wake times are at most 268 s ahead.
 
+use super::services::is_stream;
 use hailer_proto::Cookie;
 use hashbrown::HashTable;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -45,7 +46,7 @@ pub(super) struct Slot {
     pub(super) protocol: u8,
     /// Number of resent datagrams.
     pub(super) resends: u8,
-    /// One bit each, and the number of forgiven losses in the upper bits.
+    /// One bit each, and the number of forgiven losses in two bits.
     flags: u8,
 }
 
@@ -57,6 +58,7 @@ const WAITING: u8 = 4;
 const FREE: u8 = 8;
 /// Two bits.
 const FORGIVEN: u8 = 16;
+const STREAM: u8 = 64;
 const MAX_FORGIVEN: u8 = 3;
 
 impl Slot {
@@ -74,6 +76,11 @@ impl Slot {
         self.flags & WAITING != 0
     }
 
+    /// Returns whether the protocol of the probe uses streams.
+    pub(super) fn is_stream(&self) -> bool {
+        self.flags & STREAM != 0
+    }
+
     pub(super) fn set_answered(&mut self, driver: u32) {
         self.flags |= ANSWERED;
         self.sent_or_driver = driver;
@@ -82,7 +89,7 @@ impl Slot {
     /// Forgives a loss that was our own fault. Returns `false` if [`MAX_FORGIVEN`] losses were
     /// forgiven before.
     pub(super) fn forgive(&mut self) -> bool {
-        let may = self.flags / FORGIVEN < MAX_FORGIVEN;
+        let may = self.flags / FORGIVEN % (MAX_FORGIVEN + 1) < MAX_FORGIVEN;
         self.flags += if may { FORGIVEN } else { 0 };
         may
     }
@@ -165,7 +172,7 @@ impl Flight {
             index_high: (index >> 32) as u8,
             protocol,
             resends: 0,
-            flags: WAITING | wide,
+            flags: WAITING | wide | if is_stream(protocol) { STREAM } else { 0 },
         };
         let id = match self.free {
             NONE => {
@@ -206,6 +213,15 @@ impl Flight {
         if slot.is_waiting() {
             slot.flags &= !WAITING;
             self.waiting -= 1;
+        }
+    }
+
+    /// Records that a probe waits again.
+    pub(super) fn set_waiting(&mut self, id: Id) {
+        let slot = &mut self.slots[id as usize];
+        if !slot.is_waiting() {
+            slot.flags |= WAITING;
+            self.waiting += 1;
         }
     }
 

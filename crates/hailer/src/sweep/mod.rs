@@ -1,5 +1,5 @@
-//! Sweeps: probes of many servers at a limited rate, from one thread with one socket for each
-//! address family.
+//! Sweeps: probes of many servers at a limited rate, from one thread. Datagrams use one socket for
+//! each address family, stream protocols one connection for each probe in flight.
 //!
 //! ```text
 //!   ProbeSource ──► SweepEngine ──► Outbox ──► socket
@@ -24,10 +24,12 @@ mod pace;
 mod services;
 mod stream;
 mod targets;
+#[cfg(unix)]
+mod tcp;
 mod window;
 mod worker;
 
-pub use engine::{Outboxes, SweepEngine};
+pub use engine::{ConnectionOrder, Outboxes, SweepEngine};
 pub use exclude::Exclusions;
 pub use list::{ListSource, SourceConfig};
 pub use order::{Order, Shard, ShardError};
@@ -217,14 +219,27 @@ pub struct SweepConfig {
     /// Whether to keep the received datagrams for
     /// [`Transcript::datagrams`](crate::Transcript::datagrams).
     pub keep_replies: bool,
-    /// Rate limits.
+    /// Rate limits. Opening a connection counts as one datagram.
     pub rate_limits: RateLimits,
+    /// How connections of stream protocols are closed.
+    pub tcp_close: TcpClose,
     /// Largest number of probes in flight, about 40 bytes each. The default of 750,000 is just
     /// below the size at which the hash table doubles.
     pub max_in_flight: usize,
     /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above
     /// this limit, the largest exchanges end with what they have. The default is 256 MiB.
     pub max_memory: usize,
+}
+
+/// How a sweep closes connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TcpClose {
+    /// With RST. The socket is reused for the next server, which makes sweeps about 40 % faster, and
+    /// no connection stays in TIME_WAIT. Servers may log a reset.
+    #[default]
+    Reset,
+    /// With FIN, in an orderly way. Each server gets a new socket.
+    Fin,
 }
 
 /// Rate limits of a sweep. The defaults are low enough not to cause complaints.
@@ -264,6 +279,7 @@ impl Default for SweepConfig {
             strict: false,
             keep_replies: false,
             rate_limits: RateLimits::default(),
+            tcp_close: TcpClose::default(),
             max_in_flight: 750_000,
             max_memory: 256 << 20,
         }

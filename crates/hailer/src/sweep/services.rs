@@ -3,7 +3,7 @@
 //! The numbers below the length of the [registry] are places in it. Protocols of callers get the
 //! next numbers when they are first used. A process has at most 256 numbers; they are never freed.
 
-use hailer_proto::{Protocol, registry};
+use hailer_proto::{Protocol, Transport, registry};
 use std::sync::OnceLock;
 
 /// How many protocols one process can use in sweeps.
@@ -47,6 +47,11 @@ pub(super) fn protocol(number: u8) -> &'static dyn Protocol {
             .copied()
             .unwrap_or(registry::PROTOCOLS[0]),
     }
+}
+
+/// Returns whether the protocol with this number uses streams.
+pub(super) fn is_stream(number: u8) -> bool {
+    protocol(number).info().transport == Transport::Stream
 }
 
 /// Returns whether the number belongs to a protocol outside of the registry.

@@ -109,8 +109,7 @@ impl StreamSource {
     ///
     /// # Errors
     ///
-    /// Returns an error if a protocol is not a datagram protocol or there are too many, or if the
-    /// thread cannot start.
+    /// Returns an error if there are too many protocols, or if the thread cannot start.
     pub fn new(
         name: &str,
         input: impl Read + Send + 'static,

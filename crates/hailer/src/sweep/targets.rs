@@ -20,7 +20,7 @@ use super::exclude::{Ban, Exclusions};
 use super::services::{self, MAX_PROTOCOLS, Service, number_of};
 use crate::catalog;
 use crate::target::{Host, Target, TargetError};
-use hailer_proto::{Info, Protocol, Transport, registry};
+use hailer_proto::{Protocol, registry};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::io::{self, BufRead, BufReader, Read};
@@ -103,9 +103,6 @@ pub enum ListError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// A protocol of the sweep does not use datagrams.
-    #[error("{} is spoken over {}, and a sweep asks over UDP; choose from {}", .0.title, .0.transport, datagram_ids())]
-    Stream(&'static Info),
     /// The process has used too many protocols.
     #[error("a process can sweep with at most {MAX_PROTOCOLS} protocols")]
     TooManyProtocols,
@@ -130,8 +127,7 @@ impl Collector {
     ///
     /// # Errors
     ///
-    /// Returns an error if a protocol is not a datagram protocol, or if the process has used too
-    /// many.
+    /// Returns an error if the process has used too many protocols.
     pub fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
         let defaults = Defaults::new(protocols)?;
         Ok(Self {
@@ -523,12 +519,6 @@ pub(super) struct Defaults(Vec<u8>);
 
 impl Defaults {
     pub(super) fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
-        if let Some(stream) = protocols
-            .iter()
-            .find(|protocol| protocol.info().transport == Transport::Stream)
-        {
-            return Err(ListError::Stream(stream.info()));
-        }
         let mut defaults: Vec<u8> = match protocols {
             [] => registry::datagram().filter_map(number_of).collect(),
             some => some
@@ -554,13 +544,6 @@ impl Defaults {
             digest.added(*protocol);
         }
     }
-}
-
-fn datagram_ids() -> String {
-    let ids: Vec<&str> = registry::datagram()
-        .map(|protocol| protocol.info().id)
-        .collect();
-    ids.join(", ")
 }
 
 /// A parsed line.
@@ -602,11 +585,6 @@ impl Entry {
                     .map_err(|error: TargetError| error.of(text))?
             }
         };
-        if let Some(protocol) = target.protocol
-            && protocol.info().transport == Transport::Stream
-        {
-            return Err(error(ListError::Stream(protocol.info()).to_string()));
-        }
         let protocol = match target.protocol.map(number_of) {
             Some(None) => return Err(error(ListError::TooManyProtocols.to_string())),
             Some(number) => number,
@@ -975,8 +953,6 @@ mod tests {
             ("192.0.2.1-9", "in full"),
             ("192.0.2.1-2001:db8::", "two families"),
             ("gopher://192.0.2.0/24", "unknown protocol"),
-            ("minecraft-12w://192.0.2.0/24", "spoken over TCP"),
-            ("minecraft-12w://host", "spoken over TCP"),
             ("192.0.2.1,192.0.2.2", "with spaces"),
             (&long, "longer than"),
         ] {
@@ -1018,12 +994,6 @@ mod tests {
 
     #[test]
     fn what_a_sweep_cannot_do_is_refused() {
-        let stream = registry::find("minecraft-12w").unwrap();
-        let error = Collector::new(&[stream]).unwrap_err().to_string();
-        assert!(
-            error.contains("choose from minecraft-query, ugp, onequery"),
-            "{error}"
-        );
         let lines = "ugp://[2001:db8::/88]\nugp://[2001:db8:1::/88]";
         assert!(matches!(
             collect(lines, &Exclusions::default()),

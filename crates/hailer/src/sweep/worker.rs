@@ -3,8 +3,12 @@
 //! It alternates between receiving at most 64 batches and sending at most 2. The receive buffer is
 //! 16 MiB and the send buffer 4 MiB, if the system allows.
 
+#[cfg(not(unix))]
+use super::engine::ConnectionOrder;
 use super::engine::{Outboxes, SweepEngine};
-use super::{Counts, ProbeSource, Progress, Sink, SweepConfig};
+#[cfg(unix)]
+use super::tcp::TcpSockets;
+use super::{Counts, ProbeSource, Progress, Sink, SweepConfig, TcpClose};
 use crate::respond::random_secret;
 use hailer_udp::{BATCH, Inbox, Socket};
 use std::io;
@@ -51,8 +55,10 @@ pub fn run(
     sink: &mut dyn Sink,
 ) -> io::Result<Counts> {
     let mut sockets = Sockets::bind(settings.rate_limits.packets_per_second <= TIMESTAMPS)?;
+    let mut connections = Connections::new(settings.tcp_close);
     let mut engine = SweepEngine::new(settings.clone(), random_secret());
     engine.set_receive_buffer(sockets.receive_buffer());
+    engine.set_max_connections(connections.max());
     let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
     let started = Instant::now();
     let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
@@ -76,6 +82,7 @@ pub fn run(
             }
             sockets.send(&mut engine, &mut out, started.elapsed(), sink)?;
         }
+        let events = connections.process(&mut engine, &sockets, Duration::ZERO, started, sink)?;
         let now = started.elapsed();
         if now >= refusals_at {
             refusals_at = now + REFUSALS;
@@ -87,6 +94,7 @@ pub fn run(
         if heard.is_empty || now >= ticked_at + LONGEST_BUSY {
             ticked_at = now;
             engine.tick(now, &mut out, sink);
+            connections.follow(&mut engine, &sockets, now, sink)?;
         }
         let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
         while !is_blocked
@@ -95,6 +103,7 @@ pub fn run(
             && engine.start_probes(now, source, &mut out, sink)
         {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
+            connections.follow(&mut engine, &sockets, now, sink)?;
             asked += 1;
         }
         let is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
@@ -112,12 +121,12 @@ pub fn run(
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if heard.count >= BATCH || asked == MAX_SENT {
+        if heard.count + events >= BATCH || asked == MAX_SENT {
             continue;
         }
         // Free space in the send queue cannot be waited for, since the network interface may be the
         // one that is full.
-        if heard.count + asked > 0 || is_blocked {
+        if heard.count + events + asked > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
         }
@@ -129,9 +138,119 @@ pub fn run(
         let wait = due
             .saturating_sub(started.elapsed())
             .clamp(Duration::from_micros(100), LONGEST_WAIT);
-        sockets.wait(wait)?;
+        if connections.are_open() {
+            connections.process(&mut engine, &sockets, wait, started, sink)?;
+        } else {
+            sockets.wait(wait)?;
+        }
         // The datagram that ended the wait has not waited in the queue.
         empty_at = started.elapsed();
+    }
+}
+
+/// The connections of stream protocols. Opened by the first probe that needs one.
+struct Connections {
+    close: TcpClose,
+    #[cfg(unix)]
+    sockets: Option<TcpSockets>,
+}
+
+#[cfg(unix)]
+impl Connections {
+    fn new(close: TcpClose) -> Self {
+        Self {
+            close,
+            sockets: None,
+        }
+    }
+
+    /// Returns the largest number of connections.
+    fn max(&self) -> usize {
+        super::tcp::max_connections()
+    }
+
+    fn are_open(&self) -> bool {
+        self.sockets.is_some()
+    }
+
+    /// Follows the orders of the engine.
+    fn follow(
+        &mut self,
+        engine: &mut SweepEngine,
+        udp: &Sockets,
+        now: Duration,
+        sink: &mut dyn Sink,
+    ) -> io::Result<()> {
+        if self.sockets.is_none() && engine.open_connections() > 0 {
+            let both = udp.v4.iter().chain(&udp.v6);
+            self.sockets = Some(TcpSockets::new(self.close, both)?);
+        }
+        if let Some(sockets) = &mut self.sockets {
+            sockets.follow(engine, now, sink);
+        }
+        Ok(())
+    }
+
+    /// Processes events, after waiting for them at most `timeout`. Returns their number.
+    fn process(
+        &mut self,
+        engine: &mut SweepEngine,
+        udp: &Sockets,
+        timeout: Duration,
+        started: Instant,
+        sink: &mut dyn Sink,
+    ) -> io::Result<usize> {
+        self.follow(engine, udp, started.elapsed(), sink)?;
+        match &mut self.sockets {
+            Some(sockets) => sockets.wait(engine, timeout, started, sink),
+            None => Ok(0),
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Connections {
+    fn new(close: TcpClose) -> Self {
+        Self { close }
+    }
+
+    fn max(&self) -> usize {
+        usize::MAX
+    }
+
+    fn are_open(&self) -> bool {
+        false
+    }
+
+    /// Reports every probe of a stream protocol as unreachable.
+    fn follow(
+        &mut self,
+        engine: &mut SweepEngine,
+        _: &Sockets,
+        now: Duration,
+        sink: &mut dyn Sink,
+    ) -> io::Result<()> {
+        let mut orders = Vec::new();
+        engine.take_orders(&mut orders);
+        for order in orders {
+            if let ConnectionOrder::Connect { id, .. } = order {
+                let error = io::Error::from(io::ErrorKind::Unsupported);
+                engine.stream_ended(now, id, Some(&error), sink);
+            }
+        }
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        engine: &mut SweepEngine,
+        udp: &Sockets,
+        _: Duration,
+        started: Instant,
+        sink: &mut dyn Sink,
+    ) -> io::Result<usize> {
+        self.follow(engine, udp, started.elapsed(), sink)?;
+        Ok(0)
     }
 }
 
@@ -139,8 +258,10 @@ pub fn run(
 struct Sockets {
     v4: Option<Socket>,
     v6: Option<Socket>,
-    /// Whether a datagram was sent to an IPv6 address. Until then no reply can arrive, and each
+    /// Whether a datagram was sent to an IPv4 address. Until then no reply can arrive, and each
     /// check is a system call.
+    is_v4_used: bool,
+    /// The same for IPv6.
     is_v6_used: bool,
 }
 
@@ -166,6 +287,7 @@ impl Sockets {
             v4 => Ok(Self {
                 v4: v4.ok(),
                 v6,
+                is_v4_used: false,
                 is_v6_used: false,
             }),
         }
@@ -180,9 +302,8 @@ impl Sockets {
     }
 
     fn all(&self) -> impl Iterator<Item = &Socket> {
-        self.v4
-            .iter()
-            .chain(self.v6.iter().filter(|_| self.is_v6_used))
+        let v4 = self.v4.iter().filter(|_| self.is_v4_used);
+        v4.chain(self.v6.iter().filter(|_| self.is_v6_used))
     }
 
     /// Receives a batch from each socket.
@@ -234,6 +355,7 @@ impl Sockets {
         now: Duration,
         sink: &mut dyn Sink,
     ) -> io::Result<bool> {
+        self.is_v4_used |= !out.v4.is_empty();
         self.is_v6_used |= !out.v6.is_empty();
         for (socket, outbox) in [(&self.v4, &mut out.v4), (&self.v6, &mut out.v6)] {
             match socket {
@@ -258,6 +380,10 @@ impl Sockets {
 
     fn wait(&self, timeout: Duration) -> io::Result<()> {
         let sockets: Vec<&Socket> = self.all().collect();
+        if sockets.is_empty() {
+            std::thread::sleep(timeout);
+            return Ok(());
+        }
         hailer_udp::wait(&sockets, false, timeout)
     }
 }

@@ -5,7 +5,7 @@
 use super::checkpoint::beside;
 use super::output::Encoder;
 use super::stop::Stop;
-use crate::args::{Format, Sweep};
+use crate::args::{self, Format, Sweep};
 use crate::exit::{Usage, usage};
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
@@ -15,7 +15,7 @@ use crate::web;
 use hailer::Depth;
 use hailer::sweep::{
     Collector, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig, StreamSource,
-    SweepConfig,
+    SweepConfig, TcpClose,
 };
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -291,6 +291,10 @@ pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig>
     config.rate_limits.packets_per_second = pace.rate;
     config.rate_limits.bits_per_second = pace.bandwidth;
     config.rate_limits.per_prefix = pace.per_network;
+    config.tcp_close = match pace.tcp_close {
+        args::TcpClose::Reset => TcpClose::Reset,
+        args::TcpClose::Fin => TcpClose::Fin,
+    };
     config.max_in_flight = pace.max_in_flight as usize;
     config.max_memory = pace.max_memory;
     Ok(config)

@@ -1,0 +1,336 @@
+//! Probes of stream protocols: the part of the engine that needs connections.
+//!
+//! The engine does not open connections. It queues [`ConnectionOrder`]s, and the caller reports what
+//! happened on the connection of a probe. A probe takes a connection from its start to its end, so
+//! that the caller's limit of open files also limits the probes in flight.
+
+use super::{MEMORY_PER_BYTE, SweepEngine, copy};
+use crate::client::Datagram;
+use crate::drive::{Action, ExchangeDriver, ExchangeError};
+use crate::error::Error;
+use crate::sweep::flight::Id;
+use crate::sweep::{Probe, Sink};
+use crate::target::Target;
+use hailer_proto::{Ask, Direction, Transport};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Bytes of the packets that set up a connection, without IP and TCP headers. The rate limits count
+/// a connection as one datagram.
+const CONNECT_BYTES: usize = 0;
+/// Longest time to wait for a connection, in timeouts. The system repeats its first packet after one
+/// second.
+const CONNECT_TIMEOUTS: u32 = 2;
+/// Largest number of tries to open a connection while the system lacks resources.
+const MAX_CONNECT_RETRIES: u8 = 200;
+/// Wait of a probe until a connection is free.
+const CONNECTION_RETRY: Duration = Duration::from_millis(10);
+
+/// What the caller does with the connection of a probe.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ConnectionOrder {
+    /// Open a connection, then call [`SweepEngine::connected`].
+    Connect {
+        /// The probe.
+        id: u32,
+        /// Address of the server.
+        address: SocketAddr,
+    },
+    /// Send these bytes.
+    Send {
+        /// The probe.
+        id: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Close the connection, open a new one, and send these bytes on it.
+    Reconnect {
+        /// The probe.
+        id: u32,
+        /// Address of the server.
+        address: SocketAddr,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Close the connection. The number of the probe is free for another one.
+    Close {
+        /// The probe.
+        id: u32,
+    },
+}
+
+/// State of the engine for stream protocols.
+pub(super) struct Connections {
+    pub(super) orders: Vec<ConnectionOrder>,
+    /// Probes that have a connection.
+    count: usize,
+    max: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            orders: Vec::new(),
+            count: 0,
+            max: usize::MAX,
+        }
+    }
+}
+
+impl Connections {
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= self.max
+    }
+}
+
+impl SweepEngine {
+    /// Limits the connections that are open at the same time.
+    pub fn set_max_connections(&mut self, max: usize) {
+        self.connections.max = max.max(1);
+    }
+
+    /// Returns the number of probes that have a connection.
+    pub fn open_connections(&self) -> usize {
+        self.connections.count
+    }
+
+    /// Moves the orders to `orders`, in the order in which they must be followed.
+    pub fn take_orders(&mut self, orders: &mut Vec<ConnectionOrder>) {
+        orders.append(&mut self.connections.orders);
+    }
+
+    pub(super) fn is_stream(&self, id: Id) -> bool {
+        self.flight.slot(id).is_stream()
+    }
+
+    /// Returns whether a probe must wait for a connection.
+    pub(super) fn lacks_connection(&self, probe: &Probe) -> bool {
+        self.connections.is_full() && probe.protocol.info().transport == Transport::Stream
+    }
+
+    /// Requests a connection for a probe, or wakes the probe later if there is none.
+    pub(super) fn connect(&mut self, now: Duration, id: Id) {
+        self.connections.count += 1;
+        let address = self.flight.address(id);
+        self.throttle.spend(address.ip(), CONNECT_BYTES);
+        self.flight.wake_at(id, now + self.connect_timeout());
+        self.connections
+            .orders
+            .push(ConnectionOrder::Connect { id, address });
+    }
+
+    /// Postpones the first datagram of a probe if it must wait for a connection. Returns whether it
+    /// must.
+    pub(super) fn postpone(&mut self, now: Duration, id: Id) -> bool {
+        let must_wait = self.connections.is_full() && self.is_stream(id);
+        if must_wait {
+            self.flight.wake_at(id, now + CONNECTION_RETRY);
+        }
+        must_wait
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        let tries = CONNECT_TIMEOUTS.min(self.limits.retries + 1);
+        (self.limits.timeout * tries).min(self.limits.deadline)
+    }
+
+    /// Handles a timeout of a probe that is not connected.
+    pub(super) fn connect_timed_out(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
+        let took = self.took(now, id);
+        let left = self.connect_timeout().saturating_sub(took);
+        if left.is_zero() {
+            return self.end(id, None, Err(ExchangeError::Silence { after: took }), sink);
+        }
+        self.flight.wake_at(id, now + left);
+    }
+
+    /// Starts the exchange of a probe whose connection is open.
+    pub fn connected(&mut self, now: Duration, id: u32, sink: &mut dyn Sink) {
+        if self.flight.slot(id).has_answered() {
+            return;
+        }
+        let delay = now.saturating_sub(self.last_send(now, id));
+        self.window.alive_asked();
+        self.window.delay(delay);
+        self.delays.add(delay);
+        let address = self.flight.address(id);
+        let host = match self.names.get(&id) {
+            Some(typed) => match typed.parse::<Target>() {
+                Ok(target) => target.host.to_string(),
+                Err(_) => typed.to_string(),
+            },
+            None => address.ip().to_string(),
+        };
+        let ask = Ask {
+            host: host.into(),
+            port: address.port(),
+            ..self.config.ask.clone()
+        };
+        let exchange = self.protocol(id).exchange(&ask, self.cookie(id));
+        let mut limits = self.limits;
+        limits.deadline = limits.deadline.saturating_sub(self.took(now, id));
+        let mut driver = ExchangeDriver::new(exchange, limits);
+        let mut bytes = Vec::new();
+        let action = driver.start(now, &mut bytes);
+        self.keep(id, driver);
+        self.follow_stream(now, id, action, bytes, sink);
+    }
+
+    /// Processes bytes received on the connection of a probe.
+    pub fn receive_stream(&mut self, now: Duration, id: u32, bytes: &[u8], sink: &mut dyn Sink) {
+        self.counts.datagrams_received += 1;
+        self.counts.bytes_received += bytes.len() as u64;
+        let slot = self.flight.slot(id);
+        if !slot.has_answered() {
+            return;
+        }
+        let place = slot.sent_or_driver as usize;
+        let Some(driver) = &mut self.drivers[place] else {
+            return;
+        };
+        let mut out = Vec::new();
+        let action = driver.stream(now, bytes, &mut out);
+        self.memory += bytes.len() * MEMORY_PER_BYTE;
+        if self.config.keep_replies {
+            let at = self.took(now, id);
+            let replies = self.replies.entry(id).or_default();
+            match replies.last_mut() {
+                Some(last) => {
+                    last.at = at;
+                    last.bytes.extend_from_slice(bytes);
+                }
+                None => replies.push(Datagram {
+                    direction: Direction::Reply,
+                    at,
+                    bytes: bytes.to_vec(),
+                }),
+            }
+        }
+        self.follow_stream(now, id, action, out, sink);
+        if self.memory > self.config.max_memory {
+            self.free_memory(sink);
+        }
+    }
+
+    /// Processes the end of the connection of a probe. `error`: why the connection could not be
+    /// opened or continued, or `None` if the server closed it.
+    pub fn stream_ended(
+        &mut self,
+        now: Duration,
+        id: u32,
+        error: Option<&io::Error>,
+        sink: &mut dyn Sink,
+    ) {
+        let slot = self.flight.slot(id);
+        if slot.has_answered() {
+            let place = slot.sent_or_driver as usize;
+            let Some(driver) = &mut self.drivers[place] else {
+                return;
+            };
+            let mut out = Vec::new();
+            let action = driver.closed(now, &mut out);
+            return self.follow_stream(now, id, action, out, sink);
+        }
+        let transcript = Box::new(self.transcript(id, None));
+        let closed = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = error.unwrap_or(&closed);
+        let error = match error.kind() {
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                Error::PortClosed { transcript }
+            }
+            io::ErrorKind::TimedOut => Error::Silence {
+                after: self.took(now, id),
+                transcript,
+            },
+            _ => Error::Unreachable {
+                transcript,
+                cause: copy(error),
+            },
+        };
+        self.finish(id, Err(error), sink);
+    }
+
+    /// Tries again later to open the connection of a probe: the system had no resources for it.
+    pub fn connect_later(&mut self, now: Duration, id: u32, sink: &mut dyn Sink) {
+        let slot = self.flight.slot_mut(id);
+        if slot.resends >= MAX_CONNECT_RETRIES {
+            let error = io::Error::from(io::ErrorKind::OutOfMemory);
+            return self.stream_ended(now, id, Some(&error), sink);
+        }
+        slot.resends += 1;
+        self.connections.count = self.connections.count.saturating_sub(1);
+        self.counts.probes -= 1;
+        self.flight.set_waiting(id);
+        self.flight.wake_at(id, now + CONNECTION_RETRY);
+    }
+
+    /// Handles a timeout of a probe that is connected.
+    pub(super) fn remind_stream(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
+        let place = self.flight.slot(id).sent_or_driver as usize;
+        let Some(driver) = &mut self.drivers[place] else {
+            return;
+        };
+        if now < driver.due() {
+            return self.flight.wake_at(id, driver.due());
+        }
+        let mut bytes = Vec::new();
+        let action = driver.tick(now, &mut bytes);
+        self.follow_stream(now, id, action, bytes, sink);
+    }
+
+    /// Queues what an action requests. `bytes`: what the driver has written.
+    fn follow_stream(
+        &mut self,
+        now: Duration,
+        id: Id,
+        mut action: Action,
+        mut bytes: Vec<u8>,
+        sink: &mut dyn Sink,
+    ) {
+        let address = self.flight.address(id);
+        loop {
+            let place = self.flight.slot(id).sent_or_driver as usize;
+            let Some(driver) = &mut self.drivers[place] else {
+                return;
+            };
+            action = match action {
+                Action::SendMore => driver.resume(now, &mut bytes),
+                // More messages may have arrived with the last one.
+                Action::Send => driver.stream(now, &[], &mut bytes),
+                Action::Wait | Action::Progress => {
+                    let due = driver.due();
+                    self.flight.wake_at(id, due);
+                    break;
+                }
+                Action::Reconnect => {
+                    let due = driver.due();
+                    self.flight.wake_at(id, due);
+                    self.sent(address.ip(), bytes.len());
+                    self.connections
+                        .orders
+                        .push(ConnectionOrder::Reconnect { id, address, bytes });
+                    return;
+                }
+                Action::End(end) => {
+                    if !bytes.is_empty() {
+                        let order = ConnectionOrder::Send { id, bytes };
+                        self.connections.orders.push(order);
+                    }
+                    return self.end(id, None, end, sink);
+                }
+            };
+        }
+        if !bytes.is_empty() {
+            self.sent(address.ip(), bytes.len());
+            let order = ConnectionOrder::Send { id, bytes };
+            self.connections.orders.push(order);
+        }
+    }
+
+    /// Queues the end of a probe's connection.
+    pub(super) fn close_connection(&mut self, id: Id) {
+        self.connections.count = self.connections.count.saturating_sub(1);
+        self.connections.orders.push(ConnectionOrder::Close { id });
+    }
+}
