@@ -87,7 +87,7 @@ pub(crate) enum Cell<'a> {
 
 /// All fields, in the order of the columns.
 #[rustfmt::skip]
-pub(crate) const FIELDS: [Field; 30] = [
+pub(crate) const FIELDS: [Field; 33] = [
     Field { name: "target", kind: Kind::Text, help: "The target as typed; of an address, protocol://address", get: |it| Cell::Foreign(it.target) },
     Field { name: "time", kind: Kind::Time, help: "When its end was known, UTC", get: |it| Cell::Time(micros(it.at)) },
     Field { name: "ok", kind: Kind::Flag, help: "Whether it answered", get: |it| Cell::Flag(it.result.is_ok()) },
@@ -110,10 +110,13 @@ pub(crate) const FIELDS: [Field; 30] = [
     Field { name: "players_online", kind: Kind::Int, help: "Number of online players, as reported by the server", get: |it| it.int(|status| status.players.online) },
     Field { name: "players_max", kind: Kind::Int, help: "Maximum number of players", get: |it| it.int(|status| status.players.max) },
     Field { name: "players", kind: Kind::Players, help: "Online players: names, and UUIDs where the protocol has them", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Players(&status.players.list)) },
-    Field { name: "roster", kind: Kind::Text, help: "State of the list of players: absent, refused, partial or whole", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Word(json::roster(status.players.roster))) },
+    Field { name: "bots", kind: Kind::Int, help: "Number of bots, which the number of players may include or not", get: |it| it.int(|status| status.players.bots) },
+    Field { name: "roster", kind: Kind::Text, help: "State of the list of players: absent, refused, partial, whole or sample", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Word(json::roster(status.players.roster))) },
     Field { name: "rules", kind: Kind::Rules, help: "Rules that the server publishes", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Rules(&status.rules)) },
     Field { name: "reported_host", kind: Kind::Text, help: "Address that the server reports as its own", get: |it| it.word(|status| status.address.as_ref()?.host.as_deref()) },
     Field { name: "reported_port", kind: Kind::Int, help: "Port that the server reports as its own", get: |it| it.int(|status| status.address.as_ref()?.port.map(i64::from)) },
+    Field { name: "password", kind: Kind::Flag, help: "Whether players need a password to join", get: |it| it.flag(|status| status.has_password) },
+    Field { name: "anti_cheat", kind: Kind::Flag, help: "Whether the server uses the anti-cheat software of its platform, such as VAC", get: |it| it.flag(|status| status.has_anti_cheat) },
     Field { name: "extra", kind: Kind::Json, help: "Values that only this protocol has", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Json(&status.extra)) },
     Field { name: "deviations", kind: Kind::Words, help: "Accepted deviations from the protocol", get: |it| it.status().map_or(Cell::Nothing, |status| Cell::Words(&status.deviations)) },
     Field { name: "error_kind", kind: Kind::Text, help: "Kind of failure; with --failed", get: |it| it.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind())) },
@@ -170,6 +173,10 @@ impl<'a> Record<'a> {
             .map_or(Cell::Nothing, Cell::Foreign)
     }
 
+    fn flag(&self, of: impl FnOnce(&'a Status) -> Option<bool>) -> Cell<'a> {
+        self.status().and_then(of).map_or(Cell::Nothing, Cell::Flag)
+    }
+
     fn int(&self, of: impl FnOnce(&'a Status) -> Option<i64>) -> Cell<'a> {
         self.status().and_then(of).map_or(Cell::Nothing, Cell::Int)
     }
@@ -180,4 +187,44 @@ fn micros(at: SystemTime) -> i64 {
         .ok()
         .and_then(|since| i64::try_from(since.as_micros()).ok())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer::proto::model::{PLAYER_MEMBERS, STATUS_MEMBERS};
+
+    /// The JSON schema and the columns have every member of the model, with the same meaning.
+    #[test]
+    fn members_of_the_model_are_columns_and_in_the_schema() {
+        let schema = include_str!("../../../../schema/answer-v2.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let described = |object: &str, key: &str| {
+            let member = &schema["$defs"][object]["properties"][key]["description"];
+            member.as_str().unwrap_or_default().to_owned()
+        };
+        for member in STATUS_MEMBERS {
+            let field = find(member.key).unwrap_or_else(|| panic!("no column {}", member.key));
+            assert_eq!(field.help, member.help);
+            let object = if member.key == "bots" {
+                "players"
+            } else {
+                "status"
+            };
+            let description = described(object, member.key);
+            assert!(
+                description.starts_with(member.help),
+                "{}: {description}",
+                member.key
+            );
+        }
+        for member in PLAYER_MEMBERS {
+            let description = described("player", member.key);
+            assert!(
+                description.starts_with(member.help),
+                "{}: {description}",
+                member.key
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::table::{self, Fit};
 use super::{columns, line, padded};
 use hailer::proto::model::uuid_text;
+use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
 use hailer::{Answer, Error};
 use std::io::Write;
@@ -66,6 +67,11 @@ pub(crate) fn answer(
         "Players",
         &format!("{}{}", table::players(answer), bar(status)),
     )?;
+    for member in STATUS_MEMBERS {
+        if let Some(value) = (member.value)(status) {
+            row(member.title, &human(&value))?;
+        }
+    }
     if players {
         list(out, status)?;
     }
@@ -212,6 +218,14 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
             };
             writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m {reason}", "")?;
         }
+        Roster::Sample if !players.list.is_empty() => {
+            writeln!(
+                out,
+                "  \x1b[2m{:<NAME$}\x1b[0m the server lists only a sample of {}",
+                "",
+                players.list.len()
+            )?;
+        }
         Roster::Partial if !players.list.is_empty() => {
             writeln!(
                 out,
@@ -227,21 +241,33 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     }
     writeln!(out)?;
     let uuids = players.list.iter().any(|player| player.uuid.is_some());
+    let is_known = |member: &&Member<Player>| {
+        let mut all = players.list.iter();
+        all.any(|player| (member.value)(player).is_some())
+    };
+    let members: Vec<&Member<Player>> = PLAYER_MEMBERS.iter().filter(is_known).collect();
     let mut keys: Vec<&'static str> = Vec::new();
     for extra in players.list.iter().flat_map(|player| &player.extra) {
         if !keys.contains(&extra.key) {
             keys.push(extra.key);
         }
     }
-    if !uuids && keys.is_empty() {
+    if !uuids && members.is_empty() && keys.is_empty() {
         return names(out, &players.list);
     }
     let mut header = vec![("player", Fit::Cut)];
     header.extend(uuids.then_some(("UUID", Fit::Whole)));
+    header.extend(members.iter().map(|member| (member.title, Fit::Cut)));
     header.extend(keys.iter().map(|key| (*key, Fit::Cut)));
     let rows = players.list.iter().map(|player| {
         let mut row = vec![line(&player.name.plain(), 48)];
         row.extend(uuids.then(|| player.uuid.as_ref().map(uuid_text).unwrap_or_default()));
+        row.extend(members.iter().map(|member| {
+            let value = (member.value)(player);
+            value
+                .map(|value| line(&value.to_string(), table::CELL))
+                .unwrap_or_default()
+        }));
         row.extend(keys.iter().map(|key| {
             let value = player.extra.iter().find(|extra| extra.key == *key);
             value

@@ -5,10 +5,12 @@
 //! documented in the protocol's [`Info::fields`](crate::Info).
 
 mod icon;
+mod members;
 mod text;
 mod value;
 
 pub use icon::{Icon, IconError};
+pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
 pub use text::{Colour, Run, Style, Text, is_control, printable};
 pub use value::{Extra, Rows, Value};
 

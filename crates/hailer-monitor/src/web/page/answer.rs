@@ -4,7 +4,7 @@
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};
 use crate::web::show::{self, Cut};
-use hailer::proto::model::{Roster, Value};
+use hailer::proto::model::{PLAYER_MEMBERS, Roster, STATUS_MEMBERS, Value};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
@@ -67,6 +67,7 @@ impl Details {
                 Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
+                Roster::Sample => Some("The server lists only a sample of its players."),
                 Roster::Refused => {
                     Some("The server requires an authentication token to list players.")
                 }
@@ -76,6 +77,12 @@ impl Details {
         };
         for rule in status.rules.iter().take(ENTRIES) {
             details.rules.push(Entry::new(&rule.key, "", &rule.value));
+        }
+        for member in STATUS_MEMBERS {
+            if let Some(value) = (member.value)(&status) {
+                let entry = Entry::new(member.title, member.help, &text(&value));
+                details.extras.push(entry);
+            }
         }
         for extra in status.extra.iter().take(ENTRIES) {
             let docs = info.map(|info| info.fields).unwrap_or_default();
@@ -94,9 +101,17 @@ impl Details {
             let listed = status.players.list.get(nth);
             let listed = listed.filter(|player| player.name.plain() == *name);
             let mut value = String::new();
-            let extras = listed.into_iter().flat_map(|player| &player.extra);
-            for (place, extra) in extras.enumerate() {
-                named(&mut value, place, extra.key, &extra.value);
+            if let Some(player) = listed {
+                for member in PLAYER_MEMBERS {
+                    if let Some(own) = (member.value)(player) {
+                        let nth = usize::from(!value.is_empty());
+                        named(&mut value, nth, member.title, &own);
+                    }
+                }
+                for extra in &player.extra {
+                    let nth = usize::from(!value.is_empty());
+                    named(&mut value, nth, extra.key, &extra.value);
+                }
             }
             details.players.push(Entry::new(name, "", &value));
         }
