@@ -21,7 +21,7 @@ fuzz inputs="5000000":
 
 # Benchmarks of codecs and sockets, next to a baseline in the same run
 bench:
-    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp
+    cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer
 
 # Instructions of the hot paths next to the recorded figures; needs valgrind
 count:

@@ -1,5 +1,5 @@
-//! JSON serialization without serde, because a sweep writes up to 100,000 lines per second. Tests
-//! compare the output with serde's.
+//! JSON serialization without serde, because a sweep writes up to 100,000 lines per second
+//! (`docs/decisions/0010-json-writer.md`). Tests compare the output with serde's.
 
 use super::{AnswerLine, Failed};
 use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control};
@@ -488,7 +488,6 @@ mod tests {
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
-    use serde::Serialize;
     use std::time::Duration;
 
     fn text() -> impl Strategy<Value = Text> {
@@ -736,99 +735,5 @@ mod tests {
             );
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
-    }
-
-    /// Benchmark: `cargo test --release -p hailer report -- --ignored --nocapture`
-    #[test]
-    #[ignore = "a measurement"]
-    fn how_long_it_takes() {
-        let (transcript, status) = typical();
-        let answer = Answer {
-            transcript,
-            status: status.into(),
-            latency: Duration::from_micros(80_123),
-        };
-        let mut out = Vec::with_capacity(1 << 20);
-        let mut measure = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
-            let started = std::time::Instant::now();
-            for _ in 0..200_000 {
-                out.clear();
-                write(&mut out);
-            }
-            println!(
-                "{name}: {} ns, {} bytes",
-                started.elapsed().as_nanos() / 200_000,
-                out.len()
-            );
-        };
-        let line = AnswerLine::answered("minecraft-query://192.0.2.7:25565", &answer);
-        for _ in 0..3 {
-            measure("serde", &|out| serde_json::to_writer(out, &line).unwrap());
-            measure("serde with escapes", &|out| {
-                let mut serializer = serde_json::Serializer::with_formatter(out, Escaping);
-                line.serialize(&mut serializer).unwrap();
-            });
-            measure("ours", &|out| line.write(out));
-        }
-    }
-
-    /// Formatter with the escapes of [`string`].
-    struct Escaping;
-
-    impl serde_json::ser::Formatter for Escaping {
-        fn write_string_fragment<W: ?Sized + Write>(
-            &mut self,
-            writer: &mut W,
-            fragment: &str,
-        ) -> std::io::Result<()> {
-            if is_tame(fragment) {
-                return writer.write_all(fragment.as_bytes());
-            }
-            let mut out = Vec::new();
-            escaped(&mut out, fragment, true);
-            writer.write_all(&out)
-        }
-    }
-
-    /// Status with eight players, colours in the MOTD, and plugins.
-    fn typical() -> (Transcript, Status) {
-        let mut status = Status {
-            motd: Some(Text::legacy("§aA Minecraft §lServer")),
-            game: Some("MINECRAFT".into()),
-            mode: Some("SMP".into()),
-            map: Some("world".into()),
-            version: Some("1.21.8".into()),
-            address: Some(Address {
-                host: Some("127.0.0.1".into()),
-                port: Some(25565),
-            }),
-            extra: vec![
-                Extra::new("software", "Paper on Bukkit 1.21.8"),
-                Extra::new(
-                    "plugins",
-                    Value::List(
-                        ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"]
-                            .map(Value::from)
-                            .into(),
-                    ),
-                ),
-            ],
-            ..Status::default()
-        };
-        (status.players.online, status.players.max) = (Some(8), Some(20));
-        status.players.set_list(
-            (0..8)
-                .map(|i| Player::named(Text::legacy(format!("player_{i}{i}"))))
-                .collect(),
-        );
-        let address = "192.0.2.7:25565".parse().unwrap();
-        let transcript = Transcript {
-            protocol: registry::PROTOCOLS[0].info(),
-            address,
-            sent: 2,
-            received: 2,
-            datagrams: Vec::new(),
-        };
-        (transcript, status)
     }
 }

@@ -634,45 +634,4 @@ mod tests {
         );
         assert_eq!(checkpoint.length, Some(gate.written().len() as u64));
     }
-
-    /// Measures the encoders:
-    /// `cargo test --release -p hailer-cli output -- --ignored --nocapture`
-    #[test]
-    #[ignore = "a measurement"]
-    fn how_long_an_end_takes() {
-        let file = || std::fs::File::create("/dev/null").unwrap();
-        let fields = || -> Vec<&'static Field> {
-            crate::print::fields::USUAL
-                .iter()
-                .filter_map(|name| crate::print::fields::find(name))
-                .collect()
-        };
-        type New = fn(Vec<&'static Field>) -> Encoder;
-        let encoders: [(&str, New); 4] = [
-            ("ndjson", |_| Encoder::Whole),
-            ("flat", Encoder::Flat),
-            ("csv", |fields| Encoder::Csv(Box::new(Csv::new(fields)))),
-            ("lines", |_| Encoder::Lines(false)),
-        ];
-        for (name, encoder) in encoders {
-            let mut output = output(file());
-            output.encoder = encoder(fields());
-            let answer = crate::print::tests::typical();
-            let end = || ProbeResult {
-                index: 0,
-                name: None,
-                result: Ok(answer.clone()),
-            };
-            // Subtract the time for creating the results.
-            let started = Instant::now();
-            (0..200_000).for_each(|_| drop(std::hint::black_box(end())));
-            let made = started.elapsed();
-            let started = Instant::now();
-            (0..200_000).for_each(|_| output.record(end()));
-            println!(
-                "{name}: {} ns",
-                started.elapsed().saturating_sub(made).as_nanos() / 200_000
-            );
-        }
-    }
 }
