@@ -250,7 +250,7 @@ impl UgpResponder {
 
 impl Responder for UgpResponder {
     fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
-        if !bytes.starts_with(&message::CLAIM) {
+        if !bytes.starts_with(&message::CLAIM) || bytes.starts_with(&message::OTHERS) {
             return Verdict::Pass;
         }
         if bytes.len() > MAX_REQUEST {
@@ -761,12 +761,13 @@ mod tests {
         for other in [
             &b"\xFE\xFD\x09\x01\x02\x03\x04"[..],
             b"\xFFx",
+            b"\xFF\xFF\xFF\xFFTSource Engine Query\0",
             b"game traffic",
         ] {
             assert_eq!(hear(&responder, other).0, Verdict::Pass);
         }
         assert_eq!(
-            hear(&responder, b"\xFF\xFF\xFF\xFFTSource").0,
+            hear(&responder, b"\xFF\xFF\xFFTSource").0,
             Verdict::Drop("malformed")
         );
         assert_eq!(
