@@ -4,11 +4,12 @@
 //! them over the committed corpus and some random inputs with every `cargo test`; `cargo bolero
 //! test explain` runs them for longer.
 
+use crate::a2s;
 use crate::memory::Server;
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
-    Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Input, Options, Protocol,
-    Responder, Step, Verdict,
+    Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Exchange, Input, Options,
+    Protocol, Responder, Step, Verdict,
 };
 use crate::registry::PROTOCOLS;
 use crate::token::{Epoch, Keys};
@@ -218,6 +219,32 @@ pub fn exchange(bytes: &[u8]) {
             }
         };
     }
+}
+
+/// Sends a compressed reply of A2S to an exchange that has requested the lists. Its data is the
+/// start of valid data, with the length in the first byte, and then the other bytes. The CRC-32
+/// does not match, so the exchange must report an error and keep nothing.
+pub fn compressed(bytes: &[u8]) {
+    const INFO: &[u8] = b"\xFF\xFF\xFF\xFFI\x11\0\0\0\0\0\0\0\0\0dl\0\0\0\0";
+    const HEADER: &[u8] = b"\xFE\xFF\xFF\xFF\x01\0\0\x80\x01\0\0\0\x04\0\0\0\0\0";
+    let Some((&length, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let valid = a2s::COMPRESSED_SAMPLE;
+    let valid = valid.get(..usize::from(length)).unwrap_or(valid);
+    let mut exchange = a2s::A2sExchange::new(&Ask::default());
+    let mut out = Vec::new();
+    exchange.handle(Input::Start, &mut out);
+    assert_eq!(exchange.handle(Input::Datagram(INFO), &mut out), Step::Send);
+    out.clear();
+    let datagram = [HEADER, valid, bytes].concat();
+    let step = exchange.handle(Input::Datagram(&datagram), &mut out);
+    // Without its magic, the data is a part of unknown layout.
+    assert!(
+        matches!(step, Step::Bad(_) | Step::Progress) || length < 3,
+        "{step:?}"
+    );
+    assert!(out.is_empty());
 }
 
 /// Parses the bytes as formatted text. The output for terminals contains no control character of

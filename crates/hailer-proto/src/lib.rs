@@ -60,6 +60,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod a2s;
 pub mod fuzzing;
 pub mod games;
 pub mod memory;

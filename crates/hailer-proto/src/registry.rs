@@ -1,5 +1,6 @@
 //! All protocols, in the order in which a shared port offers them a datagram.
 
+use crate::a2s::A2s;
 use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
@@ -15,6 +16,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Ugp,
     &OneQuery,
     &Minecraft12w,
+    &A2s,
 ];
 
 /// Returns the protocols that use datagrams, in the same order.

@@ -34,6 +34,13 @@ fn exchange() {
 }
 
 #[test]
+fn compressed() {
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::compressed(bytes));
+}
+
+#[test]
 fn text() {
     bolero::check!()
         .with_iterations(iterations())

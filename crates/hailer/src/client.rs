@@ -132,8 +132,9 @@ impl Answer {
     }
 
     /// Returns the rank among the answers of one server: the completeness of the player list, then
-    /// the number of fields.
-    fn completeness(&self) -> (u8, usize) {
+    /// the number of fields, then that of extra fields. Fields that a protocol always sends count
+    /// only if they state something: a password, anti-cheat software, bots.
+    fn completeness(&self) -> (u8, usize, usize) {
         let status = &*self.status;
         let roster = match status.players.roster {
             Roster::Whole => 4,
@@ -153,13 +154,13 @@ impl Answer {
             status.players.online.is_some(),
             status.players.max.is_some(),
             !status.rules.is_empty(),
-            status.has_password.is_some(),
-            status.has_anti_cheat.is_some(),
+            status.has_password == Some(true),
+            status.has_anti_cheat == Some(true),
             status.icon.is_some(),
-            status.players.bots.is_some(),
+            status.players.bots.is_some_and(|bots| bots > 0),
         ];
         let present = fields.iter().filter(|is_present| **is_present).count();
-        (roster, present + status.extra.len())
+        (roster, present, status.extra.len())
     }
 }
 

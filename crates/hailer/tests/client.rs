@@ -622,6 +622,7 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
             ("minecraft-query", "malformed"),
             ("ugp", "silence"),
             ("onequery", "silence"),
+            ("a2s", "silence"),
             ("minecraft-12w", "port-closed"),
         ]
     );
@@ -1411,7 +1412,7 @@ async fn service_record_without_its_host_is_reported() {
         reports,
         [
             "Minecraft Query, Minecraft List Ping: its SRV record leads to gone.example.test, which has no address",
-            "UGP, OneQuery V2: only.example.test has no address",
+            "UGP, OneQuery V2, A2S: only.example.test has no address",
         ]
     );
     assert!(!error.to_string().contains("spelling"), "{error}");

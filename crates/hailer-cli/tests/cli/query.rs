@@ -131,7 +131,7 @@ fn view_shows_the_status() {
     let best = run(["query", &serve.address()]).ends_with(0).out;
     assert_eq!(best.matches('●').count(), 1, "{best}");
     assert!(
-        best.contains("Also answered in: UGP, OneQuery V2 (--all shows them)"),
+        best.contains("Also answered in: A2S, UGP, OneQuery V2 (--all shows them)"),
         "{best}"
     );
     let all = run(["query", &serve.address(), "--all"]).ends_with(0).out;
@@ -284,12 +284,12 @@ fn json_has_the_best_answer_or_all() {
         .iter()
         .map(|line| line["protocol"].clone())
         .collect();
-    assert_eq!(protocols, [FULL, "ugp", "onequery"]);
+    assert_eq!(protocols, [FULL, "a2s", "ugp", "onequery"]);
     // In a table, the other answers are remarks.
     let closed = closed().to_string();
     let table = run(["query", &serve.address(), &closed]).ends_with(1).out;
     assert_eq!(table.lines().count(), 3, "{table}");
-    assert!(table.contains("also ugp, onequery"), "{table}");
+    assert!(table.contains("also a2s, ugp, onequery"), "{table}");
 }
 
 #[test]

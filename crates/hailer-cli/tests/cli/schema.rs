@@ -165,14 +165,14 @@ fn sweeps_match_the_schemas() {
     let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
     let lines = check("answer-v2.json", &said);
     let answers = lines.iter().filter(|line| line["ok"] == true).count();
-    assert_eq!((lines.len(), answers), (6, 3), "{lines:#?}");
+    assert_eq!((lines.len(), answers), (8, 4), "{lines:#?}");
     said.out = std::fs::read_to_string(&summary).unwrap();
     let summary = &check("sweep-summary-v2.json", &said)[0];
     assert_eq!(
         (&summary["end"], &summary["probes"]),
-        (&"finished".into(), &6.into())
+        (&"finished".into(), &8.into())
     );
-    assert_eq!(summary["counts"]["answered"], 3);
+    assert_eq!(summary["counts"]["answered"], 4);
     let said = run(["sweep", "--json", "--failed"]
         .iter()
         .chain(&shared[..5])

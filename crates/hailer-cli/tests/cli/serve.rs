@@ -26,7 +26,7 @@ fn flags_set_status_and_addresses() {
             && serve.listening[1].ends_with(" for ugp")
     );
     assert!(
-        serve.listening[2].ends_with(" for minecraft-query, ugp, onequery"),
+        serve.listening[2].ends_with(" for minecraft-query, ugp, onequery, a2s"),
         "{:?}",
         serve.listening
     );

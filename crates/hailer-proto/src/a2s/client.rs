@@ -1,0 +1,1089 @@
+//! The client: info, then players and rules together (spec/a2s.md#8).
+//!
+//! ```text
+//!   info                      ─►
+//!                             ◄─  challenge, or the info reply of older servers
+//!   info + challenge          ─►
+//!                             ◄─  info reply
+//!   players + challenge       ─►
+//!   rules + challenge         ─►
+//!                             ◄─  players reply, rules reply, each in any number of parts
+//! ```
+//!
+//! Limits: [`MAX_CHALLENGES`] challenges for info and as many for the lists; those of [`split`].
+
+use super::binary::{self, BinaryRules};
+use super::deviation::*;
+use super::message::{
+    self, Challenge, Info, OldInfo, Players, Reply, Request, Rules, Word, decimal, decode,
+    parse_reply,
+};
+use super::split::{Assembled, Assembly, Layout};
+use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
+use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
+use crate::wire::{Deviation, Notes};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use compact_str::CompactString;
+
+/// Most challenges to follow for info, and for the lists.
+pub const MAX_CHALLENGES: u8 = 5;
+/// Timeouts in a row before the exchange gives up lists that the server may never send.
+const LIST_TIMEOUTS: u8 = 3;
+/// The same for rules, if the players came: many games never send rules.
+const RULES_TIMEOUTS: u8 = 2;
+/// Challenges after which the lists are requested one after the other, for servers that replace
+/// the challenge with each request.
+const PARALLEL_CHALLENGES: u8 = 2;
+/// App ids of Counter-Strike: Global Offensive, which hides players behind a pseudo player.
+const COUNTER_STRIKE: u32 = 730;
+/// Name of this pseudo player.
+const PSEUDO_PLAYER: &[u8] = b"Max Players";
+/// App id of Rust, whose counts continue in tags.
+const RUST: u32 = 252_490;
+/// Protocol numbers of GoldSource.
+const GOLD_SOURCE: core::ops::RangeInclusive<u8> = 47..=48;
+/// Largest count in an info reply.
+const MAX_COUNT: i64 = u8::MAX as i64;
+/// Modes of The Ship.
+pub(super) const SHIP_MODES: [&str; 6] = [
+    "Hunt",
+    "Elimination",
+    "Duel",
+    "Deathmatch",
+    "VIP Team",
+    "Team Elimination",
+];
+
+const CHALLENGE_LOOP: Fault =
+    Fault::Misbehaved("it answers each challenge with a new one (challenge loop)");
+const ZEROS_SENT: Fault = Fault::Misbehaved("it sent zeros instead of a reply");
+
+/// Queries one server.
+#[derive(Debug)]
+pub struct A2sExchange {
+    depth: Depth,
+    phase: Phase,
+    /// Requests to send one after the other, the next one first.
+    queue: [Option<Outgoing>; 3],
+    stage: usize,
+    challenge: Option<Challenge>,
+    /// Challenges followed in this phase.
+    challenges: u8,
+    /// Timeouts since the last useful datagram.
+    timeouts: u8,
+    /// Whether the plain info request was repeated although a challenge is known.
+    has_repeated_plain: bool,
+    /// Whether the old request for a challenge was sent.
+    has_sent_old_challenge: bool,
+    /// Whether the server only knows words.
+    speaks_words: bool,
+    wants_players: bool,
+    wants_rules: bool,
+    /// Whether the outstanding lists were requested with the current challenge.
+    has_sent_rules: bool,
+    assembly: Assembly,
+    /// The fields of the info reply.
+    status: Status,
+    app_id: u32,
+    /// Whether the status is from the GoldSource form.
+    is_old_info: bool,
+    split_fallback: Layout,
+    players: Option<Vec<Player>>,
+    rules: Vec<Rule>,
+    rules_extra: Vec<Extra>,
+    deviations: Vec<&'static Deviation>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Info,
+    Lists,
+}
+
+/// A kind of request. The challenge is added when it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outgoing {
+    PlainInfo,
+    Info,
+    Players,
+    Rules,
+    OldChallenge,
+    Word(Word),
+}
+
+impl A2sExchange {
+    /// Creates an exchange that has not sent anything yet.
+    pub fn new(ask: &Ask) -> Self {
+        Self {
+            depth: ask.depth,
+            phase: Phase::Info,
+            queue: [None; 3],
+            stage: 0,
+            challenge: None,
+            challenges: 0,
+            timeouts: 0,
+            has_repeated_plain: false,
+            has_sent_old_challenge: false,
+            speaks_words: false,
+            wants_players: ask.players,
+            wants_rules: true,
+            has_sent_rules: false,
+            assembly: Assembly::default(),
+            status: Status::default(),
+            app_id: 0,
+            is_old_info: false,
+            split_fallback: Layout::Source,
+            players: None,
+            rules: Vec::new(),
+            rules_extra: Vec::new(),
+            deviations: Vec::new(),
+        }
+    }
+
+    /// Sends one or more requests.
+    fn send<const N: usize>(&mut self, requests: [Option<Outgoing>; N], out: &mut Vec<u8>) -> Step {
+        let mut places = self.queue.iter_mut();
+        for request in requests.into_iter().flatten() {
+            if let Some(place) = places.next() {
+                *place = Some(request);
+            }
+        }
+        places.for_each(|place| *place = None);
+        self.send_next(out)
+    }
+
+    fn send_next(&mut self, out: &mut Vec<u8>) -> Step {
+        let [next, second, third] = self.queue;
+        self.queue = [second, third, None];
+        let Some(next) = next else {
+            return Step::Wait;
+        };
+        self.stage = self.stage_of(next);
+        match next {
+            Outgoing::PlainInfo => Request::Info(None),
+            Outgoing::Info => Request::Info(self.challenge),
+            Outgoing::Players => Request::Players(self.list_challenge()),
+            Outgoing::Rules => Request::Rules(self.list_challenge()),
+            Outgoing::OldChallenge => Request::Challenge,
+            Outgoing::Word(word) => Request::Word(word),
+        }
+        .write(out);
+        match second {
+            Some(_) => Step::SendMore,
+            None => Step::Send,
+        }
+    }
+
+    fn list_challenge(&self) -> Option<Challenge> {
+        self.challenge.or(Some(Challenge::REQUEST))
+    }
+
+    /// Returns the stage of a request. Each challenge begins a new one.
+    fn stage_of(&self, request: Outgoing) -> usize {
+        const ROUNDS: usize = MAX_CHALLENGES as usize + 1;
+        let round = usize::from(self.challenges);
+        match request {
+            Outgoing::PlainInfo => 0,
+            Outgoing::Info => round,
+            Outgoing::Players => ROUNDS + round,
+            Outgoing::Rules => 2 * ROUNDS + round,
+            Outgoing::OldChallenge => 3 * ROUNDS,
+            Outgoing::Word(Word::Details) => 3 * ROUNDS + 1,
+            Outgoing::Word(Word::Players) => 3 * ROUNDS + 2,
+            Outgoing::Word(_) => 3 * ROUNDS + 3,
+        }
+    }
+
+    /// Requests the lists that are still missing.
+    fn send_lists(&mut self, out: &mut Vec<u8>) -> Step {
+        let players = self.wants_players;
+        let rules = self.wants_rules;
+        let known = self.challenge.is_some();
+        if self.speaks_words {
+            let players = players.then_some(Outgoing::Word(Word::Players));
+            let rules = rules.then_some(Outgoing::Word(Word::Rules));
+            return self.send([players, rules], out);
+        }
+        // Without a challenge, one request for it is enough until it gets lost. A server that
+        // replaces its challenges gets one request at a time.
+        let is_parallel = match known {
+            true => self.challenges < PARALLEL_CHALLENGES,
+            false => self.timeouts > 0,
+        };
+        self.has_sent_rules = rules && (is_parallel || !players);
+        let needs_old = !known && self.timeouts > 0 && !self.has_sent_old_challenge;
+        self.has_sent_old_challenge |= needs_old;
+        let requests = [
+            players.then_some(Outgoing::Players),
+            self.has_sent_rules.then_some(Outgoing::Rules),
+            needs_old.then_some(Outgoing::OldChallenge),
+        ];
+        self.send(requests, out)
+    }
+
+    fn resend(&mut self, out: &mut Vec<u8>) -> Step {
+        self.timeouts = self.timeouts.saturating_add(1);
+        let is_even = self.timeouts.is_multiple_of(2);
+        match self.phase {
+            // Servers of 1999 to 2003 do not know the letters.
+            Phase::Info if self.challenge.is_none() && is_even => {
+                self.send([Some(Outgoing::Word(Word::Details))], out)
+            }
+            Phase::Info if self.challenge.is_none() => self.send([Some(Outgoing::PlainInfo)], out),
+            // Some filters drop info requests with a challenge.
+            Phase::Info if self.timeouts.is_multiple_of(3) => {
+                self.has_repeated_plain = true;
+                self.send([Some(Outgoing::PlainInfo)], out)
+            }
+            Phase::Info => self.send([Some(Outgoing::Info)], out),
+            Phase::Lists => {
+                let limit = match self.players.is_some() || !self.wants_players {
+                    true => RULES_TIMEOUTS,
+                    false => LIST_TIMEOUTS,
+                };
+                if self.timeouts >= limit {
+                    return self.finish();
+                }
+                // The reply to a word may have been one to a letter.
+                self.speaks_words &= !is_even;
+                self.send_lists(out)
+            }
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        if bytes.len() > message::MAX_DATAGRAM {
+            self.keep(&BIG_DATAGRAM);
+        }
+        if bytes.starts_with(message::SPLIT) {
+            return self.receive_part(bytes, out);
+        }
+        if !bytes.is_empty() && bytes.iter().all(|byte| *byte == 0) {
+            self.keep(&ZEROS);
+            return Step::Bad(ZEROS_SENT);
+        }
+        // Replies of other protocols can arrive on the same socket.
+        if !bytes.starts_with(message::SINGLE) {
+            return Step::Wait;
+        }
+        self.receive_message(bytes, true, out)
+    }
+
+    fn receive_part(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let joined = match self.assembly.insert(bytes, self.split_fallback, &mut notes) {
+            Ok(Assembled::Complete(joined)) => joined,
+            Ok(Assembled::Incomplete) => {
+                self.timeouts = 0;
+                return Step::Progress;
+            }
+            Ok(Assembled::Duplicate) => return Step::Wait,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        self.keep_all(&notes);
+        let has_header = joined.starts_with(message::SINGLE);
+        if !has_header {
+            self.keep(&SPLIT_NO_HEADER);
+        }
+        self.receive_message(&joined, has_header, out)
+    }
+
+    fn receive_message(&mut self, bytes: &[u8], has_header: bool, out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let app_id = (self.phase == Phase::Lists).then_some(self.app_id);
+        let reply = match parse_reply(bytes, has_header, app_id, &mut notes) {
+            Ok(reply) => reply,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        match reply {
+            // A ping reply, or a list before info, proves that the server is there.
+            _ if self.depth == Depth::Ping => Step::Done(Box::default()),
+            Reply::Challenge(challenge) => {
+                let step = self.receive_challenge(challenge, out);
+                if step != Step::Wait {
+                    self.keep_all(&notes);
+                }
+                step
+            }
+            Reply::Info(info) => self.receive_info(&info, &notes, out),
+            Reply::OldInfo(info) => self.receive_old_info(&info, &notes, out),
+            Reply::Players(players) if self.phase == Phase::Lists && self.wants_players => {
+                self.keep_all(&notes);
+                self.list_players(&players);
+                self.follow_list(out)
+            }
+            Reply::Rules(rules) if self.phase == Phase::Lists && self.wants_rules => {
+                self.keep_all(&notes);
+                self.list_rules(&rules);
+                self.follow_list(out)
+            }
+            // Repeated, or a list that was not requested.
+            Reply::Players(_) | Reply::Rules(_) | Reply::Ping => Step::Wait,
+        }
+    }
+
+    fn receive_challenge(&mut self, challenge: Challenge, out: &mut Vec<u8>) -> Step {
+        if self.challenge == Some(challenge) {
+            // Repeated or late, unless the plain info request was sent again.
+            if self.phase == Phase::Info && self.has_repeated_plain {
+                self.has_repeated_plain = false;
+                return self.send([Some(Outgoing::Info)], out);
+            }
+            return Step::Wait;
+        }
+        if self.challenges == MAX_CHALLENGES {
+            return Step::Bad(CHALLENGE_LOOP);
+        }
+        self.challenges += 1;
+        let replaces = self.challenge.replace(challenge).is_some();
+        self.timeouts = 0;
+        if self.phase == Phase::Info {
+            return self.send([Some(Outgoing::Info)], out);
+        }
+        if replaces {
+            self.keep(&CHALLENGE_EACH);
+        } else if self.has_sent_old_challenge {
+            self.keep(&OLD_CHALLENGE);
+        }
+        self.speaks_words = false;
+        self.send_lists(out)
+    }
+
+    fn receive_info(&mut self, info: &Info<'_>, notes: &Notes, out: &mut Vec<u8>) -> Step {
+        let is_first = self.phase == Phase::Info;
+        if !is_first && !self.is_old_info {
+            return Step::Wait;
+        }
+        if !is_first {
+            self.keep(&BOTH_INFO);
+        }
+        self.keep_all(notes);
+        self.is_old_info = false;
+        self.app_id = info.full_app_id();
+        self.status = describe(info);
+        self.follow_info(is_first, info.protocol, out)
+    }
+
+    fn receive_old_info(&mut self, info: &OldInfo<'_>, notes: &Notes, out: &mut Vec<u8>) -> Step {
+        if self.phase != Phase::Info {
+            if !self.is_old_info {
+                self.keep(&BOTH_INFO);
+            }
+            return Step::Wait;
+        }
+        self.keep_all(notes);
+        self.is_old_info = true;
+        let has_sent_word = self.challenge.is_none() && self.timeouts > 1;
+        if has_sent_word {
+            self.keep(&OLD_WORDS);
+            self.speaks_words = true;
+        }
+        self.status = describe_old(info);
+        self.follow_info(true, info.protocol, out)
+    }
+
+    fn follow_info(&mut self, is_first: bool, protocol: u8, out: &mut Vec<u8>) -> Step {
+        if GOLD_SOURCE.contains(&protocol) {
+            self.split_fallback = Layout::GoldSource;
+        }
+        if self.depth == Depth::Basic {
+            return self.finish_with(&[]);
+        }
+        if !is_first {
+            return Step::Progress;
+        }
+        self.phase = Phase::Lists;
+        self.timeouts = 0;
+        self.challenges = 0;
+        self.send_lists(out)
+    }
+
+    /// Continues after a list.
+    fn follow_list(&mut self, out: &mut Vec<u8>) -> Step {
+        if self.challenge.is_none() && !self.speaks_words {
+            self.keep(&NO_CHALLENGE);
+        }
+        self.timeouts = 0;
+        if !self.wants_players && !self.wants_rules {
+            return self.finish();
+        }
+        if self.wants_rules && !self.has_sent_rules && !self.speaks_words {
+            self.has_sent_rules = true;
+            return self.send([Some(Outgoing::Rules)], out);
+        }
+        Step::Progress
+    }
+
+    fn list_players(&mut self, players: &Players<'_>) {
+        self.wants_players = false;
+        if let [only] = players.list.as_slice()
+            && only.name == PSEUDO_PLAYER
+            && self.app_id == COUNTER_STRIKE
+        {
+            self.keep(&PLAYERS_HIDDEN);
+            return;
+        }
+        if players.list.is_empty() && players.count == u8::MAX {
+            return;
+        }
+        let mut ship = players.ship.iter();
+        let list = players.list.iter().map(|player| {
+            let time = Some(player.time_s).filter(|time| time.is_finite());
+            let mut listed = Player {
+                score: Some(player.score.into()),
+                time_s: time,
+                ..Player::named(text(player.name))
+            };
+            if let Some((deaths, money)) = ship.next() {
+                listed.extra = alloc::vec![
+                    Extra::new("deaths", i64::from(*deaths)),
+                    Extra::new("money", i64::from(*money)),
+                ];
+            }
+            listed
+        });
+        self.players = Some(list.collect());
+    }
+
+    /// Binary rules that do not parse stay plain rules.
+    fn list_rules(&mut self, rules: &Rules<'_>) {
+        let chunks = binary::join(&rules.list);
+        let chunks = chunks.filter(|(_, joined)| {
+            let binary = BinaryRules::parse(joined);
+            binary.is_ok_and(|binary| {
+                binary.describe(&mut self.rules_extra);
+                true
+            })
+        });
+        if chunks.is_some() {
+            self.keep(&BINARY_RULES);
+        }
+        let is_chunk = |name: &[u8]| {
+            chunks
+                .as_ref()
+                .is_some_and(|(total, _)| binary::is_chunk(name, *total))
+        };
+        let plain = rules.list.iter().filter(|(name, _)| !is_chunk(name));
+        let rule = |(name, value): &(&[u8], &[u8])| Rule {
+            key: string(name),
+            value: string(value),
+        };
+        self.rules = plain.map(rule).collect();
+        self.wants_rules = false;
+    }
+
+    /// Ends with the replies received. The extra `unanswered` names the missing lists.
+    fn finish(&mut self) -> Step {
+        let mut unanswered = [""; 2];
+        let missing = [(self.wants_players, "players"), (self.wants_rules, "rules")];
+        let names = missing.into_iter().filter(|(wanted, _)| *wanted);
+        let count = names
+            .zip(&mut unanswered)
+            .map(|((_, name), place)| *place = name)
+            .count();
+        self.finish_with(unanswered.get(..count).unwrap_or_default())
+    }
+
+    fn finish_with(&mut self, unanswered: &[&str]) -> Step {
+        let mut status = core::mem::take(&mut self.status);
+        if let Some(list) = self.players.take() {
+            status.players.set_list(list);
+        }
+        status.rules = core::mem::take(&mut self.rules);
+        status.extra.append(&mut self.rules_extra);
+        if !unanswered.is_empty() {
+            let names = Value::from(unanswered.join(", "));
+            status.extra.push(Extra::new("unanswered", names));
+        }
+        status.deviations = core::mem::take(&mut self.deviations);
+        Step::Done(Box::new(status))
+    }
+
+    fn keep(&mut self, deviation: &'static Deviation) {
+        if !self.deviations.contains(&deviation) {
+            self.deviations.push(deviation);
+        }
+    }
+
+    fn keep_all(&mut self, notes: &Notes) {
+        notes.met().for_each(|deviation| self.keep(deviation));
+    }
+}
+
+impl Exchange for A2sExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send([Some(Outgoing::PlainInfo)], out),
+            Input::Continue => self.send_next(out),
+            Input::Datagram(bytes) => self.receive(bytes, out),
+            Input::Timeout => self.resend(out),
+            Input::GiveUp if self.phase == Phase::Lists => self.finish(),
+            _ => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        self.stage
+    }
+}
+
+fn string(bytes: &[u8]) -> CompactString {
+    decode(bytes).0.into()
+}
+
+fn text(bytes: &[u8]) -> Text {
+    let (decoded, deviation) = decode(bytes);
+    Text::unformatted(decoded).from_latin1(deviation == Some(&NOT_UTF8))
+}
+
+fn filled_text(bytes: &[u8]) -> Option<Text> {
+    (!bytes.is_empty()).then(|| text(bytes))
+}
+
+fn filled(bytes: &[u8]) -> Option<CompactString> {
+    (!bytes.is_empty()).then(|| string(bytes))
+}
+
+/// Returns the status of an info reply (spec/a2s.md#9).
+fn describe(info: &Info<'_>) -> Status {
+    let mut status = Status {
+        name: filled_text(info.name),
+        map: filled(info.map),
+        game: filled(info.game),
+        version: filled(info.version),
+        has_password: Some(info.password != 0),
+        has_anti_cheat: Some(info.anti_cheat != 0),
+        ..Status::default()
+    };
+    status.players.online = Some(info.players.into());
+    status.players.max = Some(info.max.into());
+    status.players.bots = Some(info.bots.into());
+    let app_id = info.full_app_id();
+    let mut extra = |key, value: Value| status.extra.push(Extra::new(key, value));
+    extra("protocol", i64::from(info.protocol).into());
+    if !info.folder.is_empty() {
+        extra("folder", string(info.folder).into());
+    }
+    if app_id != 0 {
+        extra("app-id", i64::from(app_id).into());
+    }
+    extra("server-type", server_type(info.server_type));
+    extra("system", system(info.system));
+    if let Some(ship) = info.ship {
+        status.mode = SHIP_MODES
+            .get(usize::from(ship.mode))
+            .map(|mode| (*mode).into());
+        extra("mode-number", i64::from(ship.mode).into());
+        extra("witnesses", i64::from(ship.witnesses).into());
+        extra("duration", i64::from(ship.duration).into());
+    }
+    let Some(further) = &info.further else {
+        return status;
+    };
+    if let Some(id) = further.steam_id {
+        extra("steam-id", decimal(id).into());
+    }
+    if let Some((port, name)) = further.tv {
+        extra("tv-port", i64::from(port).into());
+        extra("tv-name", string(name).into());
+    }
+    if let Some(keywords) = further.keywords.filter(|keywords| !keywords.is_empty()) {
+        extra("keywords", string(keywords).into());
+    }
+    if let Some(id) = further.game_id.filter(|id| *id != u64::from(app_id)) {
+        extra("game-id", decimal(id).into());
+    }
+    if let (RUST, Some(keywords)) = (app_id, further.keywords) {
+        count_by_tags(keywords, &mut status);
+    }
+    status.address = further.port.map(|port| Address {
+        host: None,
+        port: Some(port),
+    });
+    status
+}
+
+/// Rust servers have more players than the counts can express, and tags with the whole numbers
+/// (spec/a2s.md#9.1).
+fn count_by_tags(keywords: &[u8], status: &mut Status) {
+    let tag = |key: &str| {
+        let tags = keywords.split(|byte| *byte == b',');
+        let values = tags.filter_map(|tag| core::str::from_utf8(tag).ok()?.strip_prefix(key));
+        values.filter_map(|value| value.parse::<u16>().ok()).next()
+    };
+    let [max, online, queue] = ["mp", "cp", "qp"].map(|key| tag(key).map(i64::from));
+    if max.max(online).is_some_and(|count| count > MAX_COUNT) {
+        status.players.online = online.or(status.players.online);
+        status.players.max = max.or(status.players.max);
+    }
+    if let Some(queue) = queue {
+        status.extra.push(Extra::new("queue", queue));
+    }
+}
+
+/// Returns the status of a GoldSource info reply.
+fn describe_old(info: &OldInfo<'_>) -> Status {
+    let mut status = Status {
+        name: filled_text(info.name),
+        map: filled(info.map),
+        game: filled(info.game),
+        has_password: Some(info.password != 0),
+        has_anti_cheat: Some(info.anti_cheat != 0),
+        address: own_address(info.address),
+        ..Status::default()
+    };
+    status.players.online = Some(info.players.into());
+    status.players.max = Some(info.max.into());
+    status.players.bots = Some(info.bots.into());
+    let mut extra = |key, value: Value| status.extra.push(Extra::new(key, value));
+    extra("protocol", i64::from(info.protocol).into());
+    if !info.folder.is_empty() {
+        extra("folder", string(info.folder).into());
+    }
+    extra("server-type", server_type(info.server_type));
+    extra("system", system(info.system));
+    if let Some(game_mod) = &info.game_mod {
+        let entries = [
+            ("url", Value::from(string(game_mod.url))),
+            ("download", string(game_mod.download).into()),
+            ("version", i64::from(game_mod.version).into()),
+            ("size", i64::from(game_mod.size).into()),
+            (
+                "multiplayer-only",
+                (game_mod.is_multiplayer_only != 0).into(),
+            ),
+            ("own-library", (game_mod.has_own_library != 0).into()),
+        ];
+        let entries = entries.map(|(key, value)| (key.into(), value));
+        extra("mod", Value::Table(entries.into()));
+    }
+    status
+}
+
+/// Parses an address with a port, such as `192.0.2.1:27015`.
+fn own_address(bytes: &[u8]) -> Option<Address> {
+    let (host, port) = match string(bytes).rsplit_once(':') {
+        Some((host, port)) => (CompactString::from(host), port.parse().ok()),
+        None => (string(bytes), None),
+    };
+    let host = (!host.is_empty()).then_some(host);
+    (host.is_some() || port.is_some()).then_some(Address { host, port })
+}
+
+/// Letters and names of server types.
+pub(super) const SERVER_TYPES: [(u8, &str); 3] =
+    [(b'd', "dedicated"), (b'l', "listen"), (b'p', "relay")];
+/// Letters and names of operating systems. A later letter has the name of an earlier one.
+pub(super) const SYSTEMS: [(u8, &str); 4] = [
+    (b'l', "linux"),
+    (b'w', "windows"),
+    (b'm', "macos"),
+    (b'o', "macos"),
+];
+
+fn server_type(letter: u8) -> Value {
+    letter_name(&SERVER_TYPES, letter)
+}
+
+fn system(letter: u8) -> Value {
+    letter_name(&SYSTEMS, letter)
+}
+
+/// Returns the name of a letter in either case, or else the byte in hexadecimal.
+fn letter_name(names: &[(u8, &str)], letter: u8) -> Value {
+    let lower = letter.to_ascii_lowercase();
+    let known = names.iter().find(|(known, _)| *known == lower);
+    known.map_or_else(
+        || alloc::format!("{letter:#04x}").into(),
+        |(_, name)| (*name).into(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::a2s::server::{A2sConfig, A2sResponder};
+    use crate::model::Roster;
+    use crate::protocol::{Responder, Verdict};
+    use crate::sample::Random;
+    use crate::token::{Epoch, Keys};
+    use alloc::collections::VecDeque;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec;
+
+    fn responder(status: &Status) -> A2sResponder {
+        A2sResponder::new(status, &Keys::new([7; 16]), &A2sConfig::default())
+    }
+
+    /// Runs an exchange. `is_lost` gets the number of each datagram of the server. When nothing is
+    /// left to receive, a timeout follows. Returns the last step, the requests with their stages,
+    /// and the number of timeouts.
+    fn talk(
+        responder: &A2sResponder,
+        ask: &Ask,
+        is_lost: impl Fn(usize) -> bool,
+    ) -> (Step, Vec<(usize, Vec<u8>)>, usize) {
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let mut exchange = A2sExchange::new(ask);
+        let (mut out, mut sent) = (Vec::new(), Vec::new());
+        let mut replies = VecDeque::new();
+        let (mut count, mut timeouts) = (0, 0);
+        let mut step = exchange.handle(Input::Start, &mut out);
+        loop {
+            let has_more = step == Step::SendMore;
+            if has_more || step == Step::Send {
+                let mut reply = Vec::new();
+                let verdict = responder.answer(from, Epoch(9), &out, &mut reply);
+                assert!(matches!(verdict, Verdict::Reply { .. }));
+                for index in 1.. {
+                    if !is_lost(count) {
+                        replies.push_back(core::mem::take(&mut reply));
+                    }
+                    count += 1;
+                    reply.clear();
+                    let is_data = verdict == Verdict::Reply { verified: true };
+                    if !is_data || !responder.continuation(&out, index, &mut reply) {
+                        break;
+                    }
+                }
+                sent.push((exchange.stage(), core::mem::take(&mut out)));
+            } else if matches!(step, Step::Done(_) | Step::Fail(_)) {
+                return (step, sent, timeouts);
+            }
+            assert!(out.is_empty());
+            step = if has_more {
+                exchange.handle(Input::Continue, &mut out)
+            } else if let Some(reply) = replies.pop_front() {
+                exchange.handle(Input::Datagram(&reply), &mut out)
+            } else {
+                timeouts += 1;
+                exchange.handle(Input::Timeout, &mut out)
+            };
+        }
+    }
+
+    fn done(step: Step) -> Status {
+        match step {
+            Step::Done(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A status with every field that this protocol carries.
+    fn every_field() -> Status {
+        let mut status = Status {
+            name: Some(Text::unformatted("Both roles \u{2603}")),
+            map: Some("map".into()),
+            game: Some("game".into()),
+            mode: Some("Deathmatch".into()),
+            version: Some("1.2".into()),
+            has_password: Some(true),
+            has_anti_cheat: Some(true),
+            address: Some(Address {
+                host: None,
+                port: Some(27_016),
+            }),
+            ..Status::default()
+        };
+        let players = &mut status.players;
+        (players.online, players.max, players.bots) = (Some(2), Some(8), Some(1));
+        let player = |name: &str, time_s, deaths: i64| Player {
+            score: Some(-deaths),
+            time_s: Some(time_s),
+            extra: vec![Extra::new("deaths", deaths), Extra::new("money", 9)],
+            ..Player::named(Text::unformatted(name))
+        };
+        players.set_list(vec![player("Ann", 1.5, 1), player("", -1.0, 2)]);
+        let rule = |key: &str, value: &str| Rule {
+            key: key.into(),
+            value: value.into(),
+        };
+        status.rules = vec![rule("a", ""), rule("a", "b c"), rule("d", "\\n")];
+        for (key, value) in [
+            ("protocol", Value::from(17)),
+            ("folder", "folder".into()),
+            ("app-id", 2_400.into()),
+            ("server-type", "relay".into()),
+            ("system", "macos".into()),
+            ("mode-number", 3.into()),
+            ("witnesses", 4.into()),
+            ("duration", 5.into()),
+            ("steam-id", "18446744073709551615".into()),
+            ("tv-port", 27_020.into()),
+            ("tv-name", "tv".into()),
+            ("keywords", "a,b".into()),
+            ("game-id", "18374686479671626080".into()),
+        ] {
+            status.extra.push(Extra { key, value });
+        }
+        status
+    }
+
+    #[test]
+    fn a_status_survives_the_wire() {
+        let status = every_field();
+        let (step, sent, timeouts) = talk(&responder(&status), &Ask::default(), |_| false);
+        assert_eq!(done(step), status);
+        assert_eq!(timeouts, 0);
+        // Three round trips: the last two requests are sent together.
+        let lengths: Vec<usize> = sent.iter().map(|(_, request)| request.len()).collect();
+        assert_eq!(lengths, [25, 29, 9, 9]);
+        let stages: Vec<usize> = sent.iter().map(|(stage, _)| *stage).collect();
+        assert_eq!(stages, [0, 1, 6, 12]);
+    }
+
+    fn crowd() -> Status {
+        let mut status = Status::default();
+        let name = |i| Text::unformatted(format!("{i}{}", "x".repeat(80)));
+        let player = |i| Player {
+            score: Some(i),
+            time_s: Some(0.0),
+            ..Player::named(name(i))
+        };
+        status.players.online = Some(255);
+        status.players.set_list((0..255).map(player).collect());
+        status
+    }
+
+    #[test]
+    fn parts_of_repeated_replies_complete_each_other() {
+        let status = crowd();
+        let responder = responder(&status);
+        for period in [3, 5, 7, 11] {
+            let ask = Ask::default();
+            let lose = |number: usize| number > 2 && Random(number as u64).below(period) == 0;
+            let (step, _, timeouts) = talk(&responder, &ask, lose);
+            let read = done(step);
+            assert!(read.players.list == status.players.list, "{period}");
+            assert_eq!(read.players.roster, Roster::Whole);
+            assert!((1..=8).contains(&timeouts), "{timeouts}");
+        }
+    }
+
+    #[test]
+    fn lost_datagrams_are_requested_again() {
+        let status = every_field();
+        for lost in 0..4 {
+            let (step, sent, timeouts) = talk(&responder(&status), &Ask::default(), |i| i == lost);
+            assert_eq!(done(step), status, "{lost}");
+            assert_eq!(timeouts, 1);
+            assert_eq!(sent.len(), 5, "one request is repeated");
+        }
+    }
+
+    #[test]
+    fn depths_and_lists() {
+        let responder = responder(&every_field());
+        let sent = |depth, players| {
+            let ask = Ask {
+                depth,
+                players,
+                ..Ask::default()
+            };
+            let (step, sent, _) = talk(&responder, &ask, |_| false);
+            (done(step), sent.len())
+        };
+        assert_eq!(sent(Depth::Ping, true), (Status::default(), 1));
+        let (status, datagrams) = sent(Depth::Basic, true);
+        assert_eq!((status.players.roster, datagrams), (Roster::Absent, 2));
+        assert!(status.rules.is_empty() && status.name.is_some());
+        let (status, datagrams) = sent(Depth::Full, false);
+        assert_eq!((status.players.roster, datagrams), (Roster::Absent, 3));
+        assert_eq!(status.rules.len(), 3);
+        assert_eq!(status.extra("unanswered"), None);
+    }
+
+    /// Returns an exchange that has requested both lists, from a server with this app id.
+    fn at_lists(app_id: u16, online: u8) -> A2sExchange {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        let mut info = Vec::new();
+        message::write_info(
+            &Info {
+                app_id,
+                players: online,
+                ship: (u32::from(app_id) == message::THE_SHIP).then_some(message::Ship {
+                    mode: 9,
+                    witnesses: 0,
+                    duration: 0,
+                }),
+                ..Info::default()
+            },
+            &mut info,
+        );
+        exchange.handle(Input::Start, &mut Vec::new());
+        assert_eq!(hear(&mut exchange, &challenge(1)), Step::Send);
+        assert_eq!(hear(&mut exchange, &info), Step::SendMore);
+        let step = exchange.handle(Input::Continue, &mut Vec::new());
+        assert_eq!(step, Step::Send);
+        exchange
+    }
+
+    /// Reads both lists.
+    fn lists(app_id: u16, online: u8, players: &[u8], rules: &[u8]) -> Status {
+        let mut exchange = at_lists(app_id, online);
+        let players = [b"\xFF\xFF\xFF\xFFD", players].concat();
+        let rules = [b"\xFF\xFF\xFF\xFFE", rules].concat();
+        assert_eq!(hear(&mut exchange, &players), Step::Progress);
+        done(hear(&mut exchange, &rules))
+    }
+
+    fn met(status: &Status) -> Vec<&'static str> {
+        let known = ["no-edf", "odd-type"];
+        let names = status.deviations.iter().map(|deviation| deviation.name);
+        names.filter(|name| !known.contains(name)).collect()
+    }
+
+    /// spec/a2s.md#10.1
+    #[test]
+    fn cut_lists_keep_their_whole_entries() {
+        const ANN: &[u8] = b"\0Ann\0\x01\0\0\0\0\0\0\0";
+        let three = [&[3], ANN, ANN, ANN].concat();
+        for length in 1..three.len() {
+            let status = lists(440, 3, &three[..length], b"\x02\0a\x001\0b\x002\0");
+            assert_eq!(met(&status), ["players-truncated"], "{length}");
+            assert_eq!(status.players.list.len(), (length - 1) / ANN.len());
+            assert_eq!(status.players.roster, Roster::Partial);
+            assert_eq!(status.rules.len(), 2);
+        }
+        let status = lists(440, 3, &three, b"\x02\0a\x001\0b\x002");
+        assert_eq!(met(&status), ["rules-truncated"]);
+        assert_eq!(status.rules.len(), 1);
+        let status = lists(
+            440,
+            2,
+            &[&[0], ANN, ANN].concat(),
+            b"\x01\0a\x001\0b\x002\0",
+        );
+        assert_eq!(met(&status), ["players-count-low", "rules-count-low"]);
+        assert_eq!((status.players.list.len(), status.rules.len()), (2, 2));
+        // The second player of The Ship lacks half of the extra fields.
+        let ship = [&[2], ANN, ANN, &[7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0]].concat();
+        let status = lists(2_400, 2, &ship, b"\0\0");
+        assert_eq!(met(&status), ["players-truncated"]);
+        let money = |i: usize| {
+            status.players.list[i]
+                .extra
+                .get(1)
+                .map(|extra| &extra.value)
+        };
+        assert_eq!((money(0), money(1)), (Some(&Value::from(8)), None));
+        assert_eq!(status.mode, None, "mode 9 has no name");
+    }
+
+    #[test]
+    fn hidden_players() {
+        let pseudo = b"\x01\0Max Players\0\0\0\0\0\0\0\0\0";
+        let hidden = lists(730, 9, pseudo, b"\0\0");
+        assert_eq!(met(&hidden), ["players-hidden"]);
+        assert_eq!(
+            (hidden.players.roster, hidden.players.online),
+            (Roster::Absent, Some(9))
+        );
+        let player = lists(440, 1, pseudo, b"\0\0");
+        assert_eq!((met(&player).len(), player.players.list.len()), (0, 1));
+        let empty = lists(440, 0, b"\0", b"\0\0");
+        assert_eq!(
+            (met(&empty).len(), empty.players.roster),
+            (0, Roster::Whole)
+        );
+        let counted = lists(440, 4, b"\0", b"\0\0");
+        assert_eq!(
+            (met(&counted).len(), counted.players.roster),
+            (0, Roster::Partial)
+        );
+    }
+
+    fn hear(exchange: &mut A2sExchange, datagram: &[u8]) -> Step {
+        exchange.handle(Input::Datagram(datagram), &mut Vec::new())
+    }
+
+    fn challenge(number: u32) -> Vec<u8> {
+        [b"\xFF\xFF\xFF\xFFA".as_slice(), &number.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn endless_challenges_are_not_followed() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        exchange.handle(Input::Start, &mut Vec::new());
+        let steps: Vec<Step> = (0..1_000)
+            .map(|i| hear(&mut exchange, &challenge(i)))
+            .collect();
+        let sends = steps.iter().filter(|step| **step == Step::Send).count();
+        assert_eq!(sends, usize::from(MAX_CHALLENGES));
+        assert_eq!(steps.last(), Some(&Step::Bad(CHALLENGE_LOOP)));
+        // The last challenge that was followed is still in use.
+        let mut out = Vec::new();
+        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+        assert_eq!(out[25..], 4u32.to_le_bytes());
+        assert_eq!(hear(&mut exchange, &challenge(4)), Step::Wait);
+    }
+
+    #[test]
+    fn requests_have_different_stages() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        let words = [Word::Details, Word::Players, Word::Rules].map(Outgoing::Word);
+        let mut stages = vec![exchange.stage_of(Outgoing::PlainInfo)];
+        stages.extend(words.map(|word| exchange.stage_of(word)));
+        stages.push(exchange.stage_of(Outgoing::OldChallenge));
+        for round in 0..=MAX_CHALLENGES {
+            exchange.challenges = round;
+            if round > 0 {
+                stages.push(exchange.stage_of(Outgoing::Info));
+            }
+            stages.push(exchange.stage_of(Outgoing::Players));
+            stages.push(exchange.stage_of(Outgoing::Rules));
+        }
+        stages.sort_unstable();
+        assert!(stages.into_iter().eq(0..22));
+    }
+
+    /// spec/a2s.md#9.1
+    #[test]
+    fn tags_of_rust() {
+        let counts = |keywords: &str| {
+            let mut status = Status::default();
+            (status.players.online, status.players.max) = (Some(44), Some(50));
+            count_by_tags(keywords.as_bytes(), &mut status);
+            let queue = status.extra("queue").cloned();
+            (status.players.online, status.players.max, queue)
+        };
+        let unchanged = (Some(44), Some(50), None);
+        assert_eq!(counts(""), unchanged);
+        assert_eq!(counts("mp50,cp43,v2"), unchanged);
+        assert_eq!(counts("mpx,cp,cp-300"), unchanged);
+        assert_eq!(counts("xmp300"), unchanged);
+        assert_eq!(counts("mp255,cp255"), unchanged);
+        assert_eq!(counts("mp300,cp250"), (Some(250), Some(300), None));
+        assert_eq!(counts("cp256"), (Some(256), Some(50), None));
+        assert_eq!(counts("mp256"), (Some(44), Some(256), None));
+        assert_eq!(counts("qp0").2, Some(Value::from(0)));
+    }
+
+    #[test]
+    fn addresses_of_gold_source() {
+        let parts = |text: &str| {
+            let address = own_address(text.as_bytes())?;
+            Some((address.host.map(String::from), address.port))
+        };
+        let host = |text: &str| Some(String::from(text));
+        assert_eq!(
+            parts("192.0.2.1:27015"),
+            Some((host("192.0.2.1"), Some(27_015)))
+        );
+        assert_eq!(parts("quay.example"), Some((host("quay.example"), None)));
+        assert_eq!(parts("quay.example:x"), Some((host("quay.example"), None)));
+        assert_eq!(parts(":27015"), Some((None, Some(27_015))));
+        assert_eq!(parts(""), None);
+    }
+
+    #[test]
+    fn letters_have_names() {
+        let shown = |value: Value| format!("{value}");
+        assert_eq!(shown(server_type(b'P')), "relay");
+        assert_eq!(shown(system(b'o')), "macos");
+        assert_eq!(shown(system(b'd')), "0x64");
+        assert_eq!(shown(server_type(0)), "0x00");
+    }
+}

@@ -1,0 +1,194 @@
+//! A2S: the query protocol of Source and GoldSource servers, and of all games that use Steam's
+//! server interface, over UDP.
+//!
+//! ```text
+//!   client                                        server
+//!     FF FF FF FF 54 "Source Engine Query" 00  ─►                             25 bytes
+//!                                              ◄─  FF FF FF FF 41 challenge   9 bytes
+//!     the same, then the challenge             ─►                             29 bytes
+//!                                              ◄─  FF FF FF FF 49 info
+//!     FF FF FF FF 55 challenge                 ─►                             9 bytes: players
+//!     FF FF FF FF 56 challenge                 ─►                             9 bytes: rules
+//!                                              ◄─  FF FF FF FF 44 players
+//!                                              ◄─  FE FF FF FF id number…     rules, in several parts
+//! ```
+//!
+//! Little-endian. The client keeps the challenge of the info reply for both lists, so a query takes
+//! three round trips. Split replies of every engine are joined and decompressed.
+//!
+//! Limits of the client: 5 challenges each for info and for the lists, 32 parts and 256 KiB for a
+//! reply, 8,192 rules. Challenges of the responder are valid for 60 to 90 s.
+
+pub mod binary;
+mod bzip2;
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+mod split;
+
+pub use bzip2::SAMPLE as COMPRESSED_SAMPLE;
+pub use client::{A2sExchange, MAX_CHALLENGES};
+pub use server::{A2sConfig, A2sResponder, Disclosure};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct A2s;
+
+static INFO: Info = Info {
+    id: "a2s",
+    title: "A2S",
+    games: "Source, GoldSource and other games on Steam",
+    transport: Transport::Datagram,
+    port: 27_015,
+    srv: None,
+    proof: Proof::Token,
+    amplification: Amplification {
+        request: message::SHORTEST_REQUEST,
+        reply: message::CHALLENGE_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "protocol",
+            help: "Version of the protocol: 17, or a number of the engine",
+        },
+        Doc {
+            key: "folder",
+            help: "Folder of the game",
+        },
+        Doc {
+            key: "app-id",
+            help: "Number of the game on Steam",
+        },
+        Doc {
+            key: "server-type",
+            help: "`dedicated`, `listen`, `relay` (SourceTV, HLTV), or an unknown byte in hexadecimal",
+        },
+        Doc {
+            key: "system",
+            help: "`linux`, `windows`, `macos`, or an unknown byte in hexadecimal",
+        },
+        Doc {
+            key: "mode-number",
+            help: "Number of the mode, in The Ship",
+        },
+        Doc {
+            key: "witnesses",
+            help: "Witnesses needed for an arrest, in The Ship",
+        },
+        Doc {
+            key: "duration",
+            help: "Seconds before an arrest, in The Ship",
+        },
+        Doc {
+            key: "steam-id",
+            help: "Steam id of the server, decimal",
+        },
+        Doc {
+            key: "tv-port",
+            help: "Port of SourceTV",
+        },
+        Doc {
+            key: "tv-name",
+            help: "Name of SourceTV",
+        },
+        Doc {
+            key: "keywords",
+            help: "Tags of the server, unparsed; many games use them for settings",
+        },
+        Doc {
+            key: "game-id",
+            help: "Game id, decimal, if it holds more than the app id",
+        },
+        Doc {
+            key: "queue",
+            help: "Players that wait for a place, in Rust",
+        },
+        Doc {
+            key: "mod",
+            help: "Description of the mod, in GoldSource: web site, download, version, size in bytes",
+        },
+        Doc {
+            key: "difficulty",
+            help: "Byte with difficulty, AI level and view, in Arma 3",
+        },
+        Doc {
+            key: "crosshair",
+            help: "Whether there is a crosshair, in Arma 3",
+        },
+        Doc {
+            key: "dlcs",
+            help: "DLCs in use, in Arma 3 and DayZ; unknown ones as bits",
+        },
+        Doc {
+            key: "mods",
+            help: "Mods with name, number in the Steam workshop and start of the checksum, in Arma 3 and DayZ",
+        },
+        Doc {
+            key: "signatures",
+            help: "Keys that mods must be signed with, in Arma 3 and DayZ",
+        },
+        Doc {
+            key: "description",
+            help: "Description of the server, in DayZ",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Requests without a complete reply: `players`, `rules` or both",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "deaths",
+            help: "Deaths, in The Ship",
+        },
+        Doc {
+            key: "money",
+            help: "Money, in The Ship",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for A2s {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(A2sExchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        keys: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = A2sConfig::read(options)?;
+        Ok(Arc::new(A2sResponder::new(status, keys, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}
