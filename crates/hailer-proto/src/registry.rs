@@ -19,6 +19,57 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &A2s,
 ];
 
+/// When a host without a protocol is probed in a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wave {
+    /// Immediately.
+    First,
+    /// If nothing has replied to the first wave.
+    Later,
+    /// As `Later`, but only at ports of its games. At other ports, its request may reach a server
+    /// that blocks the sender or crashes: RakNet servers block senders of unknown packets below 80
+    /// (spec/minecraft-bedrock.md), JSPrismarine crashes on OneQuery, and old Nukkit blocks senders
+    /// of short queries.
+    OwnPorts,
+}
+
+/// Order in which a host without a protocol is probed: the protocols with the most servers first.
+/// Protocols that are not listed come last, in [`Wave::Later`]. Ids that the registry lacks have no
+/// effect.
+pub static DETECTION: &[(&str, Wave)] = &[
+    ("minecraft-status", Wave::First),
+    ("minecraft-12w", Wave::First),
+    ("minecraft-query", Wave::First),
+    ("a2s", Wave::First),
+    ("minecraft-bedrock", Wave::First),
+    ("quake3", Wave::First),
+    ("samp", Wave::Later),
+    ("ase", Wave::Later),
+    ("fivem", Wave::Later),
+    ("gamespy3", Wave::Later),
+    ("gamespy1", Wave::Later),
+    ("ugp", Wave::Later),
+    ("unreal2", Wave::Later),
+    ("onequery", Wave::OwnPorts),
+    ("teeworlds", Wave::OwnPorts),
+    ("gamespy2", Wave::OwnPorts),
+    ("quake2", Wave::Later),
+    ("quake1", Wave::Later),
+    ("doom3", Wave::Later),
+    ("mumble", Wave::OwnPorts),
+    ("satisfactory", Wave::OwnPorts),
+    ("openttd", Wave::OwnPorts),
+    ("netquake", Wave::OwnPorts),
+    ("ffow", Wave::OwnPorts),
+];
+
+/// Returns the rank of a protocol in [`DETECTION`], and its wave.
+pub fn detection(id: &str) -> (usize, Wave) {
+    let place = DETECTION.iter().position(|(known, _)| *known == id);
+    let listed = place.and_then(|place| Some((place, DETECTION.get(place)?.1)));
+    listed.unwrap_or((DETECTION.len(), Wave::Later))
+}
+
 /// Returns the protocols that use datagrams, in the same order.
 pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
     PROTOCOLS

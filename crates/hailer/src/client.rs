@@ -9,17 +9,21 @@
 //! Each exchange has its own connected socket. The system then picks a random source port for every
 //! query, delivers only datagrams of the server's address, and reports closed ports (ICMP).
 //!
-//! A target without a protocol is queried in all protocols of the [registry] simultaneously. Every
-//! exchange that has received a useful reply runs to its end. Once one protocol has answered, the
+//! A target without a protocol is queried in several protocols simultaneously, in waves: see
+//! [`Client::detect`]. Every exchange that has received a useful reply runs to its end. Once one protocol has answered, the
 //! others have `DETECTION_WINDOW` for their first useful reply, or four times the latency of that
 //! answer if this is longer, and repeat their requests within it. Answers are sorted by how
 //! complete they are, not by their arrival, so that the result does not depend on timing.
 
+use crate::catalog;
+use crate::detection::{self, Detection};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::{Error, ProtocolFailure};
+use crate::merge::{self, FieldSource};
 use crate::names::NameResolver;
 use crate::target::Target;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
+use hailer_proto::games::{Game, Quirk};
 use hailer_proto::model::Roster;
 use hailer_proto::{Ask, Cookie, Depth, Direction, Info, Protocol, Status, Transport, registry};
 use std::cmp::Reverse;
@@ -32,7 +36,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
 const MAX_DATAGRAM: usize = 65_535;
@@ -110,9 +114,25 @@ pub struct Answer {
     pub status: Box<Status>,
     /// Shortest time between a request and its reply, without the time to set up a connection.
     pub latency: Duration,
+    /// Protocols of the fields that are not from `transcript.protocol`. Empty unless answers in
+    /// several protocols were merged.
+    pub sources: Vec<FieldSource>,
+    /// Explanations for users, one sentence each: the port that answered, why names are missing.
+    pub notes: Vec<String>,
 }
 
 impl Answer {
+    /// Returns an answer in one protocol.
+    pub fn new(transcript: Transcript, status: Box<Status>, latency: Duration) -> Self {
+        Self {
+            transcript,
+            status,
+            latency,
+            sources: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Returns the answer, or an error if it deviates from the protocol and `strict` is set.
     #[inline]
     pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
@@ -168,34 +188,65 @@ impl Answer {
 ///
 /// The most complete answer comes first: the one with the most complete player list, then with the
 /// most fields. Equally complete answers are in the order of the [registry].
+///
+/// Answers in several protocols of one game, from one address, are also merged to one answer.
 #[derive(Clone, Debug)]
-pub struct Answers(Vec<Answer>);
+pub struct Answers {
+    /// At least one.
+    separate: Vec<Answer>,
+    merged: Option<(Box<Answer>, &'static Game)>,
+}
 
 impl Answers {
-    /// Sorts the answers. There must be at least one.
-    fn new(mut answers: Vec<Answer>) -> Self {
+    /// Sorts the answers and merges those in protocols of one game. There must be at least one
+    /// answer. Without a `game`, the protocols decide.
+    fn new(mut answers: Vec<Answer>, game: Option<&'static Game>) -> Self {
         answers.sort_by_key(|answer| {
             (
                 Reverse(answer.completeness()),
                 place_in_registry(answer.transcript.protocol),
             )
         });
-        Self(answers)
+        let merged = merge::merge(&answers, game);
+        Self {
+            merged: merged.map(|(answer, game)| (Box::new(answer), game)),
+            separate: answers,
+        }
     }
 
-    /// Returns the most complete answer.
+    /// Returns the merged answer, or else the most complete one.
     pub fn best(&self) -> &Answer {
-        &self.0[0]
+        match &self.merged {
+            Some((answer, _)) => answer,
+            None => &self.separate[0],
+        }
     }
 
-    /// Returns the most complete answer and drops the others.
+    fn best_mut(&mut self) -> &mut Answer {
+        match &mut self.merged {
+            Some((answer, _)) => answer,
+            None => &mut self.separate[0],
+        }
+    }
+
+    /// Returns the [best](Self::best) answer and drops the others.
     pub fn into_best(mut self) -> Answer {
-        self.0.swap_remove(0)
+        match self.merged {
+            Some((answer, _)) => *answer,
+            None => self.separate.swap_remove(0),
+        }
     }
 
-    /// Returns all answers except the most complete one.
-    pub fn others(&self) -> &[Answer] {
-        &self.0[1..]
+    /// Returns the answers that are not part of the [best](Self::best) one.
+    pub fn others(&self) -> Vec<&Answer> {
+        match &self.merged {
+            None => self.separate.iter().skip(1).collect(),
+            Some((_, game)) => {
+                let is_other =
+                    |answer: &&Answer| !game.protocols.contains(&answer.transcript.protocol.id);
+                self.separate.iter().filter(is_other).collect()
+            }
+        }
     }
 }
 
@@ -203,7 +254,7 @@ impl std::ops::Deref for Answers {
     type Target = [Answer];
 
     fn deref(&self) -> &[Answer] {
-        &self.0
+        &self.separate
     }
 }
 
@@ -212,7 +263,7 @@ impl IntoIterator for Answers {
     type IntoIter = std::vec::IntoIter<Answer>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.separate.into_iter()
     }
 }
 
@@ -221,7 +272,7 @@ impl<'a> IntoIterator for &'a Answers {
     type IntoIter = std::slice::Iter<'a, Answer>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.separate.iter()
     }
 }
 
@@ -299,8 +350,9 @@ impl Client {
             .await
     }
 
-    /// Queries a server and returns its most complete answer. A target without a protocol is
-    /// queried in all of them, as by [`Client::query_all`].
+    /// Queries a server and returns its best answer: the merged one of several protocols of its
+    /// game, or else the most complete one. A target without a protocol is probed as by
+    /// [`Client::detect`].
     ///
     /// # Errors
     /// The target is invalid, its name cannot be resolved, or there is no valid answer.
@@ -309,12 +361,18 @@ impl Client {
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        let answers = self.query_all(target).await?;
+        let answers = self.detect(target).await?;
         Ok(answers.into_best())
     }
 
-    /// Queries a server in the target's protocol, or else in all protocols simultaneously, and
-    /// returns every answer.
+    /// Queries a server in the protocols of the target's game, in the target's protocol, or else in
+    /// the most common protocols, and returns every answer.
+    ///
+    /// A target without a protocol is probed in waves: first in at most six protocols, those of its
+    /// port if it has one. Others follow only if nothing has replied within 250 ms. At most 12
+    /// datagrams are sent and two connections opened before the first answer. Datagrams that are
+    /// known to crash some servers, or to make them block the sender, are sent only to ports where
+    /// such servers are not expected.
     ///
     /// With several protocols this takes up to a second longer than the first answer, if others are
     /// silent.
@@ -322,17 +380,40 @@ impl Client {
     /// # Errors
     /// As of [`Client::query`]. If no protocol got an answer, [`Error::NoProtocol`] has the
     /// reasons.
+    pub async fn detect<T>(&self, target: T) -> Result<Answers, Error>
+    where
+        T: TryInto<Target>,
+        Error: From<T::Error>,
+    {
+        self.in_waves(&target.try_into()?, &self.config.ask).await
+    }
+
+    /// Queries a server in the target's game or protocol, or else in all protocols simultaneously,
+    /// and returns every answer. Use [`Client::detect`] for servers of others: some protocols
+    /// disturb servers of other games.
+    ///
+    /// With several protocols this takes up to a second longer than the first answer, if others are
+    /// silent.
+    ///
+    /// # Errors
+    /// As of [`Client::detect`].
     pub async fn query_all<T>(&self, target: T) -> Result<Answers, Error>
     where
         T: TryInto<Target>,
         Error: From<T::Error>,
     {
-        self.in_every_protocol(&target.try_into()?, &self.config.ask)
+        let target = target.try_into()?;
+        if target.protocol.is_some() {
+            return self.in_waves(&target, &self.config.ask).await;
+        }
+        let waves = [catalog::protocols()];
+        let detection = Detection::unlimited();
+        self.in_protocols(&target, waves, &detection, &self.config.ask)
             .await
     }
 
     /// Measures the latency of a server, with the cheapest request of the target's protocol or of
-    /// all protocols. The status stays empty.
+    /// those that [`Client::detect`] tries. The status stays empty.
     ///
     /// # Errors
     /// As of [`Client::query`].
@@ -345,11 +426,11 @@ impl Client {
             depth: Depth::Ping,
             ..self.config.ask.clone()
         };
-        let answers = self.in_every_protocol(&target.try_into()?, &ask).await?;
+        let answers = self.in_waves(&target.try_into()?, &ask).await?;
         Ok(answers.into_best())
     }
 
-    /// Queries many servers as [`Client::query_all`] does, `concurrency` at a time (0 counts as 1).
+    /// Queries many servers as [`Client::detect`] does, `concurrency` at a time (0 counts as 1).
     /// Results arrive in the order in which the queries end. No new query starts while finished
     /// results are waiting to be taken, nor after the stream was dropped.
     ///
@@ -378,7 +459,7 @@ impl Client {
     {
         let query = move |target: T| async move {
             let result = match target.clone().try_into() {
-                Ok(parsed) => self.in_every_protocol(&parsed, &self.config.ask).await,
+                Ok(parsed) => self.in_waves(&parsed, &self.config.ask).await,
                 Err(error) => Err(error.into()),
             };
             (target, result)
@@ -391,44 +472,115 @@ impl Client {
         )
     }
 
-    /// Queries a target in its protocol, or in all protocols simultaneously.
-    async fn in_every_protocol(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
-        if let Some(protocol) = target.protocol {
-            let answer = self.at_every_address(target, protocol, ask, None).await?;
-            return Ok(Answers::new(vec![answer]));
+    /// Queries a target in its protocol or those of its game, or else in waves.
+    async fn in_waves(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
+        let mut answers = match (target.game, target.protocol) {
+            (Some(game), _) if game.protocols.len() > 1 => {
+                let waves = [catalog::protocols_of(game)];
+                let detection = Detection::unlimited();
+                self.in_protocols(target, waves, &detection, ask).await?
+            }
+            (_, Some(protocol)) => {
+                let answer = self.at_every_address(target, protocol, ask, None).await?;
+                Answers::new(vec![answer], target.game)
+            }
+            (_, None) => {
+                let waves = detection::waves(target.port);
+                self.in_protocols(target, waves, &Detection::limited(), ask)
+                    .await?
+            }
+        };
+        let game = target
+            .game
+            .or(answers.merged.as_ref().map(|(_, game)| *game));
+        if let Some(game) = game {
+            let notes = self.notes(target, game, &answers, ask);
+            answers.best_mut().notes = notes;
         }
-        let (first_answer, _) = watch::channel(None);
-        let mut exchanges: FuturesUnordered<_> = registry::PROTOCOLS
-            .iter()
-            .map(|&protocol| {
-                let window = first_answer.subscribe();
-                async move {
-                    let result = self
-                        .at_every_address(target, protocol, ask, Some(window))
-                        .await;
-                    (protocol.info(), result)
-                }
-            })
+        Ok(answers)
+    }
+
+    /// Returns the notes on the best answer of a server of a game.
+    fn notes(
+        &self,
+        target: &Target,
+        game: &'static Game,
+        answers: &Answers,
+        ask: &Ask,
+    ) -> Vec<String> {
+        let has_answered = |info: &&Info| {
+            let mut answered = answers.iter().map(|answer| answer.transcript.protocol.id);
+            answered.any(|id| id == info.id)
+        };
+        let protocols = catalog::protocols_of(game).into_iter();
+        let silent: Vec<&Info> = protocols
+            .map(|protocol| protocol.info())
+            .filter(|info| !has_answered(info))
             .collect();
+        let best = answers.best();
+        let has_asked = ask.players && ask.depth == Depth::Full;
+        let mut notes = merge::notes(game, &best.status, &silent, has_asked);
+        let port = best.transcript.address.port();
+        if let Some(given) = target.port.filter(|given| *given != port) {
+            notes.push(format!(
+                "The query port {port} answered, not the given port {given}"
+            ));
+        }
+        notes
+    }
+
+    /// Queries a target in several protocols, in waves. The next wave starts when all exchanges
+    /// have failed, or if nothing has replied within [`detection::WAVE_DELAY`].
+    async fn in_protocols(
+        &self,
+        target: &Target,
+        waves: impl IntoIterator<Item = Vec<&'static dyn Protocol>>,
+        detection: &Detection,
+        ask: &Ask,
+    ) -> Result<Answers, Error> {
+        let query = |protocol: &'static dyn Protocol| async move {
+            let result = self
+                .at_every_address(target, protocol, ask, Some(detection))
+                .await;
+            (protocol.info(), result)
+        };
+        let mut exchanges = FuturesUnordered::new();
         let mut answers = Vec::new();
         let mut failures = Vec::new();
-        while let Some((protocol, result)) = exchanges.next().await {
-            match result {
-                Ok(answer) => {
-                    if answers.is_empty() {
-                        let window = DETECTION_WINDOW.max(answer.latency * 4);
-                        first_answer.send_replace(Some(window));
+        let mut waves = waves.into_iter().peekable();
+        while let Some(wave) = waves.next() {
+            exchanges.extend(wave.into_iter().map(query));
+            let mut next_wave = pin!(sleep(detection::WAVE_DELAY));
+            loop {
+                let is_patient = waves.peek().is_none() || detection.has_reply();
+                let (protocol, result) = tokio::select! {
+                    biased;
+                    next = exchanges.next() => match next {
+                        Some(result) => result,
+                        None => break,
+                    },
+                    () = &mut next_wave, if !is_patient => break,
+                };
+                match result {
+                    Ok(answer) => {
+                        if answers.is_empty() {
+                            detection.record_reply();
+                            detection.answered(DETECTION_WINDOW.max(answer.latency * 4));
+                        }
+                        answers.push(answer);
                     }
-                    answers.push(answer);
+                    Err(error) => failures.push(ProtocolFailure { protocol, error }),
                 }
-                Err(error) => failures.push(ProtocolFailure { protocol, error }),
+            }
+            if !answers.is_empty() {
+                break;
             }
         }
         if answers.is_empty() {
             failures.sort_by_key(|failure| place_in_registry(failure.protocol));
             return Err(Error::of_all_protocols(failures));
         }
-        Ok(Answers::new(answers))
+        Ok(Answers::new(answers, target.game))
     }
 
     /// Queries the addresses of a target in one protocol. The next address is tried as soon as one
@@ -438,15 +590,18 @@ impl Client {
         target: &Target,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-        window: Option<DetectionWindow>,
+        detection: Option<&Detection>,
     ) -> Result<Answer, Error> {
         let addresses = self.candidates(target, protocol).await?;
+        let game = target.game;
+        let has_list = game.is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList));
         let ask = &Ask {
             host: target.host.to_string().into(),
+            players: ask.players && has_list,
             ..ask.clone()
         };
         if let [address] = addresses[..] {
-            return self.at_address(address, protocol, ask, window).await;
+            return self.at_address(address, protocol, ask, detection).await;
         }
         let mut addresses = addresses.into_iter();
         let mut exchanges = FuturesUnordered::new();
@@ -454,9 +609,8 @@ impl Client {
         loop {
             let address = addresses.next();
             let was_last = address.is_none();
-            exchanges.extend(
-                address.map(|address| self.at_address(address, protocol, ask, window.clone())),
-            );
+            exchanges
+                .extend(address.map(|address| self.at_address(address, protocol, ask, detection)));
             let next = if was_last {
                 Ok(exchanges.next().await)
             } else {
@@ -515,7 +669,7 @@ impl Client {
         address: SocketAddr,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-        window: Option<DetectionWindow>,
+        detection: Option<&Detection>,
     ) -> Result<Answer, Error> {
         let mut transcript = Transcript {
             protocol: protocol.info(),
@@ -525,15 +679,12 @@ impl Client {
             datagrams: Vec::new(),
         };
         match self
-            .run_exchange(&mut transcript, protocol, ask, window)
+            .run_exchange(&mut transcript, protocol, ask, detection)
             .await
         {
-            Ok(Ok(output)) => Answer {
-                transcript,
-                status: output.status,
-                latency: output.latency,
+            Ok(Ok(output)) => {
+                Answer::new(transcript, output.status, output.latency).accept(self.config.strict)
             }
-            .accept(self.config.strict),
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
                 transcript: transcript.into(),
@@ -551,9 +702,12 @@ impl Client {
         transcript: &mut Transcript,
         protocol: &'static dyn Protocol,
         ask: &Ask,
-        mut window: Option<DetectionWindow>,
+        detection: Option<&Detection>,
     ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
+        let mut window = detection.map(Detection::window);
+        // Datagrams over the limit of a detection.
+        let mut withheld = 0;
         let mut limits = self.config.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
         let end = started + limits.deadline;
@@ -562,6 +716,10 @@ impl Client {
             .timeout
             .saturating_mul(limits.retries.saturating_add(1));
         let mut socket = if is_stream {
+            if detection.is_some_and(|detection| !detection.may_connect()) {
+                let after = started.elapsed();
+                return Ok(Err(ExchangeError::Silence { after }));
+            }
             let due = end.min(started + connect_timeout);
             let Some(stream) = connect(transcript.address, due, &mut window).await else {
                 let after = started.elapsed();
@@ -619,9 +777,15 @@ impl Client {
                         }
                     }
                     let now = started.elapsed();
-                    store(Direction::Request, now, &request);
+                    let is_new = !is_stream && driver.received() == 0;
+                    let is_allowed = !is_new || detection.is_none_or(Detection::may_send);
                     driver.mark_sent(now);
-                    if let Err(error) = socket.send(&request).await {
+                    if !is_allowed {
+                        withheld += 1;
+                    } else {
+                        store(Direction::Request, now, &request);
+                    }
+                    if is_allowed && let Err(error) = socket.send(&request).await {
                         request.clear();
                         match closed_or(error, is_stream) {
                             None => action = driver.closed(started.elapsed(), &mut request),
@@ -654,6 +818,9 @@ impl Client {
                 received = socket.receive(&mut reply) => match received {
                     Ok(()) => {
                         let at = started.elapsed();
+                        if let Some(detection) = detection {
+                            detection.record_reply();
+                        }
                         store(Direction::Reply, at, &reply);
                         if is_stream {
                             driver.stream(at, &reply, &mut request)
@@ -675,7 +842,7 @@ impl Client {
                 }
             };
         };
-        transcript.sent = driver.sent();
+        transcript.sent = driver.sent() - withheld;
         transcript.received = driver.received();
         result
     }

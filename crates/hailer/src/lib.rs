@@ -22,11 +22,13 @@
 
 pub mod catalog;
 pub mod client;
+mod detection;
 pub mod drive;
 mod error;
 #[cfg(feature = "redis")]
 pub mod link;
 pub mod listen;
+mod merge;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
@@ -48,4 +50,5 @@ pub use error::{Error, ProtocolFailure};
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;
 pub use hailer_proto::{Ask, Depth, Player, Status, Text, registry};
+pub use merge::FieldSource;
 pub use target::Target;

@@ -153,9 +153,10 @@ async fn detection_finds_the_one_protocol_of_a_server() {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
         let answer = client
-            .query(server.address.to_string().as_str())
+            .query_all(server.address.to_string().as_str())
             .await
-            .unwrap();
+            .unwrap()
+            .into_best();
         assert_eq!(answer.transcript.protocol.id, protocol.info().id);
         assert_eq!(names(&answer.status), ALICE);
         assert!(
@@ -606,7 +607,7 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
         _ => Vec::new(),
     });
     let error = impatient()
-        .query(server.address.to_string().as_str())
+        .query_all(server.address.to_string().as_str())
         .await
         .unwrap_err();
     let Error::NoProtocol { failures } = &error else {
@@ -732,7 +733,7 @@ async fn refusals_are_reported_and_auth_tokens_accepted() {
     }
     // In a detection, a refusal is more informative than silence.
     let error = impatient()
-        .query(server.address.to_string().as_str())
+        .query_all(server.address.to_string().as_str())
         .await
         .unwrap_err();
     assert_eq!(error.kind(), "refused");

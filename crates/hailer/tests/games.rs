@@ -1,7 +1,7 @@
 //! Queries of games over real sockets on loopback: ports, protocols, and rows that programs add.
 
-use hailer::proto::games::{Game, QueryPort};
-use hailer::{Client, ClientConfig, QueryLimits, Target, catalog};
+use hailer::proto::games::{Game, QueryPort, Quirk};
+use hailer::{Client, ClientConfig, FieldSource, QueryLimits, Target, catalog};
 use hailer_testkit::servers::{Server, protocol, status};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -141,4 +141,141 @@ async fn addresses_are_those_of_the_query_port() {
         let addresses = client().addresses(&target).await.unwrap();
         assert_eq!(addresses.first().unwrap().port(), port, "{target}");
     }
+}
+
+// --- several protocols ---
+
+const TWO_PROTOCOLS: Game = Game {
+    protocols: &["onequery", "minecraft-query"],
+    quirks: &[Quirk::PlayersNeed("enable-query=true")],
+    ..GAME
+};
+
+#[tokio::test]
+async fn answers_in_several_protocols_are_merged() {
+    let protocols = ["onequery", "minecraft-query"].map(protocol);
+    let server = Server::of(&protocols, &status("Harbour", &["Alice", "Bob"]));
+    catalog::add_game(Game {
+        id: "merged-game",
+        ..TWO_PROTOCOLS
+    })
+    .unwrap();
+    let target = format!("merged-game://{}", server.address);
+    let answers = client().detect(target.as_str()).await.unwrap();
+    assert_eq!(answers.len(), 2);
+    assert!(answers.others().is_empty());
+    let best = answers.best();
+    assert_eq!(best.transcript.protocol.id, "onequery");
+    assert!(best.notes.is_empty(), "{:?}", best.notes);
+    assert!(!best.sources.is_empty());
+    let is_from_query = |source: &FieldSource| source.protocol == "minecraft-query";
+    assert!(best.sources.iter().all(is_from_query), "{:?}", best.sources);
+    assert!(answers.iter().all(|answer| answer.sources.is_empty()));
+    assert_eq!(best.status.players.list.len(), 2);
+}
+
+#[tokio::test]
+async fn missing_names_are_explained_soon() {
+    let mut unlisted = status("Harbour", &[]);
+    unlisted.players.online = Some(3);
+    let server = Server::of(&[protocol("onequery")], &unlisted);
+    catalog::add_game(Game {
+        id: "half-game",
+        ..TWO_PROTOCOLS
+    })
+    .unwrap();
+    let started = Instant::now();
+    let target = format!("half-game://{}", server.address);
+    let answer = client().query(target.as_str()).await.unwrap();
+    // The timeout is 5 s, but the answer waits only 1 s for the other protocol.
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(
+        answer.notes,
+        [
+            "Player names are missing because Minecraft Query is disabled or filtered: the owner must set enable-query=true"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_answering_port_is_noted() {
+    let server = server("ugp");
+    let closed = UdpSocket::bind((server.address.ip(), 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let query = QueryPort::Fixed(server.port());
+    catalog::add_game(Game {
+        id: "noted-port",
+        query,
+        ..GAME
+    })
+    .unwrap();
+    let answer = client()
+        .query(format!("noted-port://{closed}").as_str())
+        .await
+        .unwrap();
+    let expected = format!(
+        "The query port {} answered, not the given port {}",
+        server.port(),
+        closed.port()
+    );
+    assert_eq!(answer.notes, [expected]);
+}
+
+// --- hosts without a protocol ---
+
+#[tokio::test]
+async fn the_second_wave_finds_less_common_protocols() {
+    let server = server("ugp");
+    let started = Instant::now();
+    let answer = client()
+        .query(server.address.to_string().as_str())
+        .await
+        .unwrap();
+    assert_eq!(answer.transcript.protocol.id, "ugp");
+    assert!(started.elapsed() >= Duration::from_millis(200));
+}
+
+#[tokio::test]
+async fn a_silent_host_receives_few_datagrams() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let mut config = ClientConfig::default();
+    config.limits.timeout = Duration::from_millis(100);
+    config.limits.retries = 20;
+    let target = silent.local_addr().unwrap().to_string();
+    let error = Client::new(config)
+        .detect(target.as_str())
+        .await
+        .unwrap_err();
+    let sent: u32 = error
+        .transcripts()
+        .iter()
+        .map(|transcript| transcript.sent)
+        .sum();
+    let mut buffer = [0; 2_048];
+    let mut received = 0;
+    while let Ok((length, _)) = silent.recv_from(&mut buffer) {
+        received += 1;
+        // RakNet servers block the sender of such a packet.
+        assert!(length > 0 && buffer[0] >= 80, "{:02x?}", &buffer[..length]);
+    }
+    assert_eq!(received, 12);
+    // Requests over TCP were refused.
+    assert_eq!(sent, received);
+}
+
+#[tokio::test]
+async fn on_request_every_protocol_is_tried() {
+    let server = server("onequery");
+    let target = server.address.to_string();
+    let error = client().query(target.as_str()).await.unwrap_err();
+    assert_eq!(error.kind(), "silence");
+    let answers = client().query_all(target.as_str()).await.unwrap();
+    assert_eq!(answers.best().transcript.protocol.id, "onequery");
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
             Ok(answer) => view::answer(&mut out, &asked, &answer, &[], true)?,
             Err(error) => {
                 exit = Exit::Partial;
-                view::failure(&mut out, &asked, &error)?;
+                view::failure(&mut out, &asked, &error, &[])?;
             }
         }
     }

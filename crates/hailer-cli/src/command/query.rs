@@ -6,8 +6,9 @@ use crate::print::{datagram, json, table, tell, view};
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
 use hailer::proto::Depth;
+use hailer::proto::games::Quirk;
 use hailer::report::AnswerLine;
-use hailer::{Answer, Client, ClientConfig, Error, Target};
+use hailer::{Answer, Client, ClientConfig, Error, Target, catalog};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -48,7 +49,10 @@ async fn query(
         .map(|(text, target)| {
             let progress = &progress;
             async move {
-                let result = client.query_all(target).await;
+                let result = match args.all {
+                    true => client.query_all(target).await,
+                    false => client.detect(target).await,
+                };
                 if let Some(bar) = progress {
                     bar.inc(1);
                 }
@@ -141,9 +145,13 @@ fn progress(args: &Query, targets: usize) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Returns the answers to show: the most complete one, or all.
-fn shown(answers: &Answers, all: bool) -> &[Answer] {
-    if all { answers } else { &answers[..1] }
+/// Returns the answers to show: the best one, or all separately.
+fn shown(answers: &Answers, all: bool) -> Vec<&Answer> {
+    if all {
+        answers.iter().collect()
+    } else {
+        vec![answers.best()]
+    }
 }
 
 fn print_json(
@@ -172,11 +180,15 @@ fn print_view(
 ) -> anyhow::Result<()> {
     let answers = match result {
         Ok(answers) => answers,
-        Err(error) => return print_failure(out, text, error, args.raw),
+        Err(error) => return print_failure(out, text, error, args),
     };
     for answer in shown(answers, args.all) {
-        let others = if args.all { &[] } else { answers.others() };
-        view::answer(out, text, answer, others, !args.no_players)?;
+        let others = if args.all {
+            Vec::new()
+        } else {
+            answers.others()
+        };
+        view::answer(out, text, answer, &others, !args.no_players)?;
         if args.raw {
             datagram::exchange(out, &answer.transcript)?;
         }
@@ -184,14 +196,40 @@ fn print_view(
     Ok(())
 }
 
+/// Returns advice after a failure: settings that servers of the game need, or protocols that were
+/// not tried.
+fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
+    let target = args.asking.target(text).ok();
+    if let Some(game) = target.as_ref().and_then(|target| target.game) {
+        let quirks = game
+            .quirks
+            .iter()
+            .filter(|quirk| matches!(quirk, Quirk::StatusNeeds(_) | Quirk::SilentInLobby));
+        return quirks
+            .map(|quirk| format!("{}: {quirk}", game.name))
+            .collect();
+    }
+    let is_incomplete = match error {
+        Error::NoProtocol { failures } => failures.len() < catalog::protocols().len(),
+        _ => false,
+    };
+    match is_incomplete && !args.all {
+        true => vec![
+            "Other protocols were not tried: name the game, as `hailer games` lists it, or use --all"
+                .into(),
+        ],
+        false => Vec::new(),
+    }
+}
+
 fn print_failure(
     out: &mut impl Write,
     text: &str,
     error: &Error,
-    is_raw: bool,
+    args: &Query,
 ) -> anyhow::Result<()> {
-    view::failure(out, text, error)?;
-    if is_raw {
+    view::failure(out, text, error, &hints(text, error, args))?;
+    if args.raw {
         for transcript in error.transcripts() {
             datagram::exchange(out, transcript)?;
         }

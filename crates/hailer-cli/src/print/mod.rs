@@ -151,11 +151,8 @@ pub(crate) mod tests {
             },
             Player::default(),
         ]);
-        Ok(Answer {
-            transcript: transcript(),
-            status: status.into(),
-            latency: Duration::from_micros(12_340),
-        })
+        let latency = Duration::from_micros(12_340);
+        Ok(Answer::new(transcript(), status.into(), latency))
     }
 
     /// Returns a typical answer: eight players, plugins, colours in the MOTD.

@@ -141,7 +141,7 @@ pub(crate) fn servers(
             .iter()
             .map(|answer| server(target, answer, &[], protocols))
             .collect(),
-        Ok(answers) => vec![server(target, answers.best(), answers.others(), protocols)],
+        Ok(answers) => vec![server(target, answers.best(), &answers.others(), protocols)],
         Err(error) => {
             let mut row = vec![String::new(); header.len()];
             (row[0], row[2]) = (line(target, 2 * CELL), reason(error));
@@ -151,7 +151,7 @@ pub(crate) fn servers(
     print(out, &header, &rows.collect::<Vec<_>>())
 }
 
-fn server(target: &str, answer: &Answer, others: &[Answer], protocol: bool) -> Vec<String> {
+fn server(target: &str, answer: &Answer, others: &[&Answer], protocol: bool) -> Vec<String> {
     let status = &answer.status;
     let text = |text: Option<&str>| text.map(|text| line(text, CELL)).unwrap_or_default();
     let mut remarks: Vec<_> = status

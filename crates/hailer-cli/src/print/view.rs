@@ -5,7 +5,7 @@ use super::{columns, line, padded};
 use hailer::proto::model::uuid_text;
 use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
-use hailer::{Answer, Error};
+use hailer::{Answer, Error, catalog};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -23,7 +23,7 @@ pub(crate) fn answer(
     out: &mut impl Write,
     target: &str,
     answer: &Answer,
-    others: &[Answer],
+    others: &[&Answer],
     players: bool,
 ) -> std::io::Result<()> {
     let status = &answer.status;
@@ -91,6 +91,12 @@ pub(crate) fn answer(
             .map(|deviation| (deviation.name.to_owned(), deviation.help.to_owned()));
         pairs(out, &deviations.collect::<Vec<_>>())?;
     }
+    if !answer.sources.is_empty() {
+        writeln!(out, "\n  \x1b[2m{}\x1b[0m", sources(answer))?;
+    }
+    for note in &answer.notes {
+        writeln!(out, "\n  \x1b[33m{}\x1b[0m", line(note, 4 * WIDE))?;
+    }
     if !others.is_empty() {
         let titles: Vec<_> = others
             .iter()
@@ -105,8 +111,29 @@ pub(crate) fn answer(
     writeln!(out)
 }
 
-/// Prints a failure: one line, or one for each different result of several protocols.
-pub(crate) fn failure(out: &mut impl Write, target: &str, error: &Error) -> std::io::Result<()> {
+/// Names the fields of a merged answer by protocol: "From Minecraft Query: map, players.list".
+fn sources(answer: &Answer) -> String {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for source in &answer.sources {
+        match groups.iter_mut().find(|(id, _)| *id == source.protocol) {
+            Some((_, fields)) => fields.push(&source.field),
+            None => groups.push((source.protocol, vec![&source.field])),
+        }
+    }
+    let group = |(id, fields): &(&str, Vec<&str>)| {
+        let title = catalog::protocol(id).map_or(*id, |protocol| protocol.info().title);
+        format!("From {title}: {}", fields.join(", "))
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join("; ")
+}
+
+/// Prints a failure: one line, or one for each different result of several protocols, and hints.
+pub(crate) fn failure(
+    out: &mut impl Write,
+    target: &str,
+    error: &Error,
+    hints: &[String],
+) -> std::io::Result<()> {
     writeln!(out, "\x1b[31m●\x1b[0m \x1b[1m{}\x1b[0m", line(target, WIDE))?;
     let mut reports = error.protocol_reports();
     if reports.is_empty() {
@@ -114,6 +141,9 @@ pub(crate) fn failure(out: &mut impl Write, target: &str, error: &Error) -> std:
     }
     for report in reports {
         writeln!(out, "  {}", line(&report, 4 * WIDE))?;
+    }
+    for hint in hints {
+        writeln!(out, "  \x1b[33m{}\x1b[0m", line(hint, 4 * WIDE))?;
     }
     writeln!(out)
 }

@@ -162,6 +162,21 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
     maybe(out, line.status, status);
     out.extend_from_slice(b",\"error\":");
     maybe(out, line.error.as_ref(), failed);
+    if !line.sources.is_empty() {
+        out.extend_from_slice(b",\"sources\":");
+        object(
+            out,
+            line.sources
+                .iter()
+                .map(|source| (&*source.field, source.protocol)),
+            name,
+            name,
+        );
+    }
+    if !line.notes.is_empty() {
+        out.extend_from_slice(b",\"notes\":");
+        list(out, line.notes, |out, note| string(out, note));
+    }
     out.push(b'}');
 }
 
@@ -483,6 +498,7 @@ mod tests {
     use super::*;
     use crate::client::{Answer, Transcript};
     use crate::error::Error;
+    use crate::merge::FieldSource;
     use hailer_proto::model::{Address, Icon, Rows};
     use hailer_proto::registry;
     use proptest::collection::vec;
@@ -644,6 +660,16 @@ mod tests {
             )
     }
 
+    /// Returns this number of sources of fields.
+    fn sources(count: usize) -> Vec<FieldSource> {
+        let field = |i| format!("extra.key-{i}").into();
+        let source = |i| FieldSource {
+            field: field(i),
+            protocol: "ugp",
+        };
+        (0..count).map(source).collect()
+    }
+
     fn has_exponent(json: &str) -> bool {
         let is_one = |&[digit, e, sign]: &[u8; 3]| {
             digit.is_ascii_digit() && e == b'e' && !sign.is_ascii_alphabetic()
@@ -672,7 +698,12 @@ mod tests {
             status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, received: u32,
         ) {
             let transcript = Transcript { protocol: registry::PROTOCOLS[0].info(), address, sent, received, datagrams: Vec::new() };
-            let answer = Answer { transcript: transcript.clone(), status: status.into(), latency: Duration::from_nanos(nanos) };
+            let count = status.rules.len();
+            let answer = Answer {
+                sources: sources(count),
+                notes: vec![target.clone(); count],
+                ..Answer::new(transcript.clone(), status.into(), Duration::from_nanos(nanos))
+            };
             check(&AnswerLine::answered(&target, &answer));
             check(&AnswerLine::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
             check(&AnswerLine::failed(&target, &Error::NameNotFound { name: target.clone() }));

@@ -4,9 +4,10 @@ pub mod json;
 
 use crate::client::{Answer, Transcript};
 use crate::error::Error;
+use crate::merge::FieldSource;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -29,6 +30,21 @@ pub struct AnswerLine<'a> {
     refused: &'static [&'static str],
     status: Option<&'a Status>,
     error: Option<Failed>,
+    /// Protocols of the fields that are not from `protocol`.
+    #[serde(
+        serialize_with = "protocol_by_field",
+        skip_serializing_if = "<[_]>::is_empty"
+    )]
+    sources: &'a [FieldSource],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'a [String],
+}
+
+fn protocol_by_field<S: Serializer>(
+    sources: &[FieldSource],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(sources.iter().map(|it| (&it.field, it.protocol)))
 }
 
 #[derive(Serialize)]
@@ -55,6 +71,8 @@ impl<'a> AnswerLine<'a> {
             status: Some(&answer.status),
             latency_ms: Some(latency_ms),
             title: answer.status.title(),
+            sources: &answer.sources,
+            notes: &answer.notes,
             ..Self::empty(target)
         };
         line.transcript(&answer.transcript)
@@ -106,6 +124,8 @@ impl<'a> AnswerLine<'a> {
             refused: &[],
             status: None,
             error: None,
+            sources: &[],
+            notes: &[],
         }
     }
 

@@ -681,15 +681,8 @@ mod tests {
             datagrams: Vec::new(),
         };
         let mut line = Vec::new();
-        report::AnswerLine::answered(
-            "x",
-            &Answer {
-                transcript,
-                status: status.into(),
-                latency: Duration::ZERO,
-            },
-        )
-        .write(&mut line);
+        report::AnswerLine::answered("x", &Answer::new(transcript, status.into(), Duration::ZERO))
+            .write(&mut line);
         line
     }
 

@@ -753,12 +753,7 @@ impl SweepEngine {
         let result = match end {
             Ok(outcome) => {
                 let ExchangeOutput { status, latency } = outcome;
-                Answer {
-                    transcript,
-                    status,
-                    latency,
-                }
-                .accept(self.config.strict)
+                Answer::new(transcript, status, latency).accept(self.config.strict)
             }
             Err(failure) => Err(Error::from_failure(transcript, failure)),
         };

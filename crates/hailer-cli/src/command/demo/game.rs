@@ -35,7 +35,7 @@ pub(super) async fn run(out: &mut impl Write, client: &Client, seed: u64) -> any
         Ok(answer) => view::answer(out, &asked, &answer, &[], true)?,
         Err(error) => {
             exit = Exit::Partial;
-            view::failure(out, &asked, &error)?;
+            view::failure(out, &asked, &error, &[])?;
         }
     }
     match look_around(&target).await {

@@ -461,16 +461,15 @@ mod tests {
 
     #[test]
     fn datagram_protocols_are_preferred() {
-        let answer = |id: &str| Answer {
-            transcript: Transcript {
+        let answer = |id: &str| {
+            let transcript = Transcript {
                 protocol: registry::find(id).unwrap().info(),
                 address: ([192, 0, 2, 7], 1).into(),
                 sent: 1,
                 received: 1,
                 datagrams: Vec::new(),
-            },
-            status: Box::default(),
-            latency: Duration::ZERO,
+            };
+            Answer::new(transcript, Box::default(), Duration::ZERO)
         };
         let chosen = |ids: &[&str]| {
             let answers: Vec<Answer> = ids.iter().map(|id| answer(id)).collect();
