@@ -244,7 +244,7 @@ pub(crate) struct Query {
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) auth: Auth,
-    /// Show the answers in all protocols, not only the most complete one
+    /// Try every protocol, also those that disturb some servers, and show each answer separately
     #[arg(long)]
     pub(crate) all: bool,
     /// Print one line of JSON for each target, as in schema/answer-v2.json; with --all, for each answer

@@ -85,6 +85,82 @@ fn games_of_a_file_can_be_queried() {
 }
 
 #[test]
+fn failures_suggest_a_game_or_a_setting() {
+    let silent = closed();
+    let said = run([
+        "query",
+        &silent.to_string(),
+        "--retries",
+        "0",
+        "--timeout",
+        "300ms",
+    ]);
+    let said = said.ends_with(1);
+    assert!(
+        said.out
+            .contains("Other protocols were not tried: name the game"),
+        "{}",
+        said.out
+    );
+    let said = run([
+        "query",
+        "--all",
+        &silent.to_string(),
+        "--retries",
+        "0",
+        "--timeout",
+        "300ms",
+    ]);
+    assert!(
+        !said
+            .ends_with(1)
+            .out
+            .contains("Other protocols were not tried")
+    );
+    let file = Temporary::file(
+        "shy-game",
+        "[[game]]\nid = \"shy-game\"\nname = \"Shy Game\"\nprotocols = \"ugp\"\nport = 9\n\
+         quirks = [\"status-needs: -public 1\"]\n",
+    );
+    let target = format!("shy-game://{silent}");
+    let args = [
+        "query",
+        "--games",
+        file.text(),
+        &target,
+        "--retries",
+        "0",
+        "--timeout",
+        "300ms",
+    ];
+    let said = run(args).ends_with(1);
+    let hint = "Shy Game: servers reply only with -public 1";
+    assert!(said.out.contains(hint), "{}", said.out);
+}
+
+#[test]
+fn answers_of_one_game_are_merged() {
+    let serve = Serve::with(HOUSE);
+    let address = serve.address();
+    let file = Temporary::file(
+        "merged-games",
+        "[[game]]\nid = \"two-ways\"\nname = \"Two Ways\"\nport = 9\n\
+         protocols = [\"onequery\", \"minecraft-query\"]\n",
+    );
+    let target = format!("two-ways://{address}");
+    let args = ["query", "--games", file.text(), &target];
+    let said = run(args).ends_with(0);
+    assert!(said.out.contains("From Minecraft Query: "), "{}", said.out);
+    assert!(!said.out.contains("Also answered in"), "{}", said.out);
+    let said = run(args.iter().chain(&["--json"])).ends_with(0);
+    let line = &crate::schema::check("answer-v2.json", &said)[0];
+    assert_eq!(line["protocol"], "onequery");
+    assert_eq!(line["sources"]["map"], "minecraft-query");
+    let said = run(args.iter().chain(&["--json", "--all"])).ends_with(0);
+    assert_eq!(said.json().len(), 2);
+}
+
+#[test]
 fn view_shows_the_status() {
     let serve = Serve::with(HOUSE);
     let said = run(["query", &serve.url(FULL)]).ends_with(0);

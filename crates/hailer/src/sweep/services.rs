@@ -3,6 +3,7 @@
 //! The numbers below the length of the [registry] are places in it. Protocols of callers get the
 //! next numbers when they are first used. A process has at most 256 numbers; they are never freed.
 
+use hailer_proto::minecraft_query::MinecraftQuery;
 use hailer_proto::{Protocol, Transport, registry};
 use std::sync::OnceLock;
 
@@ -40,13 +41,16 @@ pub(super) fn number_of(protocol: &'static dyn Protocol) -> Option<u8> {
 /// Returns the protocol with a number that [`number_of`] returned.
 pub(super) fn protocol(number: u8) -> &'static dyn Protocol {
     let number = usize::from(number);
-    match number.checked_sub(registry::PROTOCOLS.len()) {
-        None => registry::PROTOCOLS[number],
-        Some(place) => ADDED[place]
+    let known = registry::PROTOCOLS.get(number).copied();
+    let added = || {
+        ADDED
+            .get(number.checked_sub(registry::PROTOCOLS.len())?)?
             .get()
-            .copied()
-            .unwrap_or(registry::PROTOCOLS[0]),
-    }
+    };
+    // Only numbers from `number_of` get here, so there is always a protocol.
+    known
+        .or_else(|| added().copied())
+        .unwrap_or(&MinecraftQuery)
 }
 
 /// Returns whether the protocol with this number uses streams.

@@ -849,6 +849,7 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer_proto::games::{Game, QueryPort};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -929,7 +930,46 @@ mod tests {
                 &["ugp://192.0.2.7-static.example.com:1"],
             ),
             ("ugp://[fe80::1%eth0]:1", &["ugp://fe80::1%eth0:1"]),
+            ("gtac://192.0.2.7", &["ugp://192.0.2.7:22000"]),
+            (
+                "minecraft-query://192.0.2.7",
+                &["minecraft-query://192.0.2.7:25565"],
+            ),
+            // The query port of a game: derived from its own port, and otherwise as given.
+            ("sweep-test://192.0.2.7", &["ugp://192.0.2.7:2457"]),
+            ("sweep-test://192.0.2.7:2456", &["ugp://192.0.2.7:2457"]),
+            ("sweep-test://192.0.2.7:2460", &["ugp://192.0.2.7:2460"]),
+            (
+                "sweep-test://192.0.2.8/31",
+                &["ugp://192.0.2.8:2457", "ugp://192.0.2.9:2457"],
+            ),
+            ("sweep-test://host.example", &["ugp://host.example:2457"]),
+            // An SRV record may name the port.
+            (
+                "sweep-srv://host.example",
+                &["minecraft-query://host.example"],
+            ),
         ];
+        let game = Game {
+            id: "sweep-test",
+            name: "Sweep Test",
+            protocols: &["ugp"],
+            port: Some(2456),
+            query: QueryPort::Offset(1),
+            srv: None,
+            quirks: &[],
+            sources: "",
+            aliases: &[],
+        };
+        catalog::add_game(game).unwrap();
+        let with_srv = Game {
+            id: "sweep-srv",
+            protocols: &["minecraft-query"],
+            query: QueryPort::Same,
+            srv: Some("_minecraft._tcp"),
+            ..game
+        };
+        catalog::add_game(with_srv).unwrap();
         for (lines, items) in forms {
             let targets = collect(lines, &Exclusions::default())
                 .unwrap_or_else(|error| panic!("{lines}: {error}"));
