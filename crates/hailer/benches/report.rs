@@ -61,11 +61,7 @@ fn answer() -> Answer {
         received: 2,
         datagrams: Vec::new(),
     };
-    Answer {
-        transcript,
-        status: status.into(),
-        latency: Duration::from_micros(80_123),
-    }
+    Answer::new(transcript, status.into(), Duration::from_micros(80_123))
 }
 
 fn line(criterion: &mut Criterion) {

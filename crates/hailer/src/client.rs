@@ -368,8 +368,8 @@ impl Client {
     /// Queries a server in the protocols of the target's game, in the target's protocol, or else in
     /// the most common protocols, and returns every answer.
     ///
-    /// A target without a protocol is probed in waves: first in at most six protocols, those of its
-    /// port if it has one. Others follow only if nothing has replied within 250 ms. At most 12
+    /// A target without a protocol is probed in waves: first in at most six protocols, which
+    /// its port selects. Others follow only if nothing has replied within 250 ms. At most 12
     /// datagrams are sent and two connections opened before the first answer. Datagrams that are
     /// known to crash some servers, or to make them block the sender, are sent only to ports where
     /// such servers are not expected.
@@ -389,8 +389,8 @@ impl Client {
     }
 
     /// Queries a server in the target's game or protocol, or else in all protocols simultaneously,
-    /// and returns every answer. Use [`Client::detect`] for servers of others: some protocols
-    /// disturb servers of other games.
+    /// and returns every answer. Prefer [`Client::detect`] for unknown servers: some
+    /// protocols disturb servers of other games.
     ///
     /// With several protocols this takes up to a second longer than the first answer, if others are
     /// silent.
@@ -472,7 +472,7 @@ impl Client {
         )
     }
 
-    /// Queries a target in its protocol or those of its game, or else in waves.
+    /// Queries a target in its protocol, in the protocols of its game, or else in waves.
     async fn in_waves(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
         let mut answers = match (target.game, target.protocol) {
             (Some(game), _) if game.protocols.len() > 1 => {

@@ -9,6 +9,8 @@ use crate::tool::{
     without_colours,
 };
 use hailer::proto::model::{Address, Extra, Rule, Value};
+use hailer::proto::registry::Wave;
+use hailer::proto::{Info, Protocol};
 use hailer::{Player, Status, Text, registry};
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -203,13 +205,12 @@ fn view_shows_the_status() {
     for expected in ["Harbour house", "3 / 64", "Alice", "Björn", "名前"] {
         assert!(onequery.contains(expected), "{expected}: {onequery}");
     }
-    // Without a protocol, the most complete answer is shown, and the other protocols are named.
+    // Without a protocol, the most complete answer is shown, and the other protocols of the first
+    // wave are named.
     let best = run(["query", &serve.address()]).ends_with(0).out;
     assert_eq!(best.matches('●').count(), 1, "{best}");
-    assert!(
-        best.contains("Also answered in: A2S, UGP, OneQuery V2 (--all shows them)"),
-        "{best}"
-    );
+    assert_also(&best, "Also answered in: ", |info| info.title);
+    assert!(best.contains("(--all shows them)"), "{best}");
     let all = run(["query", &serve.address(), "--all"]).ends_with(0).out;
     assert_eq!(all.matches('●').count(), ids().len(), "{all}");
     assert!(!all.contains("Also answered"), "{all}");
@@ -365,7 +366,18 @@ fn json_has_the_best_answer_or_all() {
     let closed = closed().to_string();
     let table = run(["query", &serve.address(), &closed]).ends_with(1).out;
     assert_eq!(table.lines().count(), 3, "{table}");
-    assert!(table.contains("also a2s, ugp, onequery"), "{table}");
+    assert_also(&table, "also ", |info| info.id);
+}
+
+/// Checks that the other protocols of the first wave over UDP are named after `prefix`.
+#[track_caller]
+fn assert_also(text: &str, prefix: &str, name: fn(&'static Info) -> &'static str) {
+    let (_, also) = text.split_once(prefix).unwrap_or_else(|| panic!("{text}"));
+    let others = registry::datagram().map(Protocol::info);
+    for info in others.filter(|info| info.id != FULL) {
+        let is_first = registry::detection(info.id).1 == Wave::First;
+        assert_eq!(also.contains(name(info)), is_first, "{}: {text}", info.id);
+    }
 }
 
 #[test]
