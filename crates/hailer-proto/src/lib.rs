@@ -11,7 +11,7 @@
 //! arguments.
 //!
 //! Modules import only from modules further right: [`games`] > [`registry`] > the protocol
-//! folders > [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never
+//! folders > [`gamespy`] > [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never
 //! imports another one.
 //!
 //! # Example
@@ -63,6 +63,10 @@ extern crate std;
 pub mod a2s;
 pub mod fuzzing;
 pub mod games;
+pub mod gamespy;
+pub mod gamespy1;
+pub mod gamespy2;
+pub mod gamespy3;
 pub mod memory;
 pub mod minecraft_12w;
 pub mod minecraft_query;

@@ -27,6 +27,12 @@ pub trait Protocol: Sync {
     /// Static facts about the protocol.
     fn info(&self) -> &'static Info;
 
+    /// Returns the id of an earlier protocol in the registry whose requests have the same bytes, if
+    /// there is one. A shared port serves only one of both.
+    fn dialect_of(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the client role: one query to one server.
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
 

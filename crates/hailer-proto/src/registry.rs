@@ -1,6 +1,9 @@
 //! All protocols, in the order in which a shared port offers them a datagram.
 
 use crate::a2s::A2s;
+use crate::gamespy1::GameSpy1;
+use crate::gamespy2::GameSpy2;
+use crate::gamespy3::GameSpy3;
 use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
@@ -17,6 +20,9 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &OneQuery,
     &Minecraft12w,
     &A2s,
+    &GameSpy1,
+    &GameSpy2,
+    &GameSpy3,
 ];
 
 /// When a host without a protocol is probed in a protocol.
@@ -96,12 +102,13 @@ pub fn known() -> String {
 }
 
 /// Explains a datagram of unknown protocol, direction or both. Chooses the protocol that recognizes
-/// it by a magic number, or else the one whose format it has, preferably without errors.
+/// it by a magic number, or else the one whose format it has, preferably without errors; of several
+/// such protocols, the first.
 pub fn explain(
     bytes: &[u8],
     seen: DatagramContext<'_>,
 ) -> Option<(&'static dyn Protocol, Explanation, Notes)> {
-    let explained = PROTOCOLS.iter().filter_map(|&protocol| {
+    let explained = PROTOCOLS.iter().rev().filter_map(|&protocol| {
         let mut notes = Notes::explaining();
         let explanation = protocol.explain(bytes, seen, &mut notes)?;
         Some((protocol, explanation, notes))

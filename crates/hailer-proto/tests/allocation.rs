@@ -1,7 +1,8 @@
 //! Limits of the memory that a peer can make Hailer allocate.
 //!
 //! - Reading one datagram of n bytes allocates at most [`FACTOR`] × n + [`CONSTANT`] bytes in
-//!   total, including memory that is freed again. Replies of real servers need far less; the worst
+//!   total, including memory that is freed again. If a reply has several datagrams, n includes those
+//!   that the exchange has kept. Replies of real servers need far less; the worst
 //!   case are lists of the shortest entries.
 //! - A responder allocates nothing, once the buffer of the caller has its capacity.
 //!
@@ -9,8 +10,8 @@
 
 use hailer_proto::memory;
 use hailer_proto::{
-    Ask, Cookie, Depth, Direction, Epoch, Input, Keys, Options, Protocol, Responder, Transport,
-    Verdict, registry,
+    Ask, Cookie, Depth, Direction, Epoch, Input, Keys, Options, Protocol, Responder, Step,
+    Transport, Verdict, registry,
 };
 use hailer_testkit::statuses::Random;
 use hailer_testkit::{golden, statuses, vector};
@@ -88,17 +89,22 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
                 let (mut exchange, mut out) =
                     (protocol.exchange(&ask, cookie), Vec::with_capacity(4096));
                 exchange.handle(Input::Start, &mut out);
+                let mut kept = 0;
                 for reply in &replies[..place] {
-                    exchange.handle(Input::Datagram(reply), &mut out);
+                    let step = exchange.handle(Input::Datagram(reply), &mut out);
+                    if step == Step::Progress {
+                        kept += reply.len();
+                    }
                 }
+                let length = datagram.len() + kept;
                 let (_, bytes) =
                     measure(|| drop(exchange.handle(Input::Datagram(&datagram), &mut out)));
                 if datagram.len() >= 512 {
-                    worst = worst.max(bytes as f64 / datagram.len() as f64);
+                    worst = worst.max(bytes as f64 / length as f64);
                 }
-                if bytes > FACTOR * datagram.len() + CONSTANT {
+                if bytes > FACTOR * length + CONSTANT {
                     complaints.push(format!(
-                        "{}: {bytes} bytes allocated for a datagram of {}: {:02x?}…",
+                        "{}: {bytes} bytes allocated for {length} bytes, the last {}: {:02x?}…",
                         protocol.info().id,
                         datagram.len(),
                         &datagram[..datagram.len().min(80)]

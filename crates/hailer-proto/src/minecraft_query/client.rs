@@ -1,7 +1,8 @@
 //! The client: handshake, then stat, with a resend for each stage (spec/minecraft-query.md#6.5).
 
 use super::deviation::{NO_BASIC_STAT, ODD_NUMBER};
-use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token, decimal};
+use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token};
+use crate::gamespy::decimal;
 use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Notes, Utf8, by_content, filled};

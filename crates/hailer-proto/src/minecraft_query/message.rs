@@ -1,6 +1,11 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-query.md#2, #3 and #6).
 
 use super::deviation::*;
+use crate::gamespy::decimal;
+pub use crate::gamespy::qr2::{MAGIC, SessionId};
+use crate::gamespy::qr2::{
+    REPLY_HEADER, SPLITNUM, TYPE_CHALLENGE as TYPE_HANDSHAKE, TYPE_QUERY as TYPE_STAT,
+};
 use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul, nuls};
 use alloc::vec::Vec;
@@ -8,8 +13,6 @@ use alloc::{format, string::String};
 use core::ops::Range;
 use memchr::{memchr, memrchr};
 
-/// First two bytes of every request.
-pub const MAGIC: [u8; 2] = [0xFE, 0xFD];
 /// Length of Hailer's handshake requests; longer ones are accepted too.
 pub const HANDSHAKE_LENGTH: usize = 7;
 /// Length of Hailer's basic stat requests.
@@ -19,12 +22,8 @@ pub const FULL_LENGTH: usize = 15;
 /// Longest handshake reply that Hailer sends: ten digits, because its tokens are positive.
 pub const CHALLENGE_MAX: usize = 16;
 
-const TYPE_HANDSHAKE: u8 = 9;
-const TYPE_STAT: u8 = 0;
 /// First bytes of a full stat, before the pairs.
 pub(super) const PAIRS_START: &[u8; 11] = b"splitnum\0\x80\0";
-/// Start of nearly all full stats, before the keys.
-const SPLITNUM: &[u8; 9] = b"splitnum\0";
 /// Longest accepted value of `splitnum`, in bytes without its NUL. It usually has one byte, or two
 /// if encoded as UTF-8.
 const MAX_SPLITNUM_VALUE: usize = 8;
@@ -37,22 +36,6 @@ pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
 const PLAYERS_PADDING: usize = 10;
 /// Limit of pairs in a full stat. Servers send about a dozen, and with many plugins a few dozen.
 const MAX_PAIRS: usize = 1_024;
-/// Type and session id.
-pub(super) const REPLY_HEADER: usize = 5;
-
-/// Id chosen by the client and echoed by the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionId(pub [u8; 4]);
-
-impl SessionId {
-    /// Returns a session id that every server echoes unchanged: it uses four bits of each byte
-    /// (spec/minecraft-query.md#2.4).
-    pub fn safe(number: u64) -> Self {
-        let [a, b, c, d, ..] = number.to_be_bytes();
-        Self([a & 0x0F, b & 0x0F, c & 0x0F, d & 0x0F])
-    }
-}
-
 /// The challenge token as the client returns it to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
@@ -91,7 +74,7 @@ impl Request {
         let mut r = Reader::new(bytes, notes);
         r.constant(&MAGIC, "magic")?;
         let kind = r.u8("type")?;
-        let session = session(&mut r)?;
+        let session = SessionId::read(&mut r)?;
         let request = match kind {
             TYPE_HANDSHAKE => Self::Handshake { session },
             TYPE_STAT => {
@@ -138,15 +121,6 @@ impl Request {
             }
         }
     }
-}
-
-fn session(r: &mut Reader<'_, '_>) -> Result<SessionId, Error> {
-    let at = r.at();
-    let bytes = r.array("session id")?;
-    r.note(at, "session id", || {
-        format!("0x{:08x}", u32::from_be_bytes(bytes))
-    });
-    Ok(SessionId(bytes))
 }
 
 /// Returns the type byte of a reply; `None` if this is not a reply.
@@ -257,31 +231,6 @@ fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
         }),
         (None, _) => Err(Error::bad("token", at, "decimal digits and a NUL")),
     }
-}
-
-/// Appends a handshake reply.
-pub fn write_challenge(session: SessionId, token: i32, out: &mut Vec<u8>) {
-    Writer(out).u8(TYPE_HANDSHAKE).bytes(&session.0);
-    write_decimal(i64::from(token), out);
-    out.push(0);
-}
-
-/// Appends type and session id of a stat reply.
-pub fn write_stat_header(session: SessionId, out: &mut Vec<u8>) {
-    Writer(out).u8(TYPE_STAT).bytes(&session.0);
-}
-
-/// Appends a number as decimal text, without an allocation.
-pub(super) fn write_decimal(number: i64, out: &mut Vec<u8>) {
-    use core::fmt::Write;
-    struct Ascii<'a>(&'a mut Vec<u8>);
-    impl Write for Ascii<'_> {
-        fn write_str(&mut self, text: &str) -> core::fmt::Result {
-            self.0.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-    }
-    let _ = write!(Ascii(out), "{number}");
 }
 
 /// A stat reply, borrowed from its datagram. Texts are bytes without their NUL.
@@ -435,7 +384,7 @@ pub fn parse_stat<'a>(
     if r.u8("type")? != TYPE_STAT {
         return Err(Error::bad("type", 0, "0 (stat)"));
     }
-    session(&mut r)?;
+    SessionId::read(&mut r)?;
     if is_full(r.rest(), asked_full) {
         if asked_full == Some(false) {
             r.notes().deviation(&FULL_FOR_BASIC, 0);
@@ -1015,19 +964,6 @@ fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Er
         r.notes().deviation(&ODD_NUMBER, at);
     }
     Ok(number)
-}
-
-/// Parses decimal digits with an optional sign; nothing else is accepted.
-pub(super) fn decimal(bytes: &[u8]) -> Option<i64> {
-    let (sign, digits) = match bytes {
-        [b'-', digits @ ..] => (-1, digits),
-        [b'+', digits @ ..] | digits => (1, digits),
-    };
-    let add = |number: i64, &byte: &u8| {
-        let digit = char::from(byte).to_digit(10)?;
-        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
-    };
-    digits.first().and_then(|_| digits.iter().try_fold(0, add))
 }
 
 fn display(bytes: &[u8]) -> String {

@@ -1,7 +1,9 @@
 //! The responder: sends the same bytes as vanilla servers, without leaking data
 //! (spec/minecraft-query.md#7).
 
-use super::message::{self, Key, PAIRS_END, PAIRS_START, REPLY_HEADER, Request, Token};
+use super::message::{self, Key, PAIRS_END, PAIRS_START, Request, Token};
+use crate::gamespy::fits_latin1;
+use crate::gamespy::qr2::{self, Challenges, REPLY_HEADER, TYPE_ECHO, TYPE_QUERY};
 use crate::model::{Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys};
@@ -10,12 +12,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::{iter, mem};
-use subtle::ConstantTimeEq;
 
 /// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'M';
-/// Epochs in which a token is accepted: its own and the next one, so 30 to 60 s.
-const GENERATIONS: u32 = 2;
 /// Largest payload of a UDP datagram over IPv4, in bytes.
 const MAX_REPLY: usize = 65_507;
 /// Reserved capacity: enough for all pairs with short values.
@@ -107,8 +106,7 @@ impl MinecraftQueryConfig {
 /// writes the session id.
 #[derive(Debug)]
 pub struct MinecraftQueryResponder {
-    keys: Keys,
-    bind_port: bool,
+    challenges: Challenges,
     /// Bytes after type and session id.
     basic: Vec<u8>,
     full: Vec<u8>,
@@ -133,61 +131,51 @@ impl MinecraftQueryResponder {
             limit,
         };
         Self {
-            keys: keys.clone(),
-            bind_port: config.bind_port,
+            challenges: Challenges {
+                keys: keys.clone(),
+                purpose: PURPOSE,
+                bind_port: config.bind_port,
+            },
             basic: body.basic(),
             full: body.full(),
         }
-    }
-
-    fn token(tag: u128) -> i32 {
-        // The token is positive: some clients send nothing for 0, or fail on a sign.
-        ((tag as i32) & i32::MAX).max(1)
-    }
-
-    /// Returns the address of the client as challenge tokens contain it.
-    fn asker(&self, from: SocketAddr) -> SocketAddr {
-        if self.bind_port {
-            from
-        } else {
-            SocketAddr::new(from.ip(), 0)
-        }
-    }
-
-    fn accepts(&self, token: i32, from: SocketAddr, epoch: Epoch) -> bool {
-        (0..GENERATIONS).any(|age| {
-            let tags = self
-                .keys
-                .accepted(PURPOSE, self.asker(from), epoch.before(age));
-            tags.map(Self::token)
-                .any(|accepted| accepted.ct_eq(&token).into())
-        })
     }
 }
 
 impl Responder for MinecraftQueryResponder {
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
-        if !bytes.starts_with(&message::MAGIC) {
+        if !bytes.starts_with(&message::MAGIC) || is_other_dialect(bytes) {
             return Verdict::Pass;
         }
         match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Handshake { session }) => {
-                let token = Self::token(self.keys.mint(PURPOSE, self.asker(from), epoch));
-                message::write_challenge(session, token, out);
+                qr2::write_challenge(session, self.challenges.token(from, epoch), out);
                 Verdict::Reply { verified: false }
             }
             Ok(Request::Stat {
                 session,
                 token: Token::Number(token),
                 full,
-            }) if self.accepts(token, from, epoch) => {
-                message::write_stat_header(session, out);
+            }) if self.challenges.accepts(token, from, epoch) => {
+                qr2::write_reply_header(session, out);
                 out.extend_from_slice(if full { &self.full } else { &self.basic });
                 Verdict::Reply { verified: true }
             }
             Ok(Request::Stat { .. }) => Verdict::Drop("token"),
         }
+    }
+}
+
+/// Returns whether a request belongs to GameSpy 2: an echo, or a query for whole sections, which has
+/// no token (spec/gamespy2.md#2).
+fn is_other_dialect(bytes: &[u8]) -> bool {
+    match bytes {
+        [_, _, TYPE_ECHO, ..] => true,
+        [_, _, TYPE_QUERY, _, _, _, _, sections @ ..] if sections.len() == 3 => {
+            sections.iter().all(|&byte| byte == 0 || byte == 0xFF)
+        }
+        _ => false,
     }
 }
 
@@ -256,13 +244,6 @@ fn extra_texts<'a>(status: &'a Status, key: &str) -> Vec<&'a str> {
         collect(value, &mut texts);
     }
     texts
-}
-
-/// Returns whether ISO-8859-1 can represent a text, and its bytes are not also valid UTF-8: many
-/// readers detect the encoding by content.
-fn fits_latin1(text: &str) -> bool {
-    let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
-    bytes.is_some_and(|bytes| text.is_ascii() || core::str::from_utf8(&bytes).is_err())
 }
 
 /// Builds the replies.

@@ -1,0 +1,398 @@
+//! Pairs and tables to a status.
+
+use super::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
+use super::{MAX_FIELD_NAME, decimal};
+use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
+use crate::wire::{Notes, by_content, filled};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use compact_str::CompactString;
+
+/// Largest accepted number of a row.
+pub const MAX_ROW: u32 = 1_023;
+
+/// Fields of one row, in the order of the reply. Names have no suffix: `score`, not `score_`.
+type Fields<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// A reply of any GameSpy protocol, borrowed from its datagrams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// Server keys and their values, in the order of the reply.
+    pub pairs: Vec<(&'a [u8], &'a [u8])>,
+    /// Players by row number or slot.
+    pub players: BTreeMap<u32, Fields<'a>>,
+    /// Teams by row number.
+    pub teams: BTreeMap<u32, Fields<'a>>,
+    /// Whether surplus players have left, as in Battlefield 1942.
+    pub keeps_stale_players: bool,
+    /// Whether row numbers are slots of players, which the status keeps.
+    pub has_slots: bool,
+}
+
+/// A member of the status that a server key sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Name,
+    Game,
+    Version,
+    Map,
+    Mode,
+    Online,
+    Max,
+    Port,
+    Host,
+    Password,
+}
+
+const MEMBERS: &[(&str, Member)] = &[
+    ("hostname", Member::Name),
+    ("gamename", Member::Game),
+    ("gamever", Member::Version),
+    ("version", Member::Version),
+    ("mapname", Member::Map),
+    ("gametype", Member::Mode),
+    ("numplayers", Member::Online),
+    ("maxplayers", Member::Max),
+    ("hostport", Member::Port),
+    ("hostip", Member::Host),
+    ("password", Member::Password),
+];
+
+/// Keys of a row that hold the name of a player.
+const NAMES: [&[u8]; 3] = [b"player", b"playername", b"name"];
+/// Keys of a row that hold the score, by priority.
+const SCORES: [&[u8]; 3] = [b"score", b"frags", b"kills"];
+/// Keys of a row that hold the name of a team.
+const TEAM_NAMES: [&[u8]; 2] = [b"teamname", b"team"];
+/// Team of players without a team in Unreal Tournament.
+const NO_TEAM: &str = "255";
+
+/// Games that number the teams of players from 1, and the team table from 0.
+const ONE_BASED_GAMES: [&str; 4] = ["bfield1942", "bfvietnam", "battlefield2", "stella"];
+
+fn member(key: &[u8]) -> Option<Member> {
+    MEMBERS
+        .iter()
+        .find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(key))
+        .map(|(_, member)| *member)
+}
+
+/// Returns whether a server key sets a member of the status.
+pub(crate) fn is_member_key(key: &[u8]) -> bool {
+    member(key).is_some()
+}
+
+/// Returns the number of the first team as players of this game have it.
+pub(crate) fn first_team(game: Option<&str>) -> u32 {
+    u32::from(game.is_some_and(|game| {
+        ONE_BASED_GAMES
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(game))
+    }))
+}
+
+/// Returns whether a field of a row is the name of a player.
+pub(crate) fn is_name_field(field: &[u8]) -> bool {
+    NAMES.contains(&field)
+}
+
+impl<'a> Reply<'a> {
+    /// Sets a field of a row. A later value of the same field replaces the earlier one.
+    pub(crate) fn set(
+        rows: &mut BTreeMap<u32, Fields<'a>>,
+        row: u32,
+        field: &'a [u8],
+        value: &'a [u8],
+    ) {
+        let fields = rows.entry(row).or_default();
+        match fields.iter_mut().find(|(name, _)| *name == field) {
+            Some((_, old)) => *old = value,
+            None => fields.push((field, value)),
+        }
+    }
+
+    /// Converts the reply to a status, without deviations. With `has_list`, the reply
+    /// carries a player list.
+    pub(crate) fn status(mut self, has_list: bool, notes: &mut Notes) -> Box<Status> {
+        let mut status = Box::<Status>::default();
+        let mut address = Address::default();
+        let mut seen: Vec<(Member, &[u8])> = Vec::new();
+        let mut rules: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
+        for &(key, value) in &self.pairs {
+            let member = member(key);
+            let earlier = match member {
+                Some(member) => seen.iter().find(|(own, _)| *own == member).map(|(_, v)| *v),
+                None => rules.get(key).copied(),
+            };
+            match (member, earlier) {
+                // Servers that join several groups repeat some keys.
+                (_, Some(earlier)) if earlier == value => continue,
+                (_, Some(_)) => {
+                    if member != Some(Member::Version) {
+                        notes.deviation(&DUPLICATE_KEY, 0);
+                    }
+                    status.rules.push(rule(key, value));
+                }
+                (Some(member), None) => {
+                    seen.push((member, value));
+                    set_member(&mut status, &mut address, member, (key, value), notes);
+                }
+                (None, None) => {
+                    rules.insert(key, value);
+                    status.rules.push(rule(key, value));
+                }
+            }
+        }
+        status.address = (address != Address::default()).then_some(address);
+        let teams = self.team_list();
+        if has_list {
+            self.drop_stale_players(&mut status, notes);
+            status.players.bots = self.bots();
+            let list = self.player_list(first_team(status.game.as_deref()), &teams);
+            status.players.set_list(list);
+        }
+        if !teams.is_empty() {
+            let teams = teams.into_iter().map(|(_, team)| team).collect();
+            status.extra.push(Extra {
+                key: "teams",
+                value: Value::List(teams),
+            });
+        }
+        status.is_utf8 = self.is_utf8();
+        status
+    }
+
+    /// Returns whether a text outside ASCII is valid UTF-8, and none is not.
+    fn is_utf8(&self) -> bool {
+        let rows = self.players.values().chain(self.teams.values()).flatten();
+        let mut texts = self
+            .pairs
+            .iter()
+            .chain(rows)
+            .map(|(_, value)| *value)
+            .filter(|value| !value.is_ascii())
+            .peekable();
+        texts.peek().is_some() && texts.all(|value| core::str::from_utf8(value).is_ok())
+    }
+
+    /// Returns the teams with their row numbers.
+    fn team_list(&self) -> Vec<(u32, Value)> {
+        let team = |fields: &Fields<'a>| {
+            let field = |&(field, value): &(&[u8], &[u8])| {
+                if TEAM_NAMES.contains(&field) {
+                    return (Cow::Borrowed("name"), Value::Str(text(value).into()));
+                }
+                (Cow::Owned(text(field)), number_or_text(value))
+            };
+            let named = fields.iter().filter(|(_, value)| !is_blank(value));
+            Value::Table(named.map(field).collect())
+        };
+        let teams = self.teams.iter().map(|(row, fields)| (*row, team(fields)));
+        teams
+            .filter(|(_, team)| !matches!(team, Value::Table(fields) if fields.is_empty()))
+            .collect()
+    }
+
+    /// Removes players without a name, and the surplus ones of servers that keep stale players.
+    fn drop_stale_players(&mut self, status: &mut Status, notes: &mut Notes) {
+        self.players
+            .retain(|_, fields| name(fields).is_some_and(|name| !name.is_empty()));
+        let online = status.players.online.and_then(|n| usize::try_from(n).ok());
+        let Some(online) =
+            online.filter(|online| self.keeps_stale_players && *online < self.players.len())
+        else {
+            return;
+        };
+        notes.deviation(&STALE_PLAYERS, 0);
+        let stale = self
+            .players
+            .values()
+            .skip(online)
+            .filter_map(|row| name(row));
+        let stale = stale.map(|name| Value::Str(by_content(name).0.into()));
+        status.extra.push(Extra {
+            key: "stale-players",
+            value: Value::List(stale.collect()),
+        });
+        let first_stale = self.players.keys().nth(online).copied();
+        if let Some(first_stale) = first_stale {
+            self.players.split_off(&first_stale);
+        }
+    }
+
+    /// Returns the number of bots, if the rows have a field for it.
+    fn bots(&self) -> Option<i64> {
+        let flags = self.players.values().flatten();
+        let flags: Vec<_> = flags.filter(|(field, _)| *field == b"AIBot").collect();
+        let bots = flags.iter().filter(|(_, value)| *value == b"1").count();
+        (!flags.is_empty()).then_some(bots as i64)
+    }
+
+    fn player_list(&self, first_team: u32, teams: &[(u32, Value)]) -> Vec<Player> {
+        let rows = self.players.iter().enumerate();
+        rows.map(|(position, (&row, fields))| {
+            let mut player = player(fields, first_team, teams);
+            if self.has_slots && position as u64 != u64::from(row) {
+                player.extra.insert(
+                    0,
+                    Extra {
+                        key: "slot",
+                        value: Value::Int(row.into()),
+                    },
+                );
+            }
+            player
+        })
+        .collect()
+    }
+}
+
+fn set_member(
+    status: &mut Status,
+    address: &mut Address,
+    member: Member,
+    (key, value): (&[u8], &[u8]),
+    notes: &mut Notes,
+) {
+    match member {
+        Member::Name => status.name = (!value.is_empty()).then(|| formatted(value)),
+        Member::Game => status.game = filled(value),
+        Member::Version => status.version = filled(value),
+        Member::Map => status.map = filled(value),
+        Member::Mode => status.mode = filled(value),
+        Member::Online => status.players.online = number(value, notes),
+        Member::Max => status.players.max = number(value, notes),
+        Member::Port => address.port = number(value, notes),
+        Member::Host => address.host = filled(value),
+        Member::Password => {
+            status.has_password = boolean(value);
+            if status.has_password.is_none() {
+                status.rules.push(rule(key, value));
+            }
+        }
+    }
+}
+
+/// Parses a flag in the forms of all known servers.
+fn boolean(value: &[u8]) -> Option<bool> {
+    let is = |words: [&str; 3]| {
+        words
+            .iter()
+            .any(|word| word.as_bytes().eq_ignore_ascii_case(value))
+    };
+    if is(["1", "true", "yes"]) {
+        return Some(true);
+    }
+    is(["0", "false", "no"]).then_some(false)
+}
+
+/// Parses a count or port. Other text, or a number out of range, is a deviation and omitted.
+fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
+    let number = decimal(value.trim_ascii()).and_then(|number| number.try_into().ok());
+    if number.is_none() {
+        notes.deviation(&ODD_NUMBER, 0);
+    }
+    number
+}
+
+fn rule(key: &[u8], value: &[u8]) -> Rule {
+    Rule {
+        key: text(key).into(),
+        value: text(value).into(),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    by_content(bytes).0.into_owned()
+}
+
+fn formatted(bytes: &[u8]) -> Text {
+    let (text, latin1) = by_content(bytes);
+    Text::unformatted(text).from_latin1(latin1)
+}
+
+/// Returns whether a value is absent: some servers fill missing values with a space.
+fn is_blank(value: &[u8]) -> bool {
+    value.trim_ascii().is_empty()
+}
+
+fn number_or_text(value: &[u8]) -> Value {
+    match decimal(value) {
+        Some(number) if is_canonical(number, value) => Value::Int(number),
+        _ => Value::Str(text(value).into()),
+    }
+}
+
+/// Returns whether a number would be written with the same bytes.
+fn is_canonical(number: i64, value: &[u8]) -> bool {
+    let mut written = Vec::new();
+    super::write_decimal(number, &mut written);
+    written == value
+}
+
+fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
+    let named = |name: &&[u8]| fields.iter().find(|(field, _)| field == name);
+    NAMES.iter().find_map(named).map(|(_, value)| *value)
+}
+
+fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)]) -> Player {
+    let mut player = Player::named(formatted(name(fields).unwrap_or_default()));
+    let integer = |value: &[u8]| decimal(value.trim_ascii());
+    let score = SCORES.iter().find(|score| {
+        fields
+            .iter()
+            .any(|(field, value)| field == *score && integer(value).is_some())
+    });
+    let mut others = Vec::new();
+    for &(field, value) in fields {
+        if is_name_field(field) || is_blank(value) {
+            continue;
+        }
+        if Some(&field) == score {
+            player.score = integer(value);
+            continue;
+        }
+        if field == b"team" {
+            player.team = team(&by_content(value).0, first_team, teams);
+            continue;
+        }
+        if let (b"ping", Some(ping)) = (field, integer(value).and_then(|n| n.try_into().ok())) {
+            player.latency_ms = Some(ping);
+            continue;
+        }
+        if field.len() <= MAX_FIELD_NAME {
+            others.push((Cow::Owned(text(field)), Value::Str(text(value).into())));
+        }
+    }
+    if !others.is_empty() {
+        player.extra.push(Extra {
+            key: "fields",
+            value: Value::Table(others),
+        });
+    }
+    player
+}
+
+/// Returns the name of a player's team, or its number if the table does not name it.
+fn team(number: &str, first_team: u32, teams: &[(u32, Value)]) -> Option<CompactString> {
+    let number = number.trim();
+    if number == NO_TEAM {
+        return None;
+    }
+    let row = number
+        .parse::<u32>()
+        .ok()
+        .and_then(|team| team.checked_sub(first_team));
+    let found = row.and_then(|row| teams.iter().find(|(own, _)| *own == row));
+    let name = found.and_then(|(_, team)| match team {
+        Value::Table(fields) => fields.iter().find(|(field, _)| field == "name"),
+        _ => None,
+    });
+    match name {
+        Some((_, Value::Str(name))) => Some(name.clone()),
+        _ => Some(number.into()),
+    }
+}

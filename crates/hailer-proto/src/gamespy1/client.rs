@@ -1,0 +1,218 @@
+//! The client: one request, a reply of up to 64 parts (spec/gamespy1.md#4).
+
+use super::deviation::{FINAL_EVERYWHERE, FINAL_MISSING};
+use super::message::{self, MAX_PARTS, Part};
+use crate::model::{Roster, Status};
+use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// Limit of the bytes of all kept parts.
+const MAX_BYTES: usize = 65_536;
+/// Limit of the replies that arrive at the same time. Each repeated request starts one.
+const MAX_REPLIES: usize = 4;
+
+/// Forms of a request, most complete first. A server that does not reply to one may reply to the
+/// next (spec/gamespy1.md#4).
+type Forms = &'static [&'static [u8]];
+
+const FULL: Forms = &[
+    b"\\status\\xserverquery",
+    b"\\status\\",
+    b"\\info\\\\rules\\\\players\\",
+];
+const WITHOUT_PLAYERS: Forms = &[b"\\basic\\\\info\\\\rules\\", b"\\status\\"];
+const BASIC: Forms = &[b"\\basic\\\\info\\", b"\\status\\"];
+const PING: Forms = &[b"\\basic\\", b"\\status\\"];
+
+/// Queries one server.
+#[derive(Debug)]
+pub struct GameSpy1Exchange {
+    depth: Depth,
+    has_players: bool,
+    forms: Forms,
+    /// Index of the last form sent.
+    form: usize,
+    replies: Vec<Incoming>,
+    notes: Notes,
+}
+
+/// The parts of one reply.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Number of the request; `None` if the server sends no query id.
+    query: Option<u32>,
+    parts: BTreeMap<u16, Vec<u8>>,
+    /// Number of the part with the end mark.
+    last: Option<u16>,
+    /// Whether each part may have the end mark.
+    is_ambiguous: bool,
+}
+
+impl GameSpy1Exchange {
+    /// Creates an exchange that has not sent anything yet. Requests have no id.
+    pub fn new(ask: &Ask) -> Self {
+        let forms = match (ask.depth, ask.players) {
+            (Depth::Full, true) => FULL,
+            (Depth::Full, false) => WITHOUT_PLAYERS,
+            (Depth::Basic, _) => BASIC,
+            (Depth::Ping, _) => PING,
+        };
+        Self {
+            depth: ask.depth,
+            has_players: ask.players && ask.depth == Depth::Full,
+            forms,
+            form: 0,
+            replies: Vec::new(),
+            notes: Notes::default(),
+        }
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        out.extend_from_slice(self.forms.get(self.form).copied().unwrap_or_default());
+        Step::Send
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Step {
+        if bytes.first() != Some(&message::SEPARATOR) {
+            return Step::Wait;
+        }
+        let part = match message::parse_part(bytes, &mut Notes::default()) {
+            Ok(part) => part,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        if self.depth == Depth::Ping {
+            let mut notes = Notes::default();
+            let _ = message::parse_part(bytes, &mut notes);
+            return Step::Done(Box::new(Status {
+                deviations: notes.met().collect(),
+                ..Status::default()
+            }));
+        }
+        let kept = self.replies.iter().flat_map(|reply| reply.parts.values());
+        if kept.map(Vec::len).sum::<usize>() + bytes.len() > MAX_BYTES {
+            self.replies.clear();
+        }
+        let query = part.id.map(|id| id.query);
+        let known = self.replies.iter().position(|reply| reply.query == query);
+        let index = known.unwrap_or_else(|| {
+            if self.replies.len() == MAX_REPLIES {
+                self.replies.remove(0);
+            }
+            self.replies.push(Incoming {
+                query,
+                ..Incoming::default()
+            });
+            self.replies.len() - 1
+        });
+        let Some(reply) = self.replies.get_mut(index) else {
+            return Step::Wait;
+        };
+        if let Err(rule) = reply.insert(&part, bytes) {
+            self.replies.remove(index);
+            return Step::Bad(Fault::Misbehaved(rule));
+        }
+        match reply.is_complete() {
+            true => self.finish(index),
+            false => Step::Progress,
+        }
+    }
+
+    /// Handles a timeout: repeats the request, or sends the next form if nothing has arrived.
+    fn repeat(&mut self, out: &mut Vec<u8>) -> Step {
+        let is_whole = |reply: &Incoming| reply.is_ambiguous && reply.has_no_gap();
+        if let Some(index) = self.replies.iter().position(is_whole) {
+            self.notes.deviation(&FINAL_EVERYWHERE, 0);
+            return self.finish(index);
+        }
+        if self.replies.is_empty() {
+            self.form = (self.form + 1).min(self.forms.len().saturating_sub(1));
+        }
+        self.send(out)
+    }
+
+    /// Returns what has arrived, if anything.
+    fn give_up(&mut self) -> Step {
+        let replies = self.replies.iter().enumerate();
+        let Some((index, _)) = replies.max_by_key(|(_, reply)| reply.parts.len()) else {
+            return Step::Wait;
+        };
+        self.notes.deviation(&FINAL_MISSING, 0);
+        self.finish(index)
+    }
+
+    fn finish(&mut self, index: usize) -> Step {
+        let Some(reply) = self.replies.get(index) else {
+            return Step::Wait;
+        };
+        let notes = &mut self.notes;
+        let mut parts: Vec<Part<'_>> = Vec::with_capacity(reply.parts.len());
+        for bytes in reply.parts.values() {
+            match message::parse_part(bytes, notes) {
+                Ok(part) => parts.push(part),
+                Err(error) => return Step::Bad(error.into()),
+            }
+        }
+        let mut status = message::join(parts).status(self.has_players, notes);
+        // Only the counts show whether the last part of an ambiguous reply is missing.
+        if reply.is_ambiguous && status.players.roster == Roster::Partial {
+            notes.deviation(&FINAL_MISSING, 0);
+        }
+        status.deviations = notes.met().collect();
+        Step::Done(status)
+    }
+}
+
+impl Incoming {
+    /// Keeps a part. Fails if its number contradicts the parts so far.
+    fn insert(&mut self, part: &Part<'_>, bytes: &[u8]) -> Result<(), &'static str> {
+        if part.id.is_none() && self.parts.values().any(|known| known == bytes) {
+            return Ok(());
+        }
+        let next = self.parts.len() as u16 + 1;
+        let number = part.id.map_or(next, |id| id.part);
+        if number > MAX_PARTS {
+            return Err("it sends more than 64 parts");
+        }
+        self.is_ambiguous |= part.is_ambiguous;
+        if part.is_final && !part.is_ambiguous {
+            self.last = Some(number);
+        }
+        let highest = self.parts.keys().last().copied().max(Some(number));
+        if self.last.is_some_and(|last| highest > Some(last)) {
+            return Err("it numbers a part after the last one");
+        }
+        match self.parts.insert(number, bytes.into()) {
+            Some(earlier) if earlier != bytes => Err("it sends two parts with the same number"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether all parts from 1 to the highest have arrived.
+    fn has_no_gap(&self) -> bool {
+        let highest = self.parts.keys().last().copied().unwrap_or(0);
+        self.parts.len() == usize::from(highest)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.last.is_some() && self.has_no_gap()
+    }
+}
+
+impl Exchange for GameSpy1Exchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Datagram(bytes) => self.receive(bytes),
+            Input::Timeout => self.repeat(out),
+            Input::GiveUp => self.give_up(),
+            _ => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        self.form
+    }
+}

@@ -1,0 +1,35 @@
+//! The deviations that the client accepts, by name (spec/gamespy1.md#6).
+
+use crate::gamespy::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
+use crate::wire::Deviation;
+
+/// Deviations of this protocol only.
+pub mod own {
+    use crate::wire::deviations;
+
+    deviations! {
+        FINAL_AFTER_QUERY_ID "final-after-query-id" "the end mark follows the query id";
+        NO_QUERY_ID "no-query-id" "a datagram without a query id; its place is the order of arrival";
+        FINAL_MISSING "final-missing" "the end mark did not arrive before the deadline";
+        UNCLOSED_FINAL "unclosed-final" "the end mark lacks its closing backslash";
+        FINAL_EVERYWHERE "final-everywhere" "every datagram of a reply has the end mark";
+        TRAILING_NUL "trailing-nul" "a NUL follows the text";
+        BACKSLASH_IN_VALUE "backslash-in-value" "a name contains a backslash, which separates keys and values";
+    }
+}
+
+pub use own::*;
+
+/// All deviations, in the order of the spec page.
+pub static ALL: &[&Deviation] = &[
+    &FINAL_AFTER_QUERY_ID,
+    &NO_QUERY_ID,
+    &FINAL_MISSING,
+    &UNCLOSED_FINAL,
+    &FINAL_EVERYWHERE,
+    &TRAILING_NUL,
+    &BACKSLASH_IN_VALUE,
+    &DUPLICATE_KEY,
+    &ODD_NUMBER,
+    &STALE_PLAYERS,
+];

@@ -1,0 +1,106 @@
+//! GameSpy 1 (QR1): the query protocol of games from 1998 to about 2004, over UDP.
+//!
+//! ```text
+//!   client                       server
+//!     \status\          ─►
+//!                       ◄─  \hostname\…\numplayers\2…\queryid\57.1
+//!                       ◄─  \player_1\…\final\\queryid\57.2
+//! ```
+//!
+//! Text without a declared encoding: pairs of keys and values between backslashes. A reply has up
+//! to 64 datagrams; its last one has an end mark. Nothing verifies the client's address.
+//!
+//! Limits: requests have at most 255 bytes; the client keeps at most 64 parts and 64 KiB.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::GameSpy1Exchange;
+pub use server::GameSpy1Responder;
+
+use crate::Status;
+use crate::gamespy::sample;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct GameSpy1;
+
+static INFO: Info = Info {
+    id: "gamespy1",
+    title: "GameSpy 1",
+    games: "Unreal Tournament, Battlefield 1942, Medal of Honor: Allied Assault, Operation Flashpoint and 68 more",
+    transport: Transport::Datagram,
+    port: 7778,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 7,
+        reply: server::MAX_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "teams",
+            help: "Teams with name, score and other fields of the reply",
+        },
+        Doc {
+            key: "stale-players",
+            help: "Names at the end of the list that have left, in Battlefield 1942",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "slot",
+            help: "Number of the player, if it is not the position in the list",
+        },
+        Doc {
+            key: "fields",
+            help: "Other fields of the player, such as deaths or skin, as sent",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: &[],
+};
+
+const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "226f")];
+
+impl Protocol for GameSpy1 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(GameSpy1Exchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        Ok(Arc::new(GameSpy1Responder::new(status)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed, GAMES, 7777)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}

@@ -1,0 +1,25 @@
+//! The deviations that the client accepts, by name (spec/gamespy2.md#5).
+
+use crate::gamespy::deviation::{DUPLICATE_KEY, ODD_NUMBER, TRUNCATED_REPLY};
+use crate::wire::Deviation;
+
+/// Deviations of this protocol only.
+pub mod own {
+    use crate::wire::deviations;
+
+    deviations! {
+        COUNT_MISSING "count-missing" "a table without its row count";
+        TRAILING_BYTES "trailing-bytes" "bytes follow the end of the message";
+    }
+}
+
+pub use own::*;
+
+/// All deviations, in the order of the spec page.
+pub static ALL: &[&Deviation] = &[
+    &COUNT_MISSING,
+    &TRUNCATED_REPLY,
+    &TRAILING_BYTES,
+    &DUPLICATE_KEY,
+    &ODD_NUMBER,
+];

@@ -1,0 +1,249 @@
+//! Bytes ⇄ messages (spec/gamespy2.md#2 and #3).
+
+use super::deviation::*;
+use crate::gamespy::Reply;
+use crate::gamespy::qr2::{
+    self, MAGIC, Selector, SessionId, TYPE_ECHO, TYPE_ECHO_REPLY, TYPE_QUERY, unsplit_pairs,
+    unsplit_table,
+};
+use crate::protocol::{DatagramContext, Direction, Explanation};
+use crate::wire::{Error, Notes, Reader, Writer};
+use alloc::vec::Vec;
+
+/// Length of Hailer's queries, and of the shortest query.
+pub const QUERY_LENGTH: usize = 10;
+/// Servers read at most this many bytes of a request.
+pub const MAX_REQUEST: usize = 255;
+
+/// A request, borrowed from its datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Requests the status.
+    Query {
+        /// Session id to be echoed.
+        session: SessionId,
+        /// Requested server keys.
+        server: Selector<'a>,
+        /// Requested fields of players.
+        players: Selector<'a>,
+        /// Requested fields of teams.
+        teams: Selector<'a>,
+    },
+    /// Requests an echo.
+    Echo {
+        /// Session id to be echoed.
+        session: SessionId,
+        /// Text to be echoed.
+        text: &'a [u8],
+    },
+}
+
+impl<'a> Request<'a> {
+    /// Reads a request.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that cannot be read, with its offset.
+    pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
+        let mut r = Reader::new(bytes, notes);
+        r.constant(&MAGIC, "magic")?;
+        let kind = r.u8("type")?;
+        let session = SessionId::read(&mut r)?;
+        match kind {
+            TYPE_QUERY => {
+                let query = Self::Query {
+                    session,
+                    server: Selector::read(&mut r, "server keys")?,
+                    players: Selector::read(&mut r, "player keys")?,
+                    teams: Selector::read(&mut r, "team keys")?,
+                };
+                // A client of GameSpy 3 that knows no challenge.
+                if r.remaining() == 1 {
+                    r.u8("flags")?;
+                }
+                r.end()?;
+                Ok(query)
+            }
+            TYPE_ECHO => {
+                let length = r.remaining();
+                Ok(Self::Echo {
+                    session,
+                    text: r.raw(length, "text")?,
+                })
+            }
+            _ => Err(Error::bad("type", 2, "0 (query) or 2 (echo)")),
+        }
+    }
+}
+
+/// Appends a query for all server keys, or for all fields of players and teams.
+pub fn write_query(session: SessionId, lists: bool, out: &mut Vec<u8>) {
+    let all = |requested: bool| if requested { 0xFF } else { 0 };
+    Writer(out)
+        .bytes(&MAGIC)
+        .u8(TYPE_QUERY)
+        .bytes(&session.0)
+        .bytes(&[all(!lists), all(lists), all(lists)]);
+}
+
+/// Which sections a reply has, in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sections {
+    /// Pairs.
+    pub server: bool,
+    /// Player table.
+    pub players: bool,
+    /// Team table.
+    pub teams: bool,
+}
+
+impl Sections {
+    /// The reply to a query for all server keys.
+    pub const INFO: Self = Self {
+        server: true,
+        players: false,
+        teams: false,
+    };
+    /// The reply to a query for all fields of players and teams.
+    pub const LISTS: Self = Self {
+        server: false,
+        players: true,
+        teams: true,
+    };
+}
+
+/// Returns the session id if these bytes are the reply to a query.
+pub fn reply_session(bytes: &[u8]) -> Option<SessionId> {
+    match bytes {
+        [TYPE_QUERY, a, b, c, d, ..] => Some(SessionId([*a, *b, *c, *d])),
+        _ => None,
+    }
+}
+
+/// Reads the reply to a query for these sections. Adds to `reply`.
+///
+/// # Errors
+///
+/// Names the field that cannot be read, with its offset.
+pub fn parse_reply<'a>(
+    bytes: &'a [u8],
+    sections: Sections,
+    reply: &mut Reply<'a>,
+    notes: &mut Notes,
+) -> Result<(), Error> {
+    let mut r = Reader::new(bytes, notes);
+    if r.u8("type")? != TYPE_QUERY {
+        return Err(Error::bad("type", 0, "0 (query)"));
+    }
+    SessionId::read(&mut r)?;
+    if sections.server {
+        unsplit_pairs(&mut r, reply)?;
+    }
+    for (is_teams, is_sent) in [(false, sections.players), (true, sections.teams)] {
+        // A truncated table takes the rest.
+        if is_sent && (r.remaining() > 0 || !is_truncated(r.notes())) {
+            unsplit_table(&mut r, reply, is_teams, &COUNT_MISSING)?;
+        }
+    }
+    r.trailing(&TRAILING_BYTES);
+    Ok(())
+}
+
+fn is_truncated(notes: &Notes) -> bool {
+    let truncated = &crate::gamespy::deviation::TRUNCATED_REPLY;
+    notes.met().any(|met| met.name == truncated.name)
+}
+
+/// Parses one datagram to collect its notes.
+pub(super) fn explain(
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let explained = |message, direction, error| {
+        Some(Explanation {
+            message,
+            direction,
+            is_certain: false,
+            error,
+        })
+    };
+    if seen.direction() != Some(Direction::Reply) && bytes.starts_with(&MAGIC) {
+        let is_echo = bytes.get(2) == Some(&TYPE_ECHO);
+        let message = if is_echo { "echo request" } else { "query" };
+        let error = Request::read(bytes, notes).err();
+        return explained(message, Direction::Request, error);
+    }
+    if seen.direction() == Some(Direction::Request) {
+        return None;
+    }
+    match bytes.first()? {
+        &TYPE_ECHO_REPLY => {
+            let mut r = Reader::new(bytes, notes);
+            let mut read = || {
+                r.u8("type")?;
+                SessionId::read(&mut r)?;
+                let length = r.remaining();
+                r.raw(length, "text").map(drop)
+            };
+            explained("echo reply", Direction::Reply, read().err())
+        }
+        &TYPE_QUERY => {
+            let sections = sections(bytes, seen.request());
+            let error = parse_reply(bytes, sections, &mut Reply::default(), notes).err();
+            let has_tables = sections.players || sections.teams;
+            let message = match (sections.server, has_tables) {
+                (true, true) => "full reply",
+                (true, false) => "info reply",
+                (false, _) => "lists reply",
+            };
+            explained(message, Direction::Reply, error)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the sections of a reply: as requested, or else as found in the bytes. A table
+/// begins with its count, whose high byte is no letter, or with the field `player_`.
+fn sections(bytes: &[u8], request: Option<&[u8]>) -> Sections {
+    let request = request.and_then(|bytes| Request::read(bytes, &mut Notes::discarding()).ok());
+    if let Some(Request::Query {
+        server,
+        players,
+        teams,
+        ..
+    }) = request
+    {
+        return Sections {
+            server: server == Selector::All,
+            players: players == Selector::All,
+            teams: teams == Selector::All,
+        };
+    }
+    let mut notes = Notes::discarding();
+    let mut r = Reader::new(bytes, &mut notes);
+    let mut reply = Reply::default();
+    let mut sections = Sections::default();
+    let body = bytes.get(qr2::REPLY_HEADER..).unwrap_or_default();
+    let is_read = r.take(bytes.len().min(qr2::REPLY_HEADER), "header").is_ok();
+    let is_table = body.first().is_some_and(u8::is_ascii_control);
+    if !is_table && !body.starts_with(b"player_\0") {
+        sections.server = true;
+        if unsplit_pairs(&mut r, &mut reply).is_err() {
+            return sections;
+        }
+    }
+    sections.players = is_read && r.remaining() > 0 && !is_team_table(r.rest());
+    if sections.players && unsplit_table(&mut r, &mut reply, false, &COUNT_MISSING).is_err() {
+        return sections;
+    }
+    sections.teams = r.remaining() > 0;
+    sections
+}
+
+/// Returns whether the first field of a table belongs to teams.
+fn is_team_table(table: &[u8]) -> bool {
+    let names = table.get(2..).unwrap_or_default();
+    let first = names.split(|&byte| byte == 0).next().unwrap_or_default();
+    first.ends_with(b"_t")
+}

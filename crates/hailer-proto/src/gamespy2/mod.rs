@@ -1,0 +1,103 @@
+//! GameSpy 2 (QR2 without split replies): the query protocol of games from 2002 to about 2006, over
+//! UDP.
+//!
+//! ```text
+//!   client                               server
+//!     FE FD 00 id FF 00 00        ─►
+//!                                 ◄─  00 id "hostname" 00 … 00 00
+//!     FE FD 00 id 00 FF FF        ─►
+//!                                 ◄─  00 id 00 02 "player_" 00 … 00 02 "team_t" 00 …
+//! ```
+//!
+//! Big-endian; texts end with a NUL. Nothing verifies the client's address.
+//!
+//! Limits: requests have at most 255 bytes, replies 1,024 pairs and 1,024 rows.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::GameSpy2Exchange;
+pub use server::GameSpy2Responder;
+
+use crate::Status;
+use crate::gamespy::{qr2, sample};
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct GameSpy2;
+
+static INFO: Info = Info {
+    id: "gamespy2",
+    title: "GameSpy 2",
+    games: "Halo, ARMA: Armed Assault, SWAT 4, Battlefield Vietnam, Star Wars: Battlefront and 17 more",
+    transport: Transport::Datagram,
+    port: 2302,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::QUERY_LENGTH,
+        reply: qr2::MAX_REPLY,
+    },
+    fields: &[Doc {
+        key: "teams",
+        help: "Teams with name, score and other fields of the reply",
+    }],
+    player_fields: &[Doc {
+        key: "fields",
+        help: "Other fields of the player, such as deaths or skill, as sent",
+    }],
+    deviations: deviation::ALL,
+    options: &[],
+};
+
+const GAMES: &[(&str, &str)] = &[
+    ("armedass", "1.18"),
+    ("halor", "01.00.10.0621"),
+    ("swat4", "1.1"),
+];
+
+impl Protocol for GameSpy2 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn dialect_of(&self) -> Option<&'static str> {
+        Some("minecraft-query")
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(GameSpy2Exchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        Ok(Arc::new(GameSpy2Responder::new(status)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed, GAMES, INFO.port)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}
