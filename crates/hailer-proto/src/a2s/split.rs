@@ -352,6 +352,10 @@ fn guess(bytes: &[u8]) -> Layout {
     }
 }
 
+/// Bits of the ids of Hailer's messages. A client takes bit 15 for the mark of compressed ones
+/// (spec/a2s.md#11).
+const ID_BITS: u32 = !(COMPRESSED | 1 << 15);
+
 /// Appends part `number` of a message to be split, in the Source layout. Returns `false` if there
 /// is no such part.
 pub(super) fn write_part(
@@ -367,7 +371,7 @@ pub(super) fn write_part(
         return false;
     };
     out.extend_from_slice(SPLIT);
-    out.extend_from_slice(&(id & !COMPRESSED).to_le_bytes());
+    out.extend_from_slice(&(id & ID_BITS).to_le_bytes());
     out.extend_from_slice(&[total as u8, number as u8]);
     out.extend_from_slice(&size.to_le_bytes());
     out.extend_from_slice(payload);
@@ -523,6 +527,7 @@ mod tests {
             let mut out = Vec::new();
             assert!(write_part(&message, u32::MAX, number, 1_248, &mut out));
             assert!(out.len() <= 1_260);
+            assert_eq!(out[4..8], [0xFF, 0x7F, 0xFF, 0x7F]);
             last = insert(&mut assembly, &out);
         }
         assert_eq!(last, Ok(Assembled::Complete(message.clone())));
