@@ -54,7 +54,7 @@ pub(super) fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
         match bits.take(48)? {
             BLOCK => {
                 let block = read_block(&mut bits, block_limit)?;
-                if !expand(block, limit, &mut out) {
+                if !expand(&block, limit, &mut out) {
                     return bits.fail("data of the announced length");
                 }
             }
@@ -273,7 +273,7 @@ impl Code {
 }
 
 /// Inverts the transform and expands repeat counts. Returns `false` if the output exceeds `limit`.
-fn expand(block: Block, limit: usize, out: &mut Vec<u8>) -> bool {
+fn expand(block: &Block, limit: usize, out: &mut Vec<u8>) -> bool {
     let mut starts = [0u32; 256];
     for byte in &block.bytes {
         if let Some(count) = starts.get_mut(usize::from(*byte)) {

@@ -393,12 +393,12 @@ mod tests {
         assembly.insert(part, Layout::Source, &mut Notes::default())
     }
 
-    fn incomplete(result: Result<Assembled, Error>) {
-        assert_eq!(result, Ok(Assembled::Incomplete));
+    fn incomplete(result: &Result<Assembled, Error>) {
+        assert_eq!(*result, Ok(Assembled::Incomplete));
     }
 
-    fn complete(result: Result<Assembled, Error>) {
-        assert_eq!(result, Ok(Assembled::Complete(MESSAGE.to_vec())));
+    fn complete(result: &Result<Assembled, Error>) {
+        assert_eq!(*result, Ok(Assembled::Complete(MESSAGE.to_vec())));
     }
 
     /// Both halves of the message in each layout without compression.
@@ -422,9 +422,9 @@ mod tests {
             assert_eq!(Layout::of_first(&second), None, "{layout:?}");
             for [a, b] in [[&first, &second], [&second, &first]] {
                 let mut assembly = Assembly::default();
-                incomplete(insert(&mut assembly, a));
+                incomplete(&insert(&mut assembly, a));
                 assert_eq!(insert(&mut assembly, a), Ok(Assembled::Duplicate));
-                complete(insert(&mut assembly, b));
+                complete(&insert(&mut assembly, b));
                 assert!(assembly.open.is_empty());
             }
         }
@@ -441,17 +441,17 @@ mod tests {
         };
         let mut assembly = Assembly::default();
         for id in 0..4 {
-            incomplete(insert(&mut assembly, &parts(id)[0]));
+            incomplete(&insert(&mut assembly, &parts(id)[0]));
         }
         for id in (0..4).rev() {
-            complete(insert(&mut assembly, &parts(id)[1]));
+            complete(&insert(&mut assembly, &parts(id)[1]));
         }
         // A fifth one evicts the first.
         for id in 0..5 {
-            incomplete(insert(&mut assembly, &parts(id)[0]));
+            incomplete(&insert(&mut assembly, &parts(id)[0]));
         }
-        incomplete(insert(&mut assembly, &parts(0)[1]));
-        complete(insert(&mut assembly, &parts(4)[1]));
+        incomplete(&insert(&mut assembly, &parts(0)[1]));
+        complete(&insert(&mut assembly, &parts(4)[1]));
     }
 
     #[test]
@@ -481,12 +481,12 @@ mod tests {
             ([0, 0, 0xE0, 4], "number"),
         ] {
             let mut assembly = Assembly::default();
-            incomplete(insert(&mut assembly, &first));
+            incomplete(&insert(&mut assembly, &first));
             let error = insert(&mut assembly, &part(7, &header, b"x")).unwrap_err();
             assert_eq!(error.field, field, "{header:?}");
             assert_eq!(error.at, 8);
             let rest = part(7, &[2, 1, 0xE0, 4], b"");
-            complete(insert(&mut assembly, &rest));
+            complete(&insert(&mut assembly, &rest));
         }
         let huge = part(7, &[255, 0, 0xE0, 4], MESSAGE);
         let error = insert(&mut Assembly::default(), &huge).unwrap_err();
@@ -523,7 +523,7 @@ mod tests {
         let mut assembly = Assembly::default();
         let mut last = Ok(Assembled::Incomplete);
         for number in 0..3 {
-            incomplete(last);
+            incomplete(&last);
             let mut out = Vec::new();
             assert!(write_part(&message, u32::MAX, number, 1_248, &mut out));
             assert!(out.len() <= 1_260);
@@ -550,7 +550,7 @@ mod tests {
         let result = insert(&mut Assembly::default(), &good);
         assert_eq!(result, Ok(Assembled::Complete(message.clone())));
         // With a size field, which no captured server sends.
-        let mut sized = good.clone();
+        let mut sized = good;
         sized.splice(10..10, [0xE0, 4]);
         let result = insert(&mut Assembly::default(), &sized);
         assert_eq!(result, Ok(Assembled::Complete(message)));
@@ -569,7 +569,7 @@ mod tests {
         let mut first = compressed(length, checksum, first);
         first[8] = 2;
         let mut assembly = Assembly::default();
-        incomplete(insert(&mut assembly, &part(0x8000_0007, &[2, 1], second)));
+        incomplete(&insert(&mut assembly, &part(0x8000_0007, &[2, 1], second)));
         let result = insert(&mut assembly, &first);
         assert!(matches!(result, Ok(Assembled::Complete(_))), "{result:?}");
     }

@@ -188,7 +188,7 @@ fn short(r: &Reader<'_, '_>, field: &'static str) -> Error {
     }
 }
 
-fn field_name<'a>(name: &'a [u8], at: usize) -> Result<&'a [u8], Error> {
+fn field_name(name: &[u8], at: usize) -> Result<&[u8], Error> {
     match name.len() <= MAX_FIELD_NAME {
         true => Ok(name),
         false => Err(Error {

@@ -369,13 +369,16 @@ fn index(key: &[u8]) -> Option<Index<'_>> {
     })
 }
 
+/// A key and its value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// Joins the parts of a reply, and sorts the keys of players and teams into rows.
 pub fn join<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Reply<'a> {
     let mut reply = Reply {
         has_slots: true,
         ..Reply::default()
     };
-    let mut indexed: Vec<((&[u8], &[u8]), Index<'a>)> = Vec::new();
+    let mut indexed: Vec<(Pair<'_>, Index<'a>)> = Vec::new();
     let mut named = BTreeSet::new();
     for (key, value) in parts.into_iter().flat_map(|part| part.pairs) {
         let Some(index) = index(key) else {

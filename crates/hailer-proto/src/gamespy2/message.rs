@@ -177,8 +177,8 @@ pub(super) fn explain(
     if seen.direction() == Some(Direction::Request) {
         return None;
     }
-    match bytes.first()? {
-        &TYPE_ECHO_REPLY => {
+    match *bytes.first()? {
+        TYPE_ECHO_REPLY => {
             let mut r = Reader::new(bytes, notes);
             let mut read = || {
                 r.u8("type")?;
@@ -188,7 +188,7 @@ pub(super) fn explain(
             };
             explained("echo reply", Direction::Reply, read().err())
         }
-        &TYPE_QUERY => {
+        TYPE_QUERY => {
             let sections = sections(bytes, seen.request());
             let error = parse_reply(bytes, sections, &mut Reply::default(), notes).err();
             let has_tables = sections.players || sections.teams;

@@ -412,12 +412,12 @@ pub(super) fn explain(
     if seen.direction() == Some(Direction::Request) {
         return None;
     }
-    match bytes.first()? {
-        &TYPE_CHALLENGE => {
+    match *bytes.first()? {
+        TYPE_CHALLENGE => {
             let error = parse_challenge(bytes, notes).err();
             explained("handshake reply", Direction::Reply, error)
         }
-        &TYPE_QUERY => {
+        TYPE_QUERY => {
             let error = Parser::default().part(bytes, notes).err();
             let message = match parse_part(bytes) {
                 Ok(Part::Split(..)) => "part of a reply",

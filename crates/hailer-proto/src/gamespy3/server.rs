@@ -272,7 +272,7 @@ mod tests {
             ..Status::default()
         };
         let player = |i: usize| Player {
-            score: (i % 3 > 0).then_some(i as i64),
+            score: (!i.is_multiple_of(3)).then_some(i as i64),
             team: Some(["Red", "Blue"][i % 2].into()),
             ..Player::named(Text::unformatted(format!("player {i}")))
         };
