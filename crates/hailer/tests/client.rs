@@ -1413,7 +1413,7 @@ async fn service_record_without_its_host_is_reported() {
         reports,
         [
             "Minecraft Query, Minecraft List Ping: its SRV record leads to gone.example.test, which has no address",
-            "UGP, OneQuery V2, A2S: only.example.test has no address",
+            "UGP, OneQuery V2, A2S, GameSpy 1, GameSpy 2, GameSpy 3: only.example.test has no address",
         ]
     );
     assert!(!error.to_string().contains("spelling"), "{error}");

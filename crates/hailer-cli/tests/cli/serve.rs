@@ -26,7 +26,8 @@ fn flags_set_status_and_addresses() {
             && serve.listening[1].ends_with(" for ugp")
     );
     assert!(
-        serve.listening[2].ends_with(" for minecraft-query, ugp, onequery, a2s"),
+        serve.listening[2]
+            .ends_with(" for minecraft-query, ugp, onequery, a2s, gamespy1, gamespy2, gamespy3"),
         "{:?}",
         serve.listening
     );
