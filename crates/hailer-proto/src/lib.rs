@@ -11,8 +11,8 @@
 //! arguments.
 //!
 //! Modules import only from modules further right: [`games`] > [`registry`] > the protocol
-//! folders > [`gamespy`] > [`protocol`] > [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never
-//! imports another one.
+//! folders > [`gamespy`], [`infostring`] > [`protocol`] > [`sample`] > [`token`] > [`model`] >
+//! [`wire`]. A protocol folder never imports another one.
 //!
 //! # Example
 //!
@@ -61,18 +61,24 @@ extern crate alloc;
 extern crate std;
 
 pub mod a2s;
+pub mod doom3;
 pub mod fuzzing;
 pub mod games;
 pub mod gamespy;
 pub mod gamespy1;
 pub mod gamespy2;
 pub mod gamespy3;
+pub mod infostring;
 pub mod memory;
 pub mod minecraft_12w;
+pub mod minecraft_bedrock;
 pub mod minecraft_query;
 pub mod model;
 pub mod onequery;
 pub mod protocol;
+pub mod quake1;
+pub mod quake2;
+pub mod quake3;
 pub mod registry;
 pub mod sample;
 pub mod token;

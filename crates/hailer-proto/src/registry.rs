@@ -1,13 +1,18 @@
 //! All protocols, in the order in which a shared port offers them a datagram.
 
 use crate::a2s::A2s;
+use crate::doom3::Doom3;
 use crate::gamespy1::GameSpy1;
 use crate::gamespy2::GameSpy2;
 use crate::gamespy3::GameSpy3;
 use crate::minecraft_12w::Minecraft12w;
+use crate::minecraft_bedrock::MinecraftBedrock;
 use crate::minecraft_query::MinecraftQuery;
 use crate::onequery::OneQuery;
 use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
+use crate::quake1::Quake1;
+use crate::quake2::Quake2;
+use crate::quake3::Quake3;
 use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
@@ -23,6 +28,11 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &GameSpy1,
     &GameSpy2,
     &GameSpy3,
+    &MinecraftBedrock,
+    &Quake3,
+    &Quake2,
+    &Quake1,
+    &Doom3,
 ];
 
 /// When a host without a protocol is probed in a protocol.

@@ -555,7 +555,7 @@ fn replies_from_another_address() {
             let started = Instant::now();
             match ask(protocol, server) {
                 Ok(answer) => assert!(
-                    own_too && answer.status.players.list.len() == 3,
+                    own_too && answer.status.players.count() == 3,
                     "{:?}",
                     answer.status
                 ),

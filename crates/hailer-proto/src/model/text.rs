@@ -99,6 +99,94 @@ impl Colour {
     }
 }
 
+/// Caret codes of a game: what is a colour code after a caret (spec/quake3.md#6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carets {
+    /// A letter or digit: ioquake3, OpenArena, Urban Terror.
+    #[default]
+    Alphanumeric,
+    /// Any visible character; two carets show one: Quake 3, RTCW, Enemy Territory, SoF2, Doom 3.
+    Visible,
+    /// A digit: Jedi Knight, Call of Duty.
+    Digit,
+    /// A digit, or `x` with three hexadecimal digits; two carets show one: Xonotic, Warsow.
+    DarkPlaces,
+    /// As `Visible`, and `c` with three digits for a colour, or `i` with three characters for an
+    /// icon: Quake 4.
+    Quake4,
+    /// As `DarkPlaces`, and `#` with six hexadecimal digits: Unvanquished.
+    Daemon,
+}
+
+impl Carets {
+    /// Returns the length of the code after a caret, and its colour. `None`: the caret is text.
+    fn code(self, rest: &str) -> Option<(usize, Option<Colour>)> {
+        let code = rest.chars().next()?;
+        let digits = |count: usize| -> Option<u32> {
+            let digits = rest.get(1..=count)?;
+            let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
+        };
+        let has_rgb = matches!(self, Self::DarkPlaces | Self::Daemon);
+        if let Some(rgb) = digits(3).filter(|_| has_rgb && code == 'x') {
+            let channel = |shift: u32| (rgb >> shift & 15) as u8 * 17;
+            return Some((4, Some(Colour::Rgb(channel(8), channel(4), channel(0)))));
+        }
+        if let Some(rgb) = digits(6).filter(|_| self == Self::Daemon && code == '#') {
+            let [_, r, g, b] = rgb.to_be_bytes();
+            return Some((7, Some(Colour::Rgb(r, g, b))));
+        }
+        let three = || {
+            rest.get(1..4)
+                .filter(|three| self == Self::Quake4 && three.is_ascii())
+        };
+        if let Some(digits) = three().filter(|_| code == 'c') {
+            let mut channels = digits
+                .bytes()
+                .map(|digit| digit.checked_sub(b'0').filter(|d| *d < 10));
+            if let Some([r, g, b]) = channels.next().flatten().and_then(|r| {
+                Some([r, channels.next()??, channels.next()??].map(|digit| digit * 28))
+            }) {
+                return Some((4, Some(Colour::Rgb(r, g, b))));
+            }
+        }
+        if three().is_some_and(|_| code == 'i') {
+            return Some((4, None));
+        }
+        let is_code = match self {
+            Self::Alphanumeric => code.is_ascii_alphanumeric(),
+            Self::Visible | Self::Quake4 => code != '^' && !code.is_whitespace(),
+            Self::Digit | Self::DarkPlaces | Self::Daemon => code.is_ascii_digit(),
+        };
+        is_code.then(|| (code.len_utf8(), self.colour(code)))
+    }
+
+    fn colour(self, code: char) -> Option<Colour> {
+        let [_, r, g, b] = match (self, code) {
+            (Self::Digit, '8') => 0xFF_8000_u32,
+            (Self::Digit, '9') => 0x80_8080,
+            // The games count eight colours from the digit 0, in three bits.
+            _ => match (u32::from(code)).wrapping_sub(u32::from('0')) & 7 {
+                0 => 0,
+                1 => 0xFF_0000,
+                2 => 0x00_FF00,
+                3 => 0xFF_FF00,
+                4 => 0x00_00FF,
+                5 => 0x00_FFFF,
+                6 => 0xFF_00FF,
+                _ => 0xFF_FFFF,
+            },
+        }
+        .to_be_bytes();
+        Some(Colour::Rgb(r, g, b))
+    }
+
+    /// Returns whether two carets show one.
+    fn has_doubled(self) -> bool {
+        !matches!(self, Self::Alphanumeric | Self::Digit)
+    }
+}
+
 /// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
 /// First byte of the section sign in UTF-8.
@@ -123,6 +211,32 @@ impl Text {
         let format = has_codes.then(|| {
             Box::new(Format {
                 runs: parse(&raw),
+                latin1: false,
+            })
+        });
+        Self { raw, format }
+    }
+
+    /// Parses text with the codes of Minecraft's Bedrock Edition. There `m` and `n` are colours, as
+    /// are `g` to `v` without `k`, `l`, `o` and `r`, and a colour keeps the styles
+    /// (spec/minecraft-bedrock.md#4.3).
+    pub fn bedrock(raw: impl Into<CompactString>) -> Self {
+        let raw = raw.into();
+        let format = raw.contains(SECTION).then(|| {
+            Box::new(Format {
+                runs: parse_bedrock(&raw),
+                latin1: false,
+            })
+        });
+        Self { raw, format }
+    }
+
+    /// Parses text with the caret codes of the Quake family.
+    pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
+        let raw = raw.into();
+        let format = raw.contains('^').then(|| {
+            Box::new(Format {
+                runs: parse_carets(&raw, carets),
                 latin1: false,
             })
         });
@@ -354,6 +468,90 @@ fn parse(raw: &str) -> Vec<Run> {
     runs
 }
 
+/// Splits a text at caret codes.
+fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    let mut start = 0;
+    let mut next = 0;
+    while let Some(at) = raw.get(next..).and_then(|rest| rest.find('^')) {
+        let (at, rest) = (next + at, raw.get(next + at + 1..).unwrap_or_default());
+        let code = carets.code(rest);
+        let is_doubled = carets.has_doubled() && rest.starts_with('^');
+        next = at + 1 + code.map_or(usize::from(is_doubled), |(length, _)| length);
+        if code.is_none() && !is_doubled {
+            continue;
+        }
+        // Of two carets, the first is text.
+        let end = at + usize::from(is_doubled);
+        if end > start {
+            runs.push(Run { start, end, style });
+        }
+        style.colour = code.map_or(style.colour, |(_, colour)| colour);
+        start = next;
+    }
+    if start < raw.len() || runs.is_empty() {
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
+    }
+    runs
+}
+
+/// Splits a text at the codes of Bedrock Edition. An unknown code is dropped with its letter.
+fn parse_bedrock(raw: &str) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    let mut start = 0;
+    while let Some((text, rest)) = raw.get(start..).and_then(|rest| rest.split_once(SECTION)) {
+        let end = start + text.len();
+        if end > start {
+            runs.push(Run { start, end, style });
+        }
+        let mut chars = rest.chars();
+        match chars.next().map(|code| code.to_ascii_lowercase()) {
+            Some('k') => style.obfuscated = true,
+            Some('l') => style.bold = true,
+            Some('o') => style.italic = true,
+            Some('r') => style = Style::default(),
+            Some(code) => style.colour = bedrock_colour(code).or(style.colour),
+            None => {}
+        }
+        start = raw.len() - chars.as_str().len();
+    }
+    if start < raw.len() || runs.is_empty() {
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
+    }
+    runs
+}
+
+/// Returns the colour of a code: the sixteen of Java Edition, and those of materials.
+fn bedrock_colour(code: char) -> Option<Colour> {
+    let [_, r, g, b] = match code {
+        'g' => 0xDD_D605_u32,
+        'h' => 0xE3_D4D1,
+        'i' => 0xCE_CACA,
+        'j' => 0x44_3A3B,
+        'm' => 0x97_1607,
+        'n' => 0xB4_684D,
+        'p' => 0xDE_B12D,
+        'q' => 0x47_A036,
+        's' => 0x2C_BAA8,
+        't' => 0x21_497B,
+        'u' => 0x9A_5CC6,
+        'v' => 0xEB_7114,
+        _ => return Some(Colour::Legacy(code.to_digit(16)? as u8)),
+    }
+    .to_be_bytes();
+    Some(Colour::Rgb(r, g, b))
+}
+
 /// Characters of the six section-digit pairs that follow `x`.
 const HEX_CODES: usize = 12;
 
@@ -400,6 +598,74 @@ mod tests {
             "\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m plain"
         );
         assert_eq!(text.raw(), "\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
+    }
+
+    #[test]
+    fn bedrock_colours_keep_styles() {
+        let text = Text::bedrock("\u{A7}lBold\u{A7}mRed\u{A7}\u{A7}r end");
+        let bold = Style {
+            bold: true,
+            ..Style::default()
+        };
+        let red = Style {
+            colour: Some(Colour::Rgb(0x97, 0x16, 0x07)),
+            ..bold
+        };
+        assert_eq!(
+            text.runs().collect::<Vec<_>>(),
+            [(bold, "Bold"), (red, "Red"), (red, "r end")]
+        );
+        assert_eq!(text.plain(), "BoldRedr end");
+        assert_eq!(Text::bedrock("\u{A7}a\u{A7}").plain(), "");
+        let grey = Text::bedrock("\u{A7}7x\u{A7}ry").ansi();
+        assert_eq!(grey, "\x1b[37mx\x1b[0my");
+    }
+
+    #[test]
+    fn caret_codes_differ_by_game() {
+        use Carets::{Alphanumeric, Daemon, DarkPlaces, Digit, Quake4, Visible};
+        for (carets, raw, plain) in [
+            (Alphanumeric, "^1Red^xx^&y^", "Redx^&y^"),
+            (Visible, "^1Red^xx^&y^", "Redxy^"),
+            (Digit, "^1Red^xx^&y^", "Red^xx^&y^"),
+            (DarkPlaces, "^1Red^xf0ax^xg", "Redx^xg"),
+            (Daemon, "^#ff8001x^#ff", "x^#ff"),
+            (Quake4, "^c900Red^iabcx^i\u{E9}y^cxxz^-", "Redx\u{E9}yxxz"),
+            (Alphanumeric, "a^^1b", "a^b"),
+            (Visible, "a^^1b", "a^1b"),
+            (DarkPlaces, "a^^1b^^", "a^1b^"),
+            (Visible, "^ x", "^ x"),
+            (Visible, "^1^2", ""),
+            (Alphanumeric, "\u{E9}^\u{E9}", "\u{E9}^\u{E9}"),
+            (Visible, "\u{E9}^\u{E9}", "\u{E9}"),
+        ] {
+            assert_eq!(Text::carets(raw, carets).plain(), plain, "{carets:?} {raw}");
+        }
+        let colours = |raw: &str, carets| -> Vec<_> {
+            let text = Text::carets(raw, carets);
+            text.runs()
+                .map(|(style, piece)| (style.colour.map(Colour::rgb), String::from(piece)))
+                .collect()
+        };
+        assert_eq!(
+            colours("a^1b^4c^xf80d", DarkPlaces),
+            [
+                (None, "a".into()),
+                (Some((255, 0, 0)), "b".into()),
+                (Some((0, 0, 255)), "c".into()),
+                (Some((255, 136, 0)), "d".into()),
+            ]
+        );
+        assert_eq!(
+            colours("^c905x", Quake4),
+            [(Some((252, 0, 140)), "x".into())]
+        );
+        assert_eq!(colours("^8x", Digit), [(Some((255, 128, 0)), "x".into())]);
+        assert_eq!(colours("^8x", Visible), [(Some((0, 0, 0)), "x".into())]);
+        assert_eq!(
+            colours("^#0a0B0cx", Daemon),
+            [(Some((10, 11, 12)), "x".into())]
+        );
     }
 
     #[test]

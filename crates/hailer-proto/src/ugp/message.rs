@@ -11,10 +11,6 @@ use compact_str::CompactString;
 
 /// First five bytes of every message.
 pub const MAGIC: [u8; 5] = *b"\xFF\xFFUGP";
-/// First two bytes of every datagram that a server treats as a query, valid or not (spec/ugp.md#1).
-pub const CLAIM: [u8; 2] = [0xFF, 0xFF];
-/// First four bytes of the queries of many other games, which are not claimed (spec/ugp.md#11.1).
-pub const OTHERS: [u8; 4] = [0xFF; 4];
 /// Length of a ping and of its reply, in bytes.
 pub const PING_LENGTH: usize = 8;
 /// Length of the shortest request for any field, in bytes.

@@ -250,7 +250,8 @@ impl UgpResponder {
 
 impl Responder for UgpResponder {
     fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
-        if !bytes.starts_with(&message::CLAIM) || bytes.starts_with(&message::OTHERS) {
+        // Other protocols on a shared port start with two or four bytes FF too.
+        if !bytes.starts_with(&message::MAGIC) {
             return Verdict::Pass;
         }
         if bytes.len() > MAX_REQUEST {
@@ -751,7 +752,7 @@ mod tests {
         request.resize(100, 0xAA);
         for length in 0..=request.len() {
             let expected = match length {
-                0 | 1 => Verdict::Pass,
+                0..5 => Verdict::Pass,
                 _ if length < full => Verdict::Drop("malformed"),
                 _ if length <= MAX_REQUEST => Verdict::Reply { verified: false },
                 _ => Verdict::Drop("oversized"),
@@ -762,14 +763,12 @@ mod tests {
             &b"\xFE\xFD\x09\x01\x02\x03\x04"[..],
             b"\xFFx",
             b"\xFF\xFF\xFF\xFFTSource Engine Query\0",
+            b"\xFF\xFF\xFFTSource",
+            b"\xFF\xFFgetInfo\0",
             b"game traffic",
         ] {
             assert_eq!(hear(&responder, other).0, Verdict::Pass);
         }
-        assert_eq!(
-            hear(&responder, b"\xFF\xFF\xFFTSource").0,
-            Verdict::Drop("malformed")
-        );
         assert_eq!(
             hear(&responder, b"\xFF\xFFUGP\0\x02\0").0,
             Verdict::Drop("malformed")

@@ -31,6 +31,7 @@ pub(super) const STALE: Reason = reason("stale", "while no current status was kn
 /// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[
     BUDGET,
+    reason("full", "for free slots on a full server"),
     reason("malformed", "malformed"),
     NO_QUERY,
     reason("oversized", "longer than a request"),

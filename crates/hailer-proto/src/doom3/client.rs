@@ -1,0 +1,282 @@
+//! The client: one request; after two timeouts, in the other form (spec/doom3.md#7).
+
+use super::deviation::*;
+use super::message::{CHALLENGE, Game, Player as Entry, Reply, Request};
+use crate::infostring::{decode, number};
+use crate::model::{Carets, Extra, Player, Rule, Status, Text, Value};
+use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
+use crate::wire::Notes;
+use alloc::{boxed::Box, format, vec::Vec};
+use compact_str::CompactString;
+
+/// Of so many requests, the last has the other form.
+const OTHER_FORM_EVERY: u32 = 3;
+/// Default port of Enemy Territory: Quake Wars.
+const QUAKE_WARS_PORT: u16 = 27_733;
+
+/// Queries one server.
+#[derive(Debug)]
+pub struct Doom3Exchange {
+    depth: Depth,
+    with_players: bool,
+    challenge: [u8; 2 * CHALLENGE],
+    /// Whether statistics are requested first.
+    is_extended: bool,
+    /// Number of timeouts.
+    timeouts: u32,
+}
+
+impl Doom3Exchange {
+    /// Creates an exchange that has not sent anything yet.
+    pub fn new(ask: &Ask, cookie: Cookie) -> Self {
+        // Letters, so that no part of it looks like a version.
+        let challenge = cookie.derive(0).to_le_bytes().map(|byte| b'a' + byte % 26);
+        Self {
+            depth: ask.depth,
+            with_players: ask.players,
+            challenge,
+            is_extended: ask.port == QUAKE_WARS_PORT && ask.depth == Depth::Full,
+            timeouts: 0,
+        }
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        let is_other = self.timeouts % OTHER_FORM_EVERY == OTHER_FORM_EVERY - 1;
+        Request {
+            is_extended: self.is_extended != is_other,
+            challenge: &self.challenge,
+        }
+        .write(out);
+        Step::Send
+    }
+
+    fn receive(&self, bytes: &[u8]) -> Step {
+        if !Reply::is_reply(bytes) {
+            return Step::Wait;
+        }
+        let mut notes = Notes::default();
+        let reply = match Reply::read(bytes, &mut notes) {
+            Ok(reply) => reply,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        if self.challenge.get(..reply.challenge.len()) != Some(reply.challenge) {
+            return Step::Wait;
+        }
+        let mut status = match self.depth {
+            Depth::Ping => Box::default(),
+            Depth::Basic => status(&reply, false, &mut notes),
+            Depth::Full => status(&reply, self.with_players, &mut notes),
+        };
+        status.deviations = notes.met().collect();
+        Step::Done(status)
+    }
+}
+
+impl Exchange for Doom3Exchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => {
+                self.timeouts = self.timeouts.wrapping_add(1);
+                self.send(out)
+            }
+            Input::Datagram(bytes) => self.receive(bytes),
+            _ => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        0
+    }
+}
+
+/// Keys of the members of a status, by preference.
+const NAME: &[&str] = &["si_name"];
+const MAP: &[&str] = &["si_map"];
+const MAX: &[&str] = &["si_maxPlayers"];
+const MODE: &[&str] = &["si_gameType"];
+const GAME: &[&str] = &["gamename"];
+const VERSION: &[&str] = &["si_version"];
+const PASSWORD: &[&str] = &["si_usePass", "si_needPass"];
+
+/// Converts a reply to a status (spec/doom3.md#8).
+fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status> {
+    let mut taken = Vec::new();
+    let mut take = |keys: &[&'static str]| -> Option<CompactString> {
+        let key = keys.iter().find(|key| {
+            let value = reply.value(key);
+            value.is_some_and(|value| !value.is_empty())
+        })?;
+        taken.push(*key);
+        reply.value(key).map(decode)
+    };
+    let carets = match reply.game {
+        Game::Quake4 => Carets::Quake4,
+        Game::Doom3 | Game::QuakeWars => Carets::Visible,
+    };
+    let mut status = Box::<Status>::default();
+    status.name = take(NAME).map(|name| Text::carets(name, carets));
+    status.map = take(MAP).map(|map| match reply.game {
+        Game::QuakeWars => {
+            let name = map.strip_prefix("maps/").unwrap_or(&map);
+            name.strip_suffix(".entities").unwrap_or(name).into()
+        }
+        Game::Doom3 | Game::Quake4 => map,
+    });
+    status.mode = take(MODE);
+    status.game = take(GAME);
+    status.version = take(VERSION);
+    status.has_password = take(PASSWORD).map(|value| value != "0");
+    for key in MAX.iter().chain(&["clients", "listed"]) {
+        let value = reply.value(key).and_then(number);
+        taken.extend(value.map(|_| *key));
+        if *key == "si_maxPlayers" {
+            status.players.max = value;
+        }
+    }
+    let rest = reply.pairs.iter();
+    let rest = rest.filter(|(key, _)| !taken.iter().any(|taken| taken.as_bytes() == *key));
+    status.rules = rest
+        .map(|(key, value)| Rule {
+            key: decode(key),
+            value: decode(value),
+        })
+        .collect();
+    status.extra = extras(reply);
+
+    let Some(entries) = &reply.players else {
+        status.players.online = reply.value("clients").and_then(number);
+        return status;
+    };
+    let count = entries.len() as i64;
+    let clients = reply.value("clients").and_then(number);
+    let listed = reply.value("listed").and_then(number);
+    let online = clients.unwrap_or(count).max(count);
+    if listed.or(clients).is_some_and(|expected| count < expected) {
+        notes.deviation(&MISSING_PLAYERS, 0);
+    }
+    status.players.online = Some(online);
+    let kinds = entries.iter().filter_map(|entry| entry.is_bot);
+    if reply.game == Game::QuakeWars {
+        status.players.bots = Some(kinds.filter(|is_bot| *is_bot).count() as i64);
+    }
+    let is_withheld = listed == Some(0) && count == 0 && online > 0;
+    if with_players && !is_withheld {
+        let players = entries.iter().map(|entry| player(entry, carets));
+        status.players.set_list(players.collect());
+    }
+    status
+}
+
+fn extras(reply: &Reply<'_>) -> Vec<Extra> {
+    let version = format!("{}.{}", reply.version >> 16, reply.version & 0xFFFF);
+    let mut extra = Vec::from([Extra::new("protocol-version", version)]);
+    let number = |key, number: Option<u32>| number.map(|number| Extra::new(key, i64::from(number)));
+    extra.extend(reply.is_ranked.map(|ranked| Extra::new("ranked", ranked)));
+    // All bits are set if the match has no limit.
+    let time_left = reply.time_left_ms.filter(|time| *time != u32::MAX);
+    extra.extend(number("time-left-ms", time_left));
+    extra.extend(number("state", reply.state.map(u32::from)));
+    let [viewers, max_viewers] = reply.viewers.map_or([None; 2], |viewers| viewers.map(Some));
+    extra.extend(number("viewers", viewers));
+    extra.extend(number("max-viewers", max_viewers));
+    extra
+}
+
+fn player(entry: &Entry<'_>, carets: Carets) -> Player {
+    let mut player = Player::named(Text::carets(decode(entry.name), carets));
+    player.latency_ms = Some(i32::from(entry.ping));
+    let mut add = |extra: Option<Extra>| player.extra.extend(extra);
+    add(Some(Extra::new("id", i64::from(entry.id))));
+    add(entry.rate.map(|rate| Extra::new("rate", i64::from(rate))));
+    add((!entry.clan.is_empty()).then(|| Extra::new("clan", decode(entry.clan))));
+    add(entry.is_bot.map(|is_bot| Extra::new("bot", is_bot)));
+    if let Some(statistics) = entry.statistics {
+        let experience = Value::Float(f64::from(statistics.experience));
+        add(Some(Extra::new("experience", experience)));
+        add(Some(Extra::new("kills", i64::from(statistics.kills))));
+        add(Some(Extra::new("deaths", i64::from(statistics.deaths))));
+        player.team = (!statistics.team.is_empty()).then(|| decode(statistics.team));
+    }
+    player
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Doom3, Doom3Config, Doom3Responder};
+    use super::*;
+    use crate::{Epoch, Options, Protocol, Responder};
+
+    fn trip(status: &Status, config: &Doom3Config) -> Step {
+        let responder = Doom3Responder::new(status, config);
+        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        exchange.handle(Input::Start, &mut request);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        responder.answer(from, Epoch(1), &request, &mut reply);
+        exchange.handle(Input::Datagram(&reply), &mut Vec::new())
+    }
+
+    #[test]
+    fn samples_come_back_equal() {
+        let config = Doom3Config::read(&Options::default()).unwrap();
+        for seed in 0..500 {
+            let sample = Doom3.sample(seed);
+            assert_eq!(trip(&sample, &config), Step::Done(Box::new(sample)));
+        }
+    }
+
+    #[test]
+    fn each_game_can_be_served() {
+        let sample = Doom3.sample(3);
+        for (game, version) in [
+            ("doom3", "1.41"),
+            ("quake4", "2.85"),
+            ("quake-wars", "10.21"),
+        ] {
+            let config = Doom3Config::read(&Options::default().with("game", game)).unwrap();
+            let Step::Done(status) = trip(&sample, &config) else {
+                panic!("{game}")
+            };
+            assert_eq!(status.extra("protocol-version"), Some(&version.into()));
+            assert_eq!(
+                status.players.list.len(),
+                sample.players.list.len(),
+                "{game}"
+            );
+            assert_eq!(status.deviations.len(), 0, "{game}");
+            assert_eq!(status.map, sample.map, "{game}");
+        }
+    }
+
+    #[test]
+    fn requests_take_turns_and_replies_are_matched() {
+        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let mut send = |input| {
+            let mut out = Vec::new();
+            assert_eq!(exchange.handle(input, &mut out), Step::Send);
+            out
+        };
+        let first = send(Input::Start);
+        assert!(first.starts_with(b"\xFF\xFFgetInfo\0"));
+        assert_eq!(send(Input::Timeout), first);
+        assert!(send(Input::Timeout).starts_with(b"\xFF\xFFgetInfoEx\0"));
+        assert_eq!(send(Input::Timeout), first);
+        let challenge = exchange.challenge;
+        let reply = |challenge: &[u8]| {
+            let rest = b"\x29\0\x01\0si_name\0T\0\0\0\x20\x07\0\0\0";
+            [b"\xFF\xFFinfoResponse\0", challenge, rest].concat()
+        };
+        let mut hear = |bytes: &[u8]| exchange.handle(Input::Datagram(bytes), &mut Vec::new());
+        assert_eq!(hear(&reply(b"HAIL")), Step::Wait);
+        assert_eq!(hear(b"\xFF\xFFservers\0"), Step::Wait);
+        assert!(matches!(hear(&reply(&challenge[..4])), Step::Done(_)));
+        let ask = Ask {
+            port: QUAKE_WARS_PORT,
+            ..Ask::default()
+        };
+        let mut out = Vec::new();
+        Doom3Exchange::new(&ask, Cookie(4)).handle(Input::Start, &mut out);
+        assert!(out.starts_with(b"\xFF\xFFgetInfoEx\0"));
+    }
+}

@@ -1,0 +1,136 @@
+//! Doom 3: the out-of-band query of Doom 3, Quake 4, Prey and Enemy Territory: Quake Wars. UDP.
+//!
+//! ```text
+//!   client                                       server
+//!     FF FF "getInfo" 00 challenge      ─►
+//!                 ◄─  FF FF "infoResponse" 00 challenge version key 00 value 00 … players
+//! ```
+//!
+//! The challenge is chosen by the client, and the server returns it. The client's address is not
+//! verified (spec/doom3.md#9).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Doom3Exchange;
+pub use server::{Doom3Config, Doom3Responder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Doom3;
+
+static INFO: Info = Info {
+    id: "doom3",
+    title: "Doom 3",
+    games: "Doom 3, Quake 4, Prey, Enemy Territory: Quake Wars, Wolfenstein (2009)",
+    transport: Transport::Datagram,
+    port: 27666,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::SHORTEST_REQUEST,
+        reply: server::MAX_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "protocol-version",
+            help: "Version of the protocol, such as 1.41",
+        },
+        Doc {
+            key: "ranked",
+            help: "Whether the server is ranked",
+        },
+        Doc {
+            key: "time-left-ms",
+            help: "Rest of the match in milliseconds",
+        },
+        Doc {
+            key: "state",
+            help: "Number of the state of the match",
+        },
+        Doc {
+            key: "viewers",
+            help: "Viewers of Quake Wars TV",
+        },
+        Doc {
+            key: "max-viewers",
+            help: "Maximum number of viewers",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "id",
+            help: "Number of the player's slot",
+        },
+        Doc {
+            key: "rate",
+            help: "Bandwidth of the player in bytes per second",
+        },
+        Doc {
+            key: "clan",
+            help: "Clan",
+        },
+        Doc {
+            key: "bot",
+            help: "Whether the player is a bot",
+        },
+        Doc {
+            key: "experience",
+            help: "Experience in this campaign",
+        },
+        Doc {
+            key: "kills",
+            help: "Kills",
+        },
+        Doc {
+            key: "deaths",
+            help: "Deaths",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Doom3 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(Doom3Exchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = Doom3Config::read(options)?;
+        Ok(Arc::new(Doom3Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,481 @@
+//! Infostrings and player lines: the text formats that the Quake family shares
+//! (spec/quake3.md#3, spec/quake3.md#5).
+//!
+//! ```text
+//!   \hostname\Test\mapname\q3dm17        pairs of keys and values
+//!   12 48 "Al"                           words, of which some have quotes
+//! ```
+//!
+//! Limits: 512 pairs and 1,024 lines of a reply. Decoding never fails: the encoding is UTF-8, or
+//! else ISO-8859-1, for each text.
+
+use crate::model::{Player, Rule, Text, is_control};
+use crate::wire::{Deviation, Error, ErrorKind, Notes, by_content, cut};
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use compact_str::CompactString;
+use core::ops::Range;
+
+/// Most pairs of an infostring.
+pub const MAX_PAIRS: usize = 512;
+/// Most lines of a reply.
+pub const MAX_LINES: usize = 1_024;
+/// Longest key or value that is written, in bytes.
+pub const MAX_WRITTEN: usize = 128;
+
+/// A pair of an infostring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pair<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    /// Offset of the value in the datagram.
+    at: usize,
+    is_taken: bool,
+}
+
+/// Deviations that the reader of an infostring notes.
+#[derive(Clone, Copy, Debug)]
+pub struct PairDeviations {
+    /// A key has no value.
+    pub no_value: &'static Deviation,
+    /// A key occurs twice.
+    pub duplicate: &'static Deviation,
+}
+
+/// A parsed infostring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Infostring<'a> {
+    pairs: Vec<Pair<'a>>,
+}
+
+impl<'a> Infostring<'a> {
+    /// Parses an infostring at offset `at` of the datagram. Of keys that occur twice, the first
+    /// value is kept.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not start with a backslash, or has more than 512 pairs.
+    pub fn read(
+        bytes: &'a [u8],
+        at: usize,
+        notes: &mut Notes,
+        deviations: PairDeviations,
+    ) -> Result<Self, Error> {
+        let mut info = Self::default();
+        info.extend(bytes, at, notes, deviations)?;
+        Ok(info)
+    }
+
+    /// Parses a further infostring of the same datagram.
+    ///
+    /// # Errors
+    ///
+    /// As [`Infostring::read`].
+    pub fn extend(
+        &mut self,
+        bytes: &'a [u8],
+        at: usize,
+        notes: &mut Notes,
+        deviations: PairDeviations,
+    ) -> Result<(), Error> {
+        let mut pieces = pieces(bytes, b'\\').map(|(range, piece)| (at + range.start, piece));
+        if pieces.next().is_some_and(|(_, piece)| !piece.is_empty()) {
+            return Err(Error::bad(
+                "infostring",
+                at,
+                "a backslash before the first key",
+            ));
+        }
+        while let Some((key_at, key)) = pieces.next() {
+            let end = key_at + key.len();
+            let Some((value_at, value)) = pieces.next() else {
+                // A separator at the end has no key after it.
+                notes.field(key_at..end, "key", || quoted(key));
+                notes.deviation(deviations.no_value, key_at);
+                break;
+            };
+            notes.field(key_at..end, "key", || quoted(key));
+            notes.field(value_at..value_at + value.len(), "value", || quoted(value));
+            if self.pairs.iter().any(|pair| pair.key == key) {
+                notes.deviation(deviations.duplicate, key_at);
+                continue;
+            }
+            if self.pairs.len() == MAX_PAIRS {
+                return Err(Error {
+                    field: "key",
+                    at: key_at,
+                    kind: ErrorKind::Limit { limit: MAX_PAIRS },
+                });
+            }
+            self.pairs.push(Pair {
+                key,
+                value,
+                at: value_at,
+                is_taken: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the value of a key with its offset, without taking it.
+    pub fn find(&self, key: &str) -> Option<(&'a [u8], usize)> {
+        let pair = self.pairs.iter().find(|pair| pair.key == key.as_bytes());
+        pair.map(|pair| (pair.value, pair.at))
+    }
+
+    /// Returns the value of a key as text, without taking it.
+    pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.find(key).map(|(value, _)| by_content(value).0)
+    }
+
+    /// Returns the value of a key as a number, without taking it.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        self.find(key).and_then(|(value, _)| number(value))
+    }
+
+    /// Takes the first of these keys that has a value of any length, so that it is no rule.
+    pub fn take(&mut self, keys: &[&str]) -> Option<&'a [u8]> {
+        self.take_if(keys, |_| true)
+    }
+
+    /// Takes the first of these keys whose value is not empty, as text.
+    pub fn take_text(&mut self, keys: &[&str]) -> Option<CompactString> {
+        let value = self.take_if(keys, |value| !value.is_empty())?;
+        Some(by_content(value).0.into())
+    }
+
+    /// Takes the first of these keys whose value is a number.
+    pub fn take_number(&mut self, keys: &[&str]) -> Option<i64> {
+        number(self.take_if(keys, |value| number(value).is_some())?)
+    }
+
+    fn take_if(&mut self, keys: &[&str], accepts: impl Fn(&[u8]) -> bool) -> Option<&'a [u8]> {
+        let place = |key: &&str| {
+            let is_it = |pair: &Pair<'_>| pair.key == key.as_bytes() && accepts(pair.value);
+            self.pairs.iter().position(is_it)
+        };
+        let place = keys.iter().find_map(place)?;
+        let pair = self.pairs.get_mut(place)?;
+        pair.is_taken = true;
+        Some(pair.value)
+    }
+
+    /// Returns the pairs that were not taken, in order.
+    pub fn rules(&self, decode: impl Fn(&[u8]) -> CompactString) -> Vec<Rule> {
+        let rest = self.pairs.iter().filter(|pair| !pair.is_taken);
+        rest.map(|pair| Rule {
+            key: decode(pair.key),
+            value: decode(pair.value),
+        })
+        .collect()
+    }
+}
+
+/// Decodes a text by content.
+pub fn decode(bytes: &[u8]) -> CompactString {
+    by_content(bytes).0.into()
+}
+
+/// Parses a decimal number with an optional sign.
+pub fn number(bytes: &[u8]) -> Option<i64> {
+    core::str::from_utf8(bytes).ok()?.trim().parse().ok()
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    format!("{:?}", by_content(bytes).0)
+}
+
+/// Returns the pieces between separators, with their ranges.
+pub fn pieces(bytes: &[u8], separator: u8) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+    let mut start = 0;
+    bytes
+        .split(move |byte| *byte == separator)
+        .map(move |piece| {
+            let range = start..start + piece.len();
+            start = range.end + 1;
+            (range, piece)
+        })
+}
+
+/// A word of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// The word without quotes.
+    pub bytes: &'a [u8],
+    /// Offset in the datagram.
+    pub at: usize,
+    /// Whether the word has quotes.
+    pub is_quoted: bool,
+}
+
+impl Word<'_> {
+    /// Returns the word as a number.
+    pub fn number(self) -> Option<i64> {
+        number(self.bytes)
+    }
+
+    /// Notes the word as a field.
+    pub fn note(self, name: &'static str, notes: &mut Notes) {
+        notes.field(self.at..self.at + self.bytes.len(), name, || {
+            quoted(self.bytes)
+        });
+    }
+}
+
+/// Splits a line at offset `at` into words. A word with quotes ends at a quote before a space or
+/// the end of the line, so that a name can contain quotes.
+pub fn words(line: &[u8], at: usize) -> impl Iterator<Item = Word<'_>> {
+    let mut start = 0;
+    core::iter::from_fn(move || {
+        let rest = line.get(start..)?;
+        start += rest.iter().position(|byte| *byte != b' ')?;
+        let rest = line.get(start..)?;
+        let (is_quoted, body) = match rest.strip_prefix(b"\"") {
+            Some(body) => (true, body),
+            None => (false, rest),
+        };
+        let ends = |place: &usize| match is_quoted {
+            true => {
+                body.get(*place) == Some(&b'"') && matches!(body.get(place + 1), None | Some(b' '))
+            }
+            false => body.get(*place) == Some(&b' '),
+        };
+        let length = (0..body.len()).find(ends).unwrap_or(body.len());
+        let word = Word {
+            bytes: body.get(..length)?,
+            at: at + start + usize::from(is_quoted),
+            is_quoted,
+        };
+        start += length + if is_quoted { 2 } else { 0 };
+        Some(word)
+    })
+}
+
+/// Writes an infostring of limited length.
+#[derive(Debug)]
+pub struct InfostringWriter {
+    bytes: Vec<u8>,
+    keys: Vec<String>,
+    limit: usize,
+}
+
+impl InfostringWriter {
+    /// Creates a writer that drops pairs beyond `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            keys: Vec::new(),
+            limit,
+        }
+    }
+
+    /// Appends a pair, unless the key is there already, one of both is empty, or the limit would be
+    /// exceeded.
+    pub fn pair(&mut self, key: &str, value: &str) -> &mut Self {
+        self.reserve(key);
+        let (key, value) = (clean(key), clean(value));
+        let (key, value) = (cut(&key, MAX_WRITTEN), cut(&value, MAX_WRITTEN));
+        let is_known = self.keys.iter().filter(|known| **known == key).count() > 1;
+        let length = 2 + key.len() + value.len();
+        if key.is_empty() || value.is_empty() || is_known || self.bytes.len() + length > self.limit
+        {
+            return self;
+        }
+        self.bytes.extend(format!("\\{key}\\{value}").bytes());
+        self
+    }
+
+    /// Appends a pair if there is a value.
+    pub fn option(&mut self, key: &str, value: Option<&str>) -> &mut Self {
+        match value {
+            Some(value) => self.pair(key, value),
+            None => self,
+        }
+    }
+
+    /// Keeps a key from being written later.
+    pub fn reserve(&mut self, key: &str) -> &mut Self {
+        self.keys.push(cut(&clean(key), MAX_WRITTEN).into());
+        self
+    }
+
+    /// Appends rules, except those with keys that were written or reserved before.
+    pub fn rules(&mut self, rules: &[Rule]) -> &mut Self {
+        for rule in rules.iter().take(MAX_PAIRS) {
+            self.pair(&rule.key, &rule.value);
+        }
+        self
+    }
+
+    /// Returns the infostring.
+    pub fn finish(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.bytes)
+    }
+}
+
+/// Returns a text without the characters that infostrings cannot hold, and without spaces at its
+/// ends.
+fn clean(text: &str) -> String {
+    let kept = |c: &char| !matches!(c, '\\' | '"' | ';') && !is_control(*c);
+    let text: String = text.chars().filter(kept).collect();
+    text.trim().into()
+}
+
+/// Returns a text as its sender formatted it, for a protocol that marks colours with carets. Codes
+/// with section signs are dropped.
+pub fn wire_text(text: &Text) -> Cow<'_, str> {
+    match text.raw().contains('\u{A7}') {
+        true => text.plain().into(),
+        false => text.raw().into(),
+    }
+}
+
+/// Returns a player's name without the characters that player lines cannot hold, of at most `limit`
+/// bytes.
+pub fn wire_name(player: &Player, limit: usize) -> String {
+    let name = wire_text(&player.name);
+    let kept = |c: &char| !matches!(c, '\\' | '"') && !is_control(*c);
+    let name: String = name.chars().filter(kept).collect();
+    cut(&name, limit).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    static NO_VALUE: Deviation = Deviation {
+        name: "no-value",
+        help: "a test",
+    };
+    static DUPLICATE: Deviation = Deviation {
+        name: "duplicate",
+        help: "a test",
+    };
+
+    const DEVIATIONS: PairDeviations = PairDeviations {
+        no_value: &NO_VALUE,
+        duplicate: &DUPLICATE,
+    };
+
+    fn read(bytes: &[u8]) -> (Result<Vec<Rule>, Error>, Vec<&'static str>) {
+        let mut notes = Notes::explaining();
+        let info = Infostring::read(bytes, 5, &mut notes, DEVIATIONS);
+        assert!(notes.fields().iter().all(|field| field.range.start >= 5));
+        let rules = info.map(|info| info.rules(decode));
+        (rules, notes.met().map(|met| met.name).collect())
+    }
+
+    fn rules(pairs: &[(&str, &str)]) -> Vec<Rule> {
+        let rule = |(key, value): &(&str, &str)| Rule {
+            key: (*key).into(),
+            value: (*value).into(),
+        };
+        pairs.iter().map(rule).collect()
+    }
+
+    #[test]
+    fn pairs_in_order() {
+        let good = |bytes: &[u8], pairs: &[(&str, &str)]| {
+            assert_eq!(read(bytes), (Ok(rules(pairs)), vec![]), "{bytes:?}");
+        };
+        good(b"", &[]);
+        good(b"\\a\\1\\b\\\\\\c", &[("a", "1"), ("b", ""), ("", "c")]);
+        good(b"\\caf\xE9\\\xC3\xA9", &[("caf\u{E9}", "\u{E9}")]);
+        assert_eq!(
+            read(b"\\a\\1\\b"),
+            (Ok(rules(&[("a", "1")])), vec!["no-value"])
+        );
+        assert_eq!(
+            read(b"\\a\\1\\a\\2"),
+            (Ok(rules(&[("a", "1")])), vec!["duplicate"])
+        );
+        assert_eq!(read(b"a\\1").0.unwrap_err().at, 5);
+        let many = |count: usize| -> Vec<u8> {
+            (0..count)
+                .flat_map(|i| format!("\\{i}\\x").into_bytes())
+                .collect()
+        };
+        assert_eq!(read(&many(MAX_PAIRS)).0.unwrap().len(), MAX_PAIRS);
+        assert!(matches!(
+            read(&many(MAX_PAIRS + 1)).0.unwrap_err().kind,
+            ErrorKind::Limit { limit: MAX_PAIRS }
+        ));
+    }
+
+    #[test]
+    fn keys_are_taken_in_order_of_preference() {
+        let bytes = b"\\b\\\\a\\x\\n\\7\\m\\-2";
+        let mut info = Infostring::read(bytes, 0, &mut Notes::default(), DEVIATIONS).unwrap();
+        assert_eq!(
+            info.take_text(&["b", "a"]).as_deref(),
+            Some("x"),
+            "b is empty"
+        );
+        assert_eq!(
+            info.take_number(&["a", "m", "n"]),
+            Some(-2),
+            "a is no number"
+        );
+        assert_eq!((info.number("n"), info.number("zz")), (Some(7), None));
+        assert_eq!(info.find("n"), Some((&b"7"[..], 10)));
+        assert_eq!(info.take(&["c", "b"]), Some(&b""[..]));
+        assert_eq!(info.rules(decode), rules(&[("n", "7")]));
+    }
+
+    #[test]
+    fn words_of_a_line() {
+        let split = |line: &'static str| -> Vec<(&'static str, usize, bool)> {
+            words(line.as_bytes(), 10)
+                .map(|word| {
+                    (
+                        core::str::from_utf8(word.bytes).unwrap(),
+                        word.at,
+                        word.is_quoted,
+                    )
+                })
+                .collect()
+        };
+        assert_eq!(split(""), []);
+        assert_eq!(split("  "), []);
+        assert_eq!(
+            split("1 -2  \"a b\" \"\" x"),
+            [
+                ("1", 10, false),
+                ("-2", 12, false),
+                ("a b", 17, true),
+                ("", 23, true),
+                ("x", 25, false)
+            ]
+        );
+        assert_eq!(split("\"a\"b\""), [("a\"b", 11, true)], "quotes in a name");
+        assert_eq!(split("\"open"), [("open", 11, true)]);
+        assert_eq!(split("\""), [("", 11, true)]);
+    }
+
+    #[test]
+    fn writing_keeps_the_format_intact() {
+        let mut writer = InfostringWriter::new(40);
+        writer
+            .pair("a", "1;\\\"2\n")
+            .pair("a", "again")
+            .pair("empty", "")
+            .option("none", None)
+            .reserve("later")
+            .pair("later", "x")
+            .rules(&rules(&[
+                ("b\\", " v "),
+                ("a", "rule"),
+                ("long", &"x".repeat(50)),
+                ("c", "3"),
+            ]));
+        assert_eq!(writer.finish(), b"\\a\\12\\b\\v\\c\\3");
+        let text = |text: Text| wire_text(&text).into_owned();
+        assert_eq!(text(Text::legacy("\u{A7}aGreen")), "Green");
+        assert_eq!(text(Text::unformatted("^1Red")), "^1Red");
+        let player = Player::named(Text::unformatted("a\"b\\\n\u{E9}\u{E9}"));
+        assert_eq!(wire_name(&player, 5), "ab\u{E9}");
+    }
+}

@@ -1,0 +1,538 @@
+//! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-bedrock.md#2 to #4).
+
+use super::deviation::*;
+use crate::protocol::{Direction, Explanation};
+use crate::wire::{Error, Notes, Reader, by_content};
+use alloc::{borrow::Cow, format, string::String, vec::Vec};
+use core::ops::Range;
+
+/// Marks messages outside of a session.
+pub const MAGIC: [u8; 16] = *b"\x00\xFF\xFF\x00\xFE\xFE\xFE\xFE\xFD\xFD\xFD\xFD\x12\x34\x56\x78";
+/// Length of a complete ping in bytes.
+pub const PING_LENGTH: usize = 33;
+/// Length of the shortest ping that has a magic, in bytes.
+pub const SHORT_PING: usize = 25;
+/// Length of a pong without its text and the length of that, in bytes.
+pub const PONG_HEADER: usize = 33;
+/// Number of fields that current servers send.
+pub const FIELDS: usize = 12;
+
+const PING: u8 = 0x01;
+const PING_IF_OPEN: u8 = 0x02;
+const PONG: u8 = 0x1C;
+/// Offset of the magic in a ping.
+const PING_MAGIC: usize = 9;
+/// Offset of the magic in a pong.
+const PONG_MAGIC: usize = 17;
+/// More fields than this are read as one.
+const MAX_FIELDS: usize = 64;
+/// Most digits of a number.
+const MAX_DIGITS: usize = 20;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ping {
+    /// Any number; the server returns it.
+    pub time: u64,
+    /// Whether the server replies only if it has free slots.
+    pub if_open: bool,
+    /// Any number that identifies the client; absent in short pings.
+    pub guid: Option<u64>,
+}
+
+impl Ping {
+    /// Appends the request to `out`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.push(if self.if_open { PING_IF_OPEN } else { PING });
+        out.extend(self.time.to_be_bytes());
+        out.extend(MAGIC);
+        out.extend(self.guid.iter().flat_map(|guid| guid.to_be_bytes()));
+    }
+
+    /// Parses a request.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is truncated or wrong, with its offset.
+    pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
+        let mut r = Reader::new(bytes, notes);
+        let id = r.u8("id")?;
+        if !matches!(id, PING | PING_IF_OPEN) {
+            return Err(Error::bad("id", 0, "01 or 02 (ping)"));
+        }
+        let time = number(r.raw(8, "time")?);
+        let at = r.at();
+        if r.raw(MAGIC.len(), "magic")? != MAGIC {
+            return Err(Error::bad("magic", at, "the magic of RakNet"));
+        }
+        let guid = match r.remaining() {
+            0 => None,
+            _ => Some(number(r.raw(8, "client guid")?)),
+        };
+        Ok(Self {
+            time,
+            if_open: id == PING_IF_OPEN,
+            guid,
+        })
+    }
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pong<'a> {
+    /// The number of the request.
+    pub time: u64,
+    /// Number of the server.
+    pub guid: u64,
+    /// The advertisement; `None` if the pong has no text.
+    pub text: Option<Advertisement<'a>>,
+}
+
+/// The text of a pong by field. Texts are as received, without escapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advertisement<'a> {
+    /// `MCPE`, or `MCEE` for Education Edition.
+    pub edition: Option<Cow<'a, str>>,
+    /// First line of the message of the day.
+    pub name: Cow<'a, str>,
+    /// Whether the text was received as ISO-8859-1.
+    pub is_latin1: bool,
+    /// Number of the game's protocol.
+    pub protocol: Option<i64>,
+    /// Version of the game.
+    pub version: Option<Cow<'a, str>>,
+    /// Players online.
+    pub online: Option<i64>,
+    /// Maximum number of players.
+    pub max: Option<i64>,
+    /// Number of the server as text.
+    pub guid: Option<Cow<'a, str>>,
+    /// Second line of the message of the day, or name of the world.
+    pub level: Option<Cow<'a, str>>,
+    /// Game mode.
+    pub mode: Option<Cow<'a, str>>,
+    /// Further fields, from the tenth on: a number of disputed meaning, the ports for IPv4 and
+    /// IPv6, and fields of later versions.
+    pub rest: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Pong<'a> {
+    /// Returns whether the bytes start like a pong: its id, and the magic at its place.
+    pub fn is_pong(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&PONG) && has_magic(bytes, PONG_MAGIC)
+    }
+
+    /// Parses a reply.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is truncated or wrong, with its offset.
+    pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
+        let mut r = Reader::new(bytes, notes);
+        if r.u8("id")? != PONG {
+            return Err(Error::bad("id", 0, "1C (pong)"));
+        }
+        let time = number(r.raw(8, "time")?);
+        let guid = number(r.raw(8, "server guid")?);
+        let at = r.at();
+        if r.raw(MAGIC.len(), "magic")? != MAGIC {
+            return Err(Error::bad("magic", at, "the magic of RakNet"));
+        }
+        let at = r.at();
+        // A lone byte of the length says as little as none.
+        if r.remaining() < 2 {
+            r.notes().deviation(&NO_TEXT, at);
+            r.raw(r.remaining(), "text length")?;
+            return Ok(Self {
+                time,
+                guid,
+                text: None,
+            });
+        }
+        let length = usize::from(r.u16_be("text length")?);
+        let at = r.at();
+        if length > r.remaining() {
+            r.notes().deviation(&CUT_TEXT, bytes.len());
+        } else if length == 0 {
+            r.notes().deviation(&EMPTY_TEXT, at);
+        }
+        let text = r.take(length.min(r.remaining()), "text")?;
+        let text = (!text.is_empty()).then(|| Advertisement::read(text, at, guid, r.notes()));
+        r.trailing(&TRAILING_BYTES);
+        Ok(Self { time, guid, text })
+    }
+}
+
+impl<'a> Advertisement<'a> {
+    /// Parses the text at offset `at`. Any text can be parsed.
+    fn read(bytes: &'a [u8], at: usize, guid: u64, notes: &mut Notes) -> Self {
+        if core::str::from_utf8(bytes).is_err() {
+            notes.deviation(&LATIN_1_TEXT, at);
+        }
+        let mut fields = Fields { bytes, at, notes };
+        let parts = split(bytes);
+        let whole = 0..bytes.len();
+        let numbers = |name_end: usize| {
+            [0, 2, 3].iter().all(|offset| {
+                parts
+                    .get(name_end + offset)
+                    .is_some_and(|part| fields.number(part).is_some())
+            })
+        };
+        // The number of the protocol follows the name. A name with separators has several parts.
+        let name_end = (2..parts.len()).find(|end| numbers(*end));
+        let Some(name_end) = name_end else {
+            fields.notes.deviation(&UNKNOWN_LAYOUT, at);
+            return Self {
+                name: fields.text("name", Some(&whole)).unwrap_or_default(),
+                is_latin1: by_content(bytes).1,
+                ..Self::default()
+            };
+        };
+        let edition = fields.text("edition", parts.first());
+        let name = parts.get(1).zip(parts.get(name_end - 1));
+        let name = name.map(|(first, last)| first.start..last.end);
+        let name_at = at + name.as_ref().map_or(0, |name| name.start);
+        if name_end > 2 {
+            fields.notes.deviation(&SEPARATOR_IN_NAME, name_at);
+        }
+        let is_latin1 = name
+            .as_ref()
+            .is_some_and(|name| by_content(fields.bytes(name)).1);
+        let name = fields.text("name", name.as_ref()).unwrap_or_default();
+        let mut parts = parts.get(name_end..).unwrap_or_default().iter();
+        let protocol = fields.count("protocol", parts.next());
+        let version = parts.next();
+        if let Some(empty) = version.filter(|version| version.is_empty()) {
+            fields.notes.deviation(&EMPTY_VERSION, at + empty.start);
+        }
+        let version = fields.text("version", version);
+        let online = fields.count("online", parts.next());
+        let max = fields.count("max", parts.next());
+        let text_guid = fields.guid(parts.next(), guid);
+        let level = fields.text("level name", parts.next());
+        let mode = fields.mode(parts.next());
+        let names = ["number", "port", "IPv6 port"].into_iter();
+        let names = names.chain(core::iter::repeat("further field"));
+        let rest: Vec<_> = names
+            .zip(parts)
+            .map(|(name, part)| fields.further(name, part))
+            .collect();
+        // Edition, name and the four fields with numbers are always present here. A name with
+        // separators counts as one field.
+        let optional = [&text_guid, &level, &mode].into_iter().flatten().count();
+        let count = 6 + optional + rest.len();
+        if count < FIELDS {
+            fields.notes.deviation(&FEWER_FIELDS, at + bytes.len());
+        } else if count > FIELDS {
+            fields.notes.deviation(&EXTRA_FIELDS, at + bytes.len());
+        }
+        if bytes.last() != Some(&b';') {
+            fields
+                .notes
+                .deviation(&NO_FINAL_SEPARATOR, at + bytes.len());
+        }
+        Self {
+            edition,
+            name,
+            is_latin1,
+            protocol,
+            version,
+            online,
+            max,
+            guid: text_guid,
+            level,
+            mode,
+            rest,
+        }
+    }
+}
+
+/// The fields of a text, with their offsets for the notes.
+struct Fields<'a, 'n> {
+    bytes: &'a [u8],
+    /// Offset of the text in the datagram.
+    at: usize,
+    notes: &'n mut Notes,
+}
+
+impl<'a> Fields<'a, '_> {
+    fn bytes(&self, part: &Range<usize>) -> &'a [u8] {
+        self.bytes.get(part.clone()).unwrap_or_default()
+    }
+
+    fn number(&self, part: &Range<usize>) -> Option<i64> {
+        let text = core::str::from_utf8(self.bytes(part)).ok()?;
+        if text.len() > MAX_DIGITS {
+            return None;
+        }
+        text.parse().ok()
+    }
+
+    fn note(&mut self, part: &Range<usize>, field: &'static str, value: impl FnOnce() -> String) {
+        let range = self.at + part.start..self.at + part.end;
+        self.notes.field(range, field, value);
+    }
+
+    fn count(&mut self, field: &'static str, part: Option<&Range<usize>>) -> Option<i64> {
+        let number = self.number(part?)?;
+        self.note(part?, field, || format!("{number}"));
+        Some(number)
+    }
+
+    /// Returns a field without escapes.
+    fn text(&mut self, field: &'static str, part: Option<&Range<usize>>) -> Option<Cow<'a, str>> {
+        let part = part?;
+        let (mut text, _) = by_content(self.bytes(part));
+        if text.contains("\\;") {
+            self.notes
+                .deviation(&ESCAPED_SEPARATOR, self.at + part.start);
+            text = text.replace("\\;", ";").into();
+        }
+        self.note(part, field, || format!("{text:?}"));
+        Some(text)
+    }
+
+    fn guid(&mut self, part: Option<&Range<usize>>, guid: u64) -> Option<Cow<'a, str>> {
+        let part = part?;
+        let text = self.text("guid", Some(part))?;
+        let at = self.at + part.start;
+        match (text.parse::<u64>(), text.parse::<i64>()) {
+            (Ok(number), _) if number == guid => {}
+            (_, Ok(number)) if number < 0 && number as u64 == guid => {
+                self.notes.deviation(&NEGATIVE_GUID, at);
+            }
+            (Err(_), Err(_)) => self.notes.deviation(&GUID_NOT_A_NUMBER, at),
+            _ => self.notes.deviation(&OTHER_GUID, at),
+        }
+        Some(text)
+    }
+
+    fn mode(&mut self, part: Option<&Range<usize>>) -> Option<Cow<'a, str>> {
+        let part = part?;
+        let mode = self.text("mode", Some(part))?;
+        if !MODES.contains(&&*mode) {
+            self.notes.deviation(&ODD_MODE, self.at + part.start);
+        }
+        Some(mode)
+    }
+
+    fn further(&mut self, field: &'static str, part: &Range<usize>) -> Cow<'a, str> {
+        let is_port = self
+            .number(part)
+            .is_some_and(|port| (1..=65_535).contains(&port));
+        if field.ends_with("port") && !is_port {
+            self.notes.deviation(&ODD_PORT, self.at + part.start);
+        }
+        self.text(field, Some(part)).unwrap_or_default()
+    }
+}
+
+/// Game modes as servers spell them.
+pub const MODES: &[&str] = &["Survival", "Creative", "Adventure", "Spectator"];
+
+/// Splits a text at the separators without an escape. A separator at the end adds no field.
+fn split(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut parts = Vec::with_capacity(FIELDS);
+    let mut start = 0;
+    for at in memchr::memchr_iter(b';', bytes) {
+        let is_escaped = at > start && bytes.get(at - 1) == Some(&b'\\');
+        if !is_escaped && parts.len() + 1 < MAX_FIELDS {
+            parts.push(start..at);
+            start = at + 1;
+        }
+    }
+    if start < bytes.len() {
+        parts.push(start..bytes.len());
+    }
+    parts
+}
+
+/// Reads 8 bytes, most significant first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn has_magic(bytes: &[u8], at: usize) -> bool {
+    bytes
+        .get(at..)
+        .is_some_and(|bytes| bytes.starts_with(&MAGIC))
+}
+
+/// Returns whether the bytes start like a ping: its id, and the magic at its place.
+pub fn is_ping(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(&(PING | PING_IF_OPEN))) && has_magic(bytes, PING_MAGIC)
+}
+
+/// Appends the part of a pong before the length of the text.
+pub fn write_pong_header(time: u64, guid: u64, out: &mut Vec<u8>) {
+    out.push(PONG);
+    out.extend(time.to_be_bytes());
+    out.extend(guid.to_be_bytes());
+    out.extend(MAGIC);
+}
+
+/// Parses one datagram to collect its notes.
+pub(super) fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let found = match bytes.first()? {
+        _ if is_ping(bytes) => Direction::Request,
+        _ if Pong::is_pong(bytes) => Direction::Reply,
+        _ => return None,
+    };
+    if direction.is_some_and(|direction| direction != found) {
+        return None;
+    }
+    let (message, error) = match found {
+        Direction::Request => ("ping", Ping::read(bytes, notes).err()),
+        Direction::Reply => ("pong", Pong::read(bytes, notes).err()),
+    };
+    Some(Explanation {
+        message,
+        direction: found,
+        is_certain: true,
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Advertisement<'_>, Vec<&'static str>) {
+        let mut notes = Notes::explaining();
+        let advertisement = Advertisement::read(text.as_bytes(), 35, 7, &mut notes);
+        (advertisement, notes.met().map(|met| met.name).collect())
+    }
+
+    #[test]
+    fn pings_both_ways() {
+        for (ping, length) in [
+            (
+                Ping {
+                    time: 1 << 56,
+                    if_open: false,
+                    guid: Some(2),
+                },
+                PING_LENGTH,
+            ),
+            (
+                Ping {
+                    time: 2,
+                    if_open: true,
+                    guid: None,
+                },
+                SHORT_PING,
+            ),
+        ] {
+            let mut bytes = Vec::new();
+            ping.write(&mut bytes);
+            assert_eq!(bytes.len(), length);
+            assert_eq!(Ping::read(&bytes, &mut Notes::default()), Ok(ping));
+            for end in (0..length).filter(|end| *end != SHORT_PING) {
+                assert!(
+                    Ping::read(&bytes[..end], &mut Notes::default()).is_err(),
+                    "{end}"
+                );
+            }
+        }
+        assert!(Ping::read(&[0x1C; 33], &mut Notes::default()).is_err());
+        assert!(Ping::read(&[0x01; 33], &mut Notes::default()).is_err());
+    }
+
+    #[test]
+    fn the_number_of_fields_counts_the_name_once() {
+        for (text, fields, deviations) in [
+            ("MCPE;N;1;v;0;9;7;L;Survival;1;19132;19133;", 3, &[][..]),
+            (
+                "MCPE;N;1;v;0;9;7;L;Survival;1;19132;19133;0;",
+                4,
+                &["extra-fields"],
+            ),
+            ("MCPE;N;1;v;0;9;7;L;Survival;1;19132;", 2, &["fewer-fields"]),
+            ("MCPE;N;1;v;0;9;7;L;Survival;", 0, &["fewer-fields"]),
+            ("MCPE;N;1;v;0;9;7;", 0, &["fewer-fields"]),
+            ("MCPE;N;1;v;0;9", 0, &["fewer-fields", "no-final-separator"]),
+            (
+                "MCPE;a;b;c;1;v;0;9;7;L;Survival;1;19132;19133;",
+                3,
+                &["separator-in-name"],
+            ),
+        ] {
+            let (advertisement, met) = read(text);
+            assert_eq!(advertisement.rest.len(), fields, "{text}");
+            assert_eq!(met, deviations, "{text}");
+            assert_eq!(
+                (advertisement.online, advertisement.max),
+                (Some(0), Some(9))
+            );
+            assert_eq!(advertisement.protocol, Some(1), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_with_separators() {
+        for (text, name) in [
+            (r"MCPE;a\;b;1;v;0;9;7;L;Survival;1;1;1;", "a;b"),
+            ("MCPE;EU; X;Y;557;1.19.40;1;5;", "EU; X;Y"),
+            ("MCPE;;1;v;0;9;", ""),
+            // A name that ends in numbers cannot be told from fields.
+            ("MCPE;x;1;v;2;3;4;v;5;6;", "x"),
+            ("MCPE;x;-1;v;+2;3;", "x"),
+        ] {
+            assert_eq!(read(text).0.name, name, "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            ";;;;;;",
+            "MCPE;N;1;v;0",
+            "MCPE;N;one;v;0;9;",
+            "1;2;3;4",
+        ] {
+            let (advertisement, met) = read(text);
+            assert_eq!(
+                (&*advertisement.name, met.contains(&"unknown-layout")),
+                (text, true)
+            );
+            assert_eq!(advertisement.online, None);
+        }
+    }
+
+    #[test]
+    fn ids_are_compared_with_the_header() {
+        let met = |guid: &str, header: u64| {
+            let text = format!("MCPE;N;1;v;0;9;{guid};L;Survival;1;1;1;");
+            let mut notes = Notes::default();
+            Advertisement::read(text.as_bytes(), 35, header, &mut notes);
+            notes.met().map(|met| met.name).next()
+        };
+        assert_eq!(met("7", 7), None);
+        assert_eq!(met("18446744073709551615", u64::MAX), None);
+        assert_eq!(met("-1", u64::MAX), Some("negative-guid"));
+        assert_eq!(met("-2", u64::MAX), Some("other-guid"));
+        assert_eq!(met("8", 7), Some("other-guid"));
+        assert_eq!(met("", 7), Some("guid-not-a-number"));
+        assert_eq!(met("0000-7", 7), Some("guid-not-a-number"));
+    }
+
+    #[test]
+    fn ports_and_modes_outside_of_the_game_are_named() {
+        let met = |rest: &str| {
+            let text = format!("MCPE;N;1;v;0;9;7;L;{rest};");
+            let mut notes = Notes::default();
+            Advertisement::read(text.as_bytes(), 35, 7, &mut notes);
+            notes.met().map(|met| met.name).collect::<Vec<_>>()
+        };
+        assert_eq!(met("Creative;1;1;65535"), [""; 0]);
+        assert_eq!(met("Creative;1;0;65535"), ["odd-port"]);
+        assert_eq!(met("Creative;1;19132;65536"), ["odd-port"]);
+        assert_eq!(met("Creative;x;19132;"), ["odd-port"]);
+        assert_eq!(met("0;1;1;1"), ["odd-mode"]);
+    }
+}

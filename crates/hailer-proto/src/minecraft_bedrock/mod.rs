@@ -1,0 +1,120 @@
+//! Minecraft Bedrock ping: the status that Bedrock clients show in their server list. UDP.
+//!
+//! ```text
+//!   client                            server
+//!     01 time magic guid     ─►                      ping, always 33 bytes
+//!                            ◄─  1C time guid magic length text
+//!                                text: MCPE;name;protocol;version;online;max;…
+//! ```
+//!
+//! The number `time` ties the reply to the request. The client's address is not verified: the
+//! responder limits its text (spec/minecraft-bedrock.md#10).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::BedrockExchange;
+pub use server::{BedrockConfig, BedrockResponder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct MinecraftBedrock;
+
+static INFO: Info = Info {
+    id: "minecraft-bedrock",
+    title: "Minecraft Bedrock Ping",
+    games: "Minecraft Bedrock Edition and Education Edition, Geyser, PocketMine, Nukkit",
+    transport: Transport::Datagram,
+    port: 19132,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::SHORT_PING,
+        reply: server::MAX_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "edition",
+            help: "`MCPE`, or `MCEE` for Education Edition",
+        },
+        Doc {
+            key: "protocol",
+            help: "Number of the game's protocol",
+        },
+        Doc {
+            key: "guid",
+            help: "Number of the server, from the header of the pong",
+        },
+        Doc {
+            key: "text-guid",
+            help: "Number of the server in the text, if it differs from that in the header",
+        },
+        Doc {
+            key: "level-name",
+            help: "Name of the world, or second line of the message of the day",
+        },
+        Doc {
+            key: "number",
+            help: "Tenth field: 1, or 0 if only players on Nintendo consoles can join; the meaning is disputed",
+        },
+        Doc {
+            key: "port",
+            help: "Port of the game for IPv4",
+        },
+        Doc {
+            key: "ipv6-port",
+            help: "Port of the game for IPv6",
+        },
+        Doc {
+            key: "further",
+            help: "Fields after the twelfth",
+        },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for MinecraftBedrock {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(BedrockExchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = BedrockConfig::read(options)?;
+        Ok(Arc::new(BedrockResponder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,224 @@
+//! The client: one request; after two timeouts, with the header of the other game
+//! (spec/quake1.md#7).
+
+use super::charset;
+use super::deviation::*;
+use super::message::{Game, Line, Reply, Request, bit};
+use crate::model::{Extra, Player, Status, Text};
+use crate::protocol::{Ask, Depth, Exchange, Input, Step};
+use crate::wire::{Notes, hexadecimal};
+use alloc::{boxed::Box, vec::Vec};
+
+/// Everything except flags of accounts.
+const BITS: i64 = bit::INFO | bit::PLAYERS | bit::SPECTATORS | bit::TEAMS | bit::BOTS;
+/// Of so many requests, the last has the header of the other game.
+const OTHER_GAME_EVERY: u32 = 3;
+/// Default port of HexenWorld.
+const HEXENWORLD_PORT: u16 = 26_950;
+/// Seconds of a minute.
+const MINUTE_S: i64 = 60;
+
+/// Queries one server.
+#[derive(Debug)]
+pub struct Quake1Exchange {
+    depth: Depth,
+    with_players: bool,
+    /// The game whose server is likely.
+    game: Game,
+    /// Number of timeouts.
+    timeouts: u32,
+}
+
+impl Quake1Exchange {
+    /// Creates an exchange that has not sent anything yet.
+    pub fn new(ask: &Ask) -> Self {
+        Self {
+            depth: ask.depth,
+            with_players: ask.players,
+            game: match ask.port {
+                HEXENWORLD_PORT => Game::HexenWorld,
+                _ => Game::QuakeWorld,
+            },
+            timeouts: 0,
+        }
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        // Without the bit for players, old servers send them anyway.
+        let bits = match self.depth {
+            Depth::Full => BITS,
+            Depth::Ping | Depth::Basic => BITS & !bit::TEAMS,
+        };
+        let is_other = self.timeouts % OTHER_GAME_EVERY == OTHER_GAME_EVERY - 1;
+        let game = match (self.game, is_other) {
+            (Game::QuakeWorld, true) | (Game::HexenWorld, false) => Game::HexenWorld,
+            (Game::QuakeWorld, false) | (Game::HexenWorld, true) => Game::QuakeWorld,
+        };
+        Request { game, bits }.write(out);
+        Step::Send
+    }
+
+    fn receive(&self, bytes: &[u8]) -> Step {
+        if Reply::game_of(bytes).is_none() {
+            return Step::Wait;
+        }
+        let mut notes = Notes::default();
+        let reply = match Reply::read(bytes, &mut notes) {
+            Ok(reply) => reply,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        let mut status = match self.depth {
+            Depth::Ping => Box::default(),
+            Depth::Basic => status(reply, false, &mut notes),
+            Depth::Full => status(reply, self.with_players, &mut notes),
+        };
+        status.deviations = notes.met().collect();
+        Step::Done(status)
+    }
+}
+
+impl Exchange for Quake1Exchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => {
+                self.timeouts = self.timeouts.wrapping_add(1);
+                self.send(out)
+            }
+            Input::Datagram(bytes) => self.receive(bytes),
+            _ => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        0
+    }
+}
+
+/// Converts a reply to a status (spec/quake1.md#8).
+fn status(reply: Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status> {
+    let Reply {
+        game,
+        mut info,
+        players,
+    } = reply;
+    let mut text = |keys: &[&str]| {
+        let value = keys.iter().find_map(|key| {
+            let (value, _) = info.find(key).filter(|(value, _)| !value.is_empty())?;
+            info.take(&[key]);
+            Some(value)
+        });
+        value.map(charset::decode)
+    };
+    let mut status = Box::<Status>::default();
+    status.name = text(&["hostname"]).map(Text::unformatted);
+    status.map = text(&["map"]);
+    status.game = text(&["*gamedir"]);
+    status.mode = text(&["mode"]);
+    status.version = text(&["*version", "version"]);
+    let password = text(&["needpass"]);
+    status.has_password = password.map(|value| value != "0");
+    status.players.max = info.take_number(&["maxclients"]);
+    if game == Game::HexenWorld {
+        status.extra.push(Extra::new("hexenworld", true));
+    }
+    let lines = players.len() as i64;
+    let clients = info.take_number(&["clients"]);
+    let listed = info.take_number(&["listed"]);
+    let online = clients.unwrap_or(lines).max(lines);
+    if listed.or(clients).is_some_and(|expected| lines < expected) {
+        notes.deviation(&MISSING_PLAYERS, 0);
+    }
+    status.players.online = Some(online);
+    let kinds = players.iter().filter_map(|player| player.is_bot);
+    if kinds.clone().count() > 0 {
+        status.players.bots = Some(kinds.filter(|is_bot| *is_bot).count() as i64);
+    }
+    status.rules = info.rules(charset::decode);
+    let is_withheld = listed == Some(0) && lines == 0 && online > 0;
+    if with_players && !is_withheld {
+        status
+            .players
+            .set_list(players.into_iter().map(player).collect());
+    }
+    status
+}
+
+fn player(line: Line<'_>) -> Player {
+    let mut player = Player::named(Text::unformatted(charset::decode(line.name)));
+    player.score = line.score;
+    player.time_s = line
+        .minutes
+        .map(|minutes| minutes.saturating_mul(MINUTE_S) as f32);
+    let ping = line.ping.map(i64::saturating_abs);
+    player.latency_ms = ping.and_then(|ping| i32::try_from(ping).ok());
+    player.team = line
+        .team
+        .filter(|team| !team.is_empty())
+        .map(charset::decode);
+    let mut add = |extra: Option<Extra>| player.extra.extend(extra);
+    let number = |key, number: Option<i64>| number.map(|number| Extra::new(key, number));
+    let text =
+        |key, bytes: &[u8]| (!bytes.is_empty()).then(|| Extra::new(key, charset::decode(bytes)));
+    add(number("id", line.id));
+    let coded = (!charset::is_plain(line.name)).then(|| hexadecimal(line.name));
+    add(coded.map(|name| Extra::new("name-bytes", name)));
+    add(text("skin", line.skin));
+    let [top, bottom] = line.colours;
+    add(number("top-colour", top));
+    add(number("bottom-colour", bottom));
+    add(text("flag", line.flag.unwrap_or_default()));
+    add(line.is_bot.map(|is_bot| Extra::new("bot", is_bot)));
+    add(line.is_spectator.then(|| Extra::new("spectator", true)));
+    player
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Quake1, Quake1Responder};
+    use super::*;
+    use crate::{Epoch, Options, Protocol, Responder};
+
+    #[test]
+    fn samples_come_back_equal() {
+        for seed in 0..500 {
+            let sample = Quake1.sample(seed);
+            let config = super::super::Quake1Config::read(&Options::default()).unwrap();
+            let responder = Quake1Responder::new(&sample, &config);
+            let mut exchange = Quake1Exchange::new(&Ask::default());
+            let (mut request, mut reply) = (Vec::new(), Vec::new());
+            exchange.handle(Input::Start, &mut request);
+            let from = "192.0.2.7:50000".parse().unwrap();
+            responder.answer(from, Epoch(1), &request, &mut reply);
+            let step = exchange.handle(Input::Datagram(&reply), &mut Vec::new());
+            assert_eq!(step, Step::Done(Box::new(sample)));
+        }
+    }
+
+    #[test]
+    fn headers_of_both_games_take_turns() {
+        let mut exchange = Quake1Exchange::new(&Ask::default());
+        let mut send = |input| {
+            let mut out = Vec::new();
+            assert_eq!(exchange.handle(input, &mut out), Step::Send);
+            assert_eq!(exchange.stage(), 0);
+            out
+        };
+        assert_eq!(send(Input::Start), b"\xFF\xFF\xFF\xFFstatus 151\n");
+        assert_eq!(send(Input::Timeout), b"\xFF\xFF\xFF\xFFstatus 151\n");
+        assert_eq!(send(Input::Timeout), b"\xFF\xFF\xFF\xFF\xFFstatus 151\n");
+        assert_eq!(send(Input::Timeout), b"\xFF\xFF\xFF\xFFstatus 151\n");
+        assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait);
+        let ask = Ask {
+            port: HEXENWORLD_PORT,
+            ..Ask::default()
+        };
+        let mut out = Vec::new();
+        Quake1Exchange::new(&ask).handle(Input::Start, &mut out);
+        assert_eq!(out, b"\xFF\xFF\xFF\xFF\xFFstatus 151\n");
+        // A late reply of either game counts.
+        let reply = b"\xFF\xFF\xFF\xFF\xFFn\\hostname\\H\n\0";
+        let step = exchange.handle(Input::Datagram(reply), &mut Vec::new());
+        assert!(matches!(step, Step::Done(status) if status.extra("hexenworld").is_some()));
+    }
+}

@@ -1,0 +1,119 @@
+//! QuakeWorld and HexenWorld: the status query of the network versions of Quake and Hexen II. UDP.
+//!
+//! ```text
+//!   client                                 server
+//!     FF FF FF FF "status 151" LF ─►                 all variables and the players
+//!                                 ◄─  FF FF FF FF "n" \key\value… LF id score minutes ping "name" … LF NUL
+//! ```
+//!
+//! HexenWorld has five bytes FF. Nothing ties a reply to its request, and the client's address is
+//! not verified (spec/quake1.md#9).
+
+mod charset;
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Quake1Exchange;
+pub use server::{Quake1Config, Quake1Responder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Quake1;
+
+static INFO: Info = Info {
+    id: "quake1",
+    title: "QuakeWorld",
+    games: "QuakeWorld, HexenWorld",
+    transport: Transport::Datagram,
+    port: 27500,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::SHORTEST_REQUEST,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[Doc {
+        key: "hexenworld",
+        help: "Whether the server is one of HexenWorld",
+    }],
+    player_fields: &[
+        Doc {
+            key: "id",
+            help: "Number of the player's connection",
+        },
+        Doc {
+            key: "name-bytes",
+            help: "Bytes of the name in hexadecimal, if it has colours or symbols",
+        },
+        Doc {
+            key: "skin",
+            help: "Name of the skin",
+        },
+        Doc {
+            key: "top-colour",
+            help: "Number of the shirt's colour",
+        },
+        Doc {
+            key: "bottom-colour",
+            help: "Number of the trousers' colour",
+        },
+        Doc {
+            key: "flag",
+            help: "Flag of the player's account",
+        },
+        Doc {
+            key: "bot",
+            help: "Whether the player is a bot",
+        },
+        Doc {
+            key: "spectator",
+            help: "Whether the player is a spectator",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Quake1 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(Quake1Exchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = Quake1Config::read(options)?;
+        Ok(Arc::new(Quake1Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,93 @@
+//! Quake 2: the out-of-band query of Quake 2 and of games with its engine. UDP.
+//!
+//! ```text
+//!   client                                 server
+//!     FF FF FF FF "status" LF     ─►                 all variables and the players
+//!                                 ◄─  FF FF FF FF "print" LF \key\value… LF score ping "name" LF …
+//!     FF FF FF FF "info 34" LF    ─►                 name, map, counts
+//!                                 ◄─  FF FF FF FF "info" LF name map players/maximum LF
+//! ```
+//!
+//! Nothing ties a reply to its request, and the client's address is not verified
+//! (spec/quake2.md#9).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Quake2Exchange;
+pub use server::{Quake2Config, Quake2Responder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Quake2;
+
+static INFO: Info = Info {
+    id: "quake2",
+    title: "Quake 2",
+    games: "Quake II, Alien Arena, Kingpin, Heretic II, SiN, Soldier of Fortune, Daikatana",
+    transport: Transport::Datagram,
+    port: 27910,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::STATUS_REQUEST,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "protocol",
+            help: "Number of the game's protocol",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Request without a reply: `info`",
+        },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Quake2 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(Quake2Exchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = Quake2Config::read(options)?;
+        Ok(Arc::new(Quake2Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,297 @@
+//! The client: requests the status and, if that has no number of players, the info
+//! (spec/quake3.md#7).
+
+use super::deviation::*;
+use super::message::{Kind, Line, Reply, Request};
+use crate::infostring::{Infostring, decode};
+use crate::model::{Carets, Extra, Player, Status, Text, Value};
+use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
+use crate::wire::{Notes, by_content};
+use alloc::{boxed::Box, vec::Vec};
+use compact_str::CompactString;
+
+/// Requests of one kind without a reply, after which the exchange continues with the other.
+const TRIES: u8 = 2;
+/// Length of the challenge. Some servers accept no more.
+const CHALLENGE: usize = 8;
+/// Score of spectators in some games.
+const SPECTATOR: i64 = -666;
+
+/// Queries one server.
+#[derive(Debug)]
+pub struct Quake3Exchange {
+    depth: Depth,
+    with_players: bool,
+    challenge: [u8; CHALLENGE],
+    /// What was requested last.
+    kind: Kind,
+    /// Timeouts since the first request of this kind.
+    silent: u8,
+    /// The status, while the info is requested.
+    status: Option<Box<Status>>,
+}
+
+impl Quake3Exchange {
+    /// Creates an exchange that has not sent anything yet.
+    pub fn new(ask: &Ask, cookie: Cookie) -> Self {
+        let mut bits = cookie.derive(0);
+        let challenge = [(); CHALLENGE].map(|()| {
+            let letter = b'a' + (bits % 26) as u8;
+            bits /= 26;
+            letter
+        });
+        Self {
+            depth: ask.depth,
+            with_players: ask.players,
+            challenge,
+            kind: match ask.depth {
+                Depth::Full => Kind::Status,
+                Depth::Ping | Depth::Basic => Kind::Info,
+            },
+            silent: 0,
+            status: None,
+        }
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        Request {
+            kind: self.kind,
+            challenge: &self.challenge,
+        }
+        .write(out);
+        Step::Send
+    }
+
+    fn timeout(&mut self, out: &mut Vec<u8>) -> Step {
+        self.silent = self.silent.saturating_add(1);
+        if self.depth == Depth::Full && self.silent >= TRIES {
+            match self.kind {
+                // Some servers reply only to requests for the info.
+                Kind::Status => {
+                    self.kind = Kind::Info;
+                    self.silent = 0;
+                }
+                Kind::Info if self.status.is_some() => return self.finish("info"),
+                Kind::Info => {}
+            }
+        }
+        self.send(out)
+    }
+
+    /// Returns the status without the part that was not answered.
+    fn finish(&mut self, unanswered: &'static str) -> Step {
+        match self.status.take() {
+            Some(mut status) => {
+                status.extra.push(Extra::new("unanswered", unanswered));
+                Step::Done(status)
+            }
+            None => Step::Wait,
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        if Reply::kind_of(bytes).is_none() {
+            return Step::Wait;
+        }
+        let mut notes = Notes::default();
+        let mut reply = match Reply::read(bytes, &mut notes) {
+            Ok(reply) => reply,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        match reply.info.take(&["challenge"]) {
+            Some(challenge) if challenge == self.challenge => {}
+            Some(b"") => notes.deviation(&EMPTY_CHALLENGE, bytes.len()),
+            // A reply to another client or an earlier query.
+            Some(_) => return Step::Wait,
+            None => notes.deviation(&NO_CHALLENGE, bytes.len()),
+        }
+        if self.depth == Depth::Ping {
+            return Step::Done(Box::new(Status {
+                deviations: notes.met().collect(),
+                ..Status::default()
+            }));
+        }
+        match (reply.kind, self.status.take()) {
+            (Kind::Status, None) if self.depth == Depth::Full => {
+                self.receive_status(reply, notes, out)
+            }
+            // The reply to a repeated request, or to none.
+            (Kind::Status, status) => {
+                self.status = status;
+                Step::Wait
+            }
+            (Kind::Info, None) => {
+                if self.kind == Kind::Status {
+                    notes.deviation(&INFO_FOR_STATUS, 0);
+                }
+                let count = reply.info.number("clients");
+                if count.is_none() {
+                    notes.deviation(&NO_COUNT, bytes.len());
+                }
+                let mut status = status(reply, self.with_players);
+                // A server sends the info alone if it has no status, or one that is too long.
+                let is_part = self.depth == Depth::Full;
+                let unanswered = is_part.then(|| Extra::new("unanswered", "status"));
+                status.extra.extend(unanswered);
+                status.deviations = notes.met().collect();
+                Step::Done(status)
+            }
+            (Kind::Info, Some(status)) => Step::Done(complete(status, &reply.info, &mut notes)),
+        }
+    }
+
+    fn receive_status(&mut self, reply: Reply<'_>, mut notes: Notes, out: &mut Vec<u8>) -> Step {
+        let has_count = reply.info.number("clients").is_some();
+        let expected = reply.info.number("listed").or(reply.info.number("clients"));
+        let listed = reply.players.len() as i64;
+        if expected.is_some_and(|expected| listed < expected) {
+            notes.deviation(&MISSING_PLAYERS, 0);
+        }
+        let mut status = status(reply, self.with_players);
+        status.deviations = notes.met().collect();
+        if has_count {
+            return Step::Done(status);
+        }
+        self.status = Some(status);
+        self.kind = Kind::Info;
+        self.silent = 0;
+        self.send(out)
+    }
+}
+
+impl Exchange for Quake3Exchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => self.timeout(out),
+            Input::Datagram(bytes) => self.receive(bytes, out),
+            _ => self.finish("info"),
+        }
+    }
+
+    fn stage(&self) -> usize {
+        usize::from(self.depth == Depth::Full && self.kind == Kind::Info)
+    }
+}
+
+/// Adds the counts of an info reply to a status.
+fn complete(mut status: Box<Status>, info: &Infostring<'_>, notes: &mut Notes) -> Box<Status> {
+    match info.number("clients") {
+        None => notes.deviation(&NO_COUNT, 0),
+        Some(clients) => {
+            let listed = status.players.online.unwrap_or(0);
+            if listed < clients {
+                notes.deviation(&MISSING_PLAYERS, 0);
+                status.players.online = Some(clients);
+                let list = core::mem::take(&mut status.players.list);
+                status.players.set_list(list);
+            }
+            status.players.bots = status.players.bots.or_else(|| bots(info, clients));
+        }
+    }
+    status.players.max = status.players.max.or(info.number("sv_maxclients"));
+    for met in notes.met() {
+        if !status.deviations.contains(&met) {
+            status.deviations.push(met);
+        }
+    }
+    status
+}
+
+/// Returns the number of bots, from their key or from the number of humans.
+fn bots(info: &Infostring<'_>, clients: i64) -> Option<i64> {
+    let humans = info.number("g_humanplayers").or(info.number("humans"));
+    let others = |humans: i64| clients.checked_sub(humans).filter(|bots| *bots >= 0);
+    info.number("bots").or_else(|| humans.and_then(others))
+}
+
+/// Returns the colour codes of the game (spec/quake3.md#6).
+fn carets(info: &Infostring<'_>) -> Carets {
+    let value = |key| info.text(key).unwrap_or_default();
+    let starts = |text: &str, games: &[&str]| games.iter().any(|game| text.starts_with(game));
+    let (game, version) = (value("gamename"), value("version"));
+    match () {
+        () if info.find("daemonver").is_some() => Carets::Daemon,
+        () if info.find("gameversion").is_some() => Carets::DarkPlaces,
+        () if starts(
+            &game,
+            &[
+                "Xonotic",
+                "Nexuiz",
+                "Warsow",
+                "warsow",
+                "Warfork",
+                "DarkPlaces",
+            ],
+        ) =>
+        {
+            Carets::DarkPlaces
+        }
+        () if starts(&version, &["JAmp", "JK2MP", "CoD", "IW"]) => Carets::Digit,
+        () if starts(&game, &["Call of Duty", "CoD"]) => Carets::Digit,
+        () if starts(&version, &["Q3", "ET ", "ET2", "Wolf", "SOF2", "RTCW"]) => Carets::Visible,
+        () => Carets::Alphanumeric,
+    }
+}
+
+/// Converts a reply to a status (spec/quake3.md#8).
+fn status(reply: Reply<'_>, with_players: bool) -> Box<Status> {
+    let Reply {
+        kind,
+        mut info,
+        players,
+    } = reply;
+    let carets = carets(&info);
+    let text = |text: CompactString| Text::carets(text, carets);
+    let mut status = Box::<Status>::default();
+    status.name = info.take_text(&["sv_hostname", "hostname"]).map(text);
+    status.map = info.take_text(&["mapname"]);
+    status.game = info.take_text(&["gamename"]);
+    status.mode = info.take_text(&["g_gametype", "gametype"]);
+    status.version = info.take_text(&["version", "shortversion", "gameversion", "daemonver"]);
+    status.players.max = info.take_number(&["sv_maxclients", "maxclients"]);
+    let password = info.take_text(&["g_needpass", "needpass", "pswrd"]);
+    status.has_password = password.map(|value| value != "0");
+    let protocol = info.take_number(&["protocol"]);
+    status
+        .extra
+        .extend(protocol.map(|protocol| Extra::new("protocol", protocol)));
+    let lines = players.len() as i64;
+    let clients = info.number("clients");
+    status.players.bots = bots(&info, clients.unwrap_or(lines).max(lines));
+    status.players.online = match kind {
+        Kind::Info => clients,
+        Kind::Status => Some(clients.unwrap_or(lines).max(lines)),
+    };
+    info.take_number(&["clients"]);
+    info.take_number(&["bots"]);
+    let is_empty = info.take_number(&["listed"]) == Some(0) && lines == 0;
+    status.rules = info.rules(decode);
+    if kind == Kind::Status && with_players && !(is_empty && status.players.online != Some(0)) {
+        let players = players.into_iter().map(|line| player(line, carets));
+        status.players.set_list(players.collect());
+    }
+    status
+}
+
+fn player(line: Line<'_>, carets: Carets) -> Player {
+    let text = |bytes: &[u8]| Value::from(by_content(bytes).0.as_ref());
+    let mut player = Player::named(Text::carets(decode(line.name), carets));
+    player.score = line.score;
+    player.latency_ms = line.ping.and_then(|ping| i32::try_from(ping).ok());
+    player.team = line.team.map(|team| compact_str::format_compact!("{team}"));
+    let score_text = line
+        .score_text
+        .map(|word| Extra::new("score-text", text(word)));
+    player.extra.extend(score_text);
+    if line.score == Some(SPECTATOR) {
+        player.extra.push(Extra::new("spectator", true));
+    }
+    if !line.further.is_empty() {
+        let further = line.further.iter().map(|word| text(word)).collect();
+        player
+            .extra
+            .push(Extra::new("further", Value::List(further)));
+    }
+    player
+}

@@ -1,0 +1,467 @@
+//! Bytes ⇄ messages. The only file that knows the layout (spec/quake3.md#2 to #5).
+
+use super::deviation::*;
+use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, pieces, words};
+use crate::protocol::{Direction, Explanation};
+use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use alloc::{format, vec::Vec};
+
+/// Starts every message outside of a game session.
+pub const OUT_OF_BAND: [u8; 4] = [0xFF; 4];
+/// Longest challenge that servers return.
+pub const MAX_CHALLENGE: usize = 128;
+/// Length of the shortest status request in bytes.
+pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + GET_STATUS.len();
+
+const GET_INFO: &str = "getinfo";
+const GET_STATUS: &str = "getstatus";
+const INFO: &[u8] = b"infoResponse";
+const STATUS: &[u8] = b"statusResponse";
+const DEVIATIONS: PairDeviations = PairDeviations {
+    no_value: &NO_VALUE,
+    duplicate: &DUPLICATE_KEY,
+};
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// What it asks for.
+    pub kind: Kind,
+    /// Any text; the server returns it. Empty if there is none.
+    pub challenge: &'a [u8],
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Name, map and counts.
+    Info,
+    /// All variables and the players.
+    Status,
+}
+
+impl<'a> Request<'a> {
+    /// Appends the request to `out`.
+    pub fn write(self, out: &mut Vec<u8>) {
+        out.extend(OUT_OF_BAND);
+        let word = match self.kind {
+            Kind::Info => GET_INFO,
+            Kind::Status => GET_STATUS,
+        };
+        out.extend(word.bytes());
+        if !self.challenge.is_empty() {
+            out.push(b' ');
+            out.extend(self.challenge);
+        }
+    }
+
+    /// Returns what bytes ask for, if they start like a request.
+    pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+        let body = bytes.strip_prefix(&OUT_OF_BAND)?;
+        let length = body
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphabetic())
+            .count();
+        let word = body.get(..length)?;
+        [(GET_INFO, Kind::Info), (GET_STATUS, Kind::Status)]
+            .into_iter()
+            .find(|(known, _)| word.eq_ignore_ascii_case(known.as_bytes()))
+            .map(|(_, kind)| kind)
+    }
+
+    /// Parses a request. Servers accept any case, and a line feed or NUL at the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the command is unknown, or the challenge too long or not made of printable
+    /// characters that an infostring can hold.
+    pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
+        let kind = Self::kind_of(bytes);
+        let mut r = Reader::new(bytes, notes);
+        r.constant(&OUT_OF_BAND, "header")?;
+        let at = r.at();
+        let kind = kind.ok_or(Error::bad("command", at, "getinfo or getstatus"))?;
+        let length = match kind {
+            Kind::Info => GET_INFO.len(),
+            Kind::Status => GET_STATUS.len(),
+        };
+        let word = r.take(length, "command")?;
+        r.note(at, "command", || format!("{:?}", by_content(word).0));
+        let rest = r.rest();
+        let at = r.at() + rest.len() - rest.trim_ascii_start().len();
+        let end = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | 0);
+        let challenge = rest
+            .trim_ascii_start()
+            .split(end)
+            .next()
+            .unwrap_or_default();
+        let is_allowed = |byte: &u8| byte.is_ascii_graphic() && !b"\\/;\"%".contains(byte);
+        if challenge.len() > MAX_CHALLENGE || !challenge.iter().all(is_allowed) {
+            let expected = "at most 128 visible characters other than \\ / ; \" %";
+            return Err(Error::bad("challenge", at, expected));
+        }
+        if !challenge.is_empty() {
+            let value = || format!("{:?}", by_content(challenge).0);
+            r.notes()
+                .field(at..at + challenge.len(), "challenge", value);
+        }
+        Ok(Self { kind, challenge })
+    }
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// What it is about. A server may send the info instead of a status that is too long.
+    pub kind: Kind,
+    /// Variables of the server.
+    pub info: Infostring<'a>,
+    /// Players of a status reply.
+    pub players: Vec<Line<'a>>,
+}
+
+/// The player of one line: `score ping "name"`, with a team before or after the name in some games.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Score; `None` if the first word is not a number.
+    pub score: Option<i64>,
+    /// First word, if it is not a number.
+    pub score_text: Option<&'a [u8]>,
+    /// Round trip in milliseconds.
+    pub ping: Option<i64>,
+    /// Number of the team.
+    pub team: Option<i64>,
+    /// Name with its colour codes.
+    pub name: &'a [u8],
+    /// Further words after the name.
+    pub further: Vec<&'a [u8]>,
+}
+
+impl<'a> Reply<'a> {
+    /// Returns what bytes report, if they start like a reply.
+    pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+        let body = bytes.strip_prefix(&OUT_OF_BAND)?;
+        match body {
+            _ if body.starts_with(INFO) => Some(Kind::Info),
+            _ if body.starts_with(STATUS) => Some(Kind::Status),
+            _ => None,
+        }
+    }
+
+    /// Parses a reply.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is truncated, too long or of another protocol, with its offset.
+    pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
+        let kind = Self::kind_of(bytes);
+        let mut r = Reader::new(bytes, notes);
+        r.constant(&OUT_OF_BAND, "header")?;
+        let at = r.at();
+        let kind = kind.ok_or(Error::bad("command", at, "infoResponse or statusResponse"))?;
+        r.constant(
+            match kind {
+                Kind::Info => INFO,
+                Kind::Status => STATUS,
+            },
+            "command",
+        )?;
+        // Some servers end the line with a blank before the line feed.
+        let blanks = r.rest().iter().take_while(|byte| **byte == b' ').count();
+        r.take(blanks, "command")?;
+        r.constant(b"\n", "line feed")?;
+        let (at, rest) = (r.at(), r.rest());
+        match kind {
+            Kind::Info => {
+                let end = rest.iter().rposition(|byte| !matches!(byte, b'\n' | 0));
+                let info = rest.get(..end.map_or(0, |end| end + 1)).unwrap_or_default();
+                let info = Infostring::read(info, at, notes, DEVIATIONS)?;
+                let players = Vec::new();
+                Ok(Self {
+                    kind,
+                    info,
+                    players,
+                })
+            }
+            Kind::Status => Self::status(rest, at, notes),
+        }
+    }
+
+    fn status(bytes: &'a [u8], at: usize, notes: &mut Notes) -> Result<Self, Error> {
+        let mut lines = pieces(bytes, b'\n').map(|(range, line)| (at + range.start, line));
+        let (info_at, first) = lines.next().unwrap_or((at, b""));
+        let mut info = Infostring::read(first, info_at, notes, DEVIATIONS)?;
+        let mut players = Vec::new();
+        let mut lines = lines.peekable();
+        if lines.peek().is_none() {
+            notes.deviation(&NO_LINE_FEED, at + bytes.len());
+        }
+        while let Some((at, line)) = lines.next() {
+            let is_last = lines.peek().is_none();
+            if line.is_empty() && !is_last {
+                notes.deviation(&EMPTY_LINE, at);
+            }
+            // Some servers end the text with a NUL.
+            if line.is_empty() || line == b"\0" && is_last {
+                continue;
+            }
+            if is_last {
+                notes.deviation(&NO_LINE_FEED, at + line.len());
+            }
+            if line.starts_with(b"\\") {
+                notes.deviation(&VARIABLES_AFTER_PLAYERS, at);
+                info.extend(line, at, notes, DEVIATIONS)?;
+                continue;
+            }
+            if players.len() == MAX_LINES {
+                return Err(Error {
+                    field: "player",
+                    at,
+                    kind: ErrorKind::Limit { limit: MAX_LINES },
+                });
+            }
+            notes.group("players", players.len());
+            players.push(Line::read(line, at, notes));
+            notes.ungroup();
+        }
+        let kind = Kind::Status;
+        Ok(Self {
+            kind,
+            info,
+            players,
+        })
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Parses a line at offset `at`. Any line can be parsed.
+    fn read(line: &'a [u8], at: usize, notes: &mut Notes) -> Self {
+        // The name is everything between the first and the last quote.
+        let first = line.iter().position(|byte| *byte == b'"');
+        let last = line.iter().rposition(|byte| *byte == b'"');
+        let (Some(first), Some(last)) = (first, last.filter(|last| Some(*last) > first)) else {
+            notes.deviation(&ODD_PLAYER, at);
+            let word = Word {
+                bytes: line,
+                at,
+                is_quoted: false,
+            };
+            word.note("name", notes);
+            return Self {
+                name: line,
+                ..Self::default()
+            };
+        };
+        let mut player = Self::default();
+        let before = line.get(..first).unwrap_or_default();
+        for (place, word) in words(before, at).enumerate() {
+            let number = word.number();
+            let name = match place {
+                0 if number.is_none() => {
+                    player.score_text = Some(word.bytes);
+                    "score"
+                }
+                0 => {
+                    player.score = number;
+                    "score"
+                }
+                1 => {
+                    player.ping = number;
+                    "ping"
+                }
+                2 => {
+                    player.team = number;
+                    "team"
+                }
+                _ => {
+                    player.further.push(word.bytes);
+                    "further"
+                }
+            };
+            word.note(name, notes);
+            if number.is_none() {
+                notes.deviation(&ODD_PLAYER, word.at);
+            }
+        }
+        if player.ping.is_none() {
+            notes.deviation(&ODD_PLAYER, at);
+        }
+        let name = Word {
+            bytes: line.get(first + 1..last).unwrap_or_default(),
+            at: at + first + 1,
+            is_quoted: true,
+        };
+        name.note("name", notes);
+        player.name = name.bytes;
+        let after = line.get(last + 1..).unwrap_or_default();
+        for word in words(after, at + last + 1) {
+            match word.number() {
+                Some(team) if player.team.is_none() => {
+                    word.note("team", notes);
+                    player.team = Some(team);
+                }
+                _ => {
+                    word.note("further", notes);
+                    player.further.push(word.bytes);
+                }
+            }
+        }
+        player
+    }
+}
+
+/// Appends the start of a reply, up to the infostring.
+pub fn write_start(kind: Kind, out: &mut Vec<u8>) {
+    out.extend(OUT_OF_BAND);
+    out.extend(match kind {
+        Kind::Info => INFO,
+        Kind::Status => STATUS,
+    });
+    out.push(b'\n');
+}
+
+/// Parses one datagram to collect its notes.
+pub(super) fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let (found, kind) = match (Request::kind_of(bytes), Reply::kind_of(bytes)) {
+        (Some(kind), _) => (Direction::Request, kind),
+        (_, Some(kind)) => (Direction::Reply, kind),
+        _ => return None,
+    };
+    if direction.is_some_and(|direction| direction != found) {
+        return None;
+    }
+    let (message, error) = match (found, kind) {
+        (Direction::Request, Kind::Info) => ("info request", Request::read(bytes, notes).err()),
+        (Direction::Request, Kind::Status) => ("status request", Request::read(bytes, notes).err()),
+        (Direction::Reply, Kind::Info) => ("info reply", Reply::read(bytes, notes).err()),
+        (Direction::Reply, Kind::Status) => ("status reply", Reply::read(bytes, notes).err()),
+    };
+    Some(Explanation {
+        message,
+        direction: found,
+        is_certain: true,
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::infostring::decode;
+    use alloc::string::ToString;
+
+    #[test]
+    fn requests_both_ways() {
+        for (kind, challenge, bytes) in [
+            (Kind::Info, &b""[..], &b"\xFF\xFF\xFF\xFFgetinfo"[..]),
+            (
+                Kind::Status,
+                b"hailer7",
+                b"\xFF\xFF\xFF\xFFgetstatus hailer7",
+            ),
+        ] {
+            let request = Request { kind, challenge };
+            let mut out = Vec::new();
+            request.write(&mut out);
+            assert_eq!(out, bytes);
+            for end in [&b""[..], b"\n", b"\0", b" ", b" more\0"] {
+                let mut longer = out.to_ascii_uppercase();
+                longer.truncate(4 + 9.min(out.len() - 4));
+                longer.extend(&out[longer.len()..]);
+                longer.extend(end);
+                if challenge.is_empty() && end == b" more\0" {
+                    continue;
+                }
+                let read = Request::read(&longer, &mut Notes::default());
+                assert_eq!(read, Ok(request), "{longer:?}");
+            }
+        }
+        let error = |body: &str| {
+            let bytes = [&OUT_OF_BAND, body.as_bytes()].concat();
+            Request::read(&bytes, &mut Notes::default())
+                .unwrap_err()
+                .field
+        };
+        assert_eq!(error("getinfos"), "command");
+        assert_eq!(error("get"), "command");
+        assert_eq!(error("getinfo a\\b"), "challenge");
+        assert_eq!(error(&format!("getinfo {}", "x".repeat(129))), "challenge");
+        assert_eq!(Request::kind_of(b"\xFF\xFF\xFFgetinfo"), None);
+    }
+
+    fn line(text: &str) -> (Line<'_>, Vec<&'static str>) {
+        let mut notes = Notes::explaining();
+        let line = Line::read(text.as_bytes(), 0, &mut notes);
+        (line, notes.met().map(|met| met.name).collect())
+    }
+
+    #[test]
+    fn forms_of_player_lines() {
+        let plain = Line {
+            score: Some(-3),
+            ping: Some(50),
+            name: b"Al",
+            ..Line::default()
+        };
+        let with_team = Line {
+            team: Some(2),
+            ..plain.clone()
+        };
+        assert_eq!(line("-3 50 \"Al\""), (plain.clone(), Vec::new()));
+        assert_eq!(line("-3 50 2 \"Al\""), (with_team.clone(), Vec::new()));
+        assert_eq!(line("-3 50 \"Al\" 2"), (with_team.clone(), Vec::new()));
+        let further = Line {
+            further: [&b"x y"[..], b"7"].into(),
+            ..with_team
+        };
+        // The last quote ends the name.
+        assert_eq!(line("-3 50 2 x \"Al\" 7").0.further, [&b"x"[..], b"7"]);
+        assert_eq!(further.name, b"Al");
+        assert_eq!(line("1 999 \"a\"b\"").0.name, b"a\"b");
+        let odd = ["odd-player"];
+        let (word, met) = line("dead 50 \"Al\"");
+        assert_eq!(
+            (word.score, word.score_text, &met[..]),
+            (None, Some(&b"dead"[..]), &odd[..])
+        );
+        assert_eq!(line("\"Al\"").1, odd);
+        assert_eq!(line("3 \"Al\"").1, odd);
+        assert_eq!(
+            (line("3 50 Al").0.name, line("3 50 \"Al").1),
+            (&b"3 50 Al"[..], odd.into())
+        );
+    }
+
+    #[test]
+    fn replies_that_are_not_read() {
+        let error = |body: &str| {
+            let bytes = [&OUT_OF_BAND, body.as_bytes()].concat();
+            Reply::read(&bytes, &mut Notes::default())
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error("print\nx").contains("expected infoResponse"));
+        assert!(error("infoResponse").contains("line feed at offset 16"));
+        assert!(error("infoResponse\nx").contains("infostring at offset 17"));
+        let lines = "1 1 \"\"\n".repeat(MAX_LINES + 1);
+        assert!(error(&format!("statusResponse\n\\a\\b\n{lines}")).contains("more than 1024"));
+    }
+
+    #[test]
+    fn lines_are_separated_from_variables() {
+        let mut notes = Notes::default();
+        let bytes = b"\xFF\xFF\xFF\xFFstatusResponse \n\\a\\1\n3 4 \"Al\"\n\n\\b\\2";
+        let reply = Reply::read(bytes, &mut notes).unwrap();
+        assert_eq!(reply.players.len(), 1);
+        let rules = reply.info.rules(decode);
+        assert_eq!(rules.len(), 2);
+        assert_eq!(
+            notes.met().map(|met| met.name).collect::<Vec<_>>(),
+            ["empty-line", "no-line-feed", "variables-after-players"]
+        );
+    }
+}

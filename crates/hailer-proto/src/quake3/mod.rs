@@ -1,0 +1,107 @@
+//! Quake 3: the out-of-band query of Quake 3 and its many descendants. UDP.
+//!
+//! ```text
+//!   client                                        server
+//!     FF FF FF FF "getinfo" challenge    ─►                 name, map, counts
+//!                 ◄─  FF FF FF FF "infoResponse" LF \key\value…
+//!     FF FF FF FF "getstatus" challenge  ─►                 all variables and the players
+//!                 ◄─  FF FF FF FF "statusResponse" LF \key\value… LF score ping "name" LF …
+//! ```
+//!
+//! The challenge is a text of the client, which the server returns. The client's address is not
+//! verified: the responder limits its replies (spec/quake3.md#10).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Quake3Exchange;
+pub use server::{Quake3Config, Quake3Responder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Quake3;
+
+static INFO: Info = Info {
+    id: "quake3",
+    title: "Quake 3",
+    games: "Quake III Arena, OpenArena, Urban Terror, Enemy Territory, Return to Castle Wolfenstein, Jedi Knight II and \
+            Jedi Academy, Soldier of Fortune II, Call of Duty 1 to 4, Xonotic, Nexuiz, Warsow, Tremulous, Unvanquished",
+    transport: Transport::Datagram,
+    port: 27960,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::STATUS_REQUEST,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "protocol",
+            help: "Number of the game's protocol",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Request without a reply: `status` or `info`",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "score-text",
+            help: "First word of the player's line, if it is not a number",
+        },
+        Doc {
+            key: "spectator",
+            help: "Whether the score marks a spectator",
+        },
+        Doc {
+            key: "further",
+            help: "Further words of the player's line",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Quake3 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(Quake3Exchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = Quake3Config::read(options)?;
+        Ok(Arc::new(Quake3Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}
