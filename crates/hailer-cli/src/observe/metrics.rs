@@ -1,11 +1,11 @@
-//! `/metrics`: a snapshot in the text format of Prometheus, and a small HTTP server for it.
+//! `/metrics`: a snapshot in the OpenMetrics format, and a small HTTP server for it.
 //!
 //! Labels are our addresses, protocols, kinds, reasons and sources. Clients cannot create series,
 //! so the prefixes of a snapshot are left out.
 //!
 //! Limits: [`LIMITS`].
 
-use super::snapshot::{Counts, Snapshot, State, reasons};
+use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
 use super::{CLIENTS, Look};
 use hailer::listen::ConnectionLimits;
 use hailer::listen::http::{self, HttpLimits};
@@ -14,8 +14,13 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
-use std::fmt::{Display, Write};
+use std::fmt;
 use std::future::{pending, ready};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -23,6 +28,8 @@ use tokio::net::TcpListener;
 
 /// Time for a request and its response. Shorter in tests.
 const TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
+/// Content type of the metrics.
+const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Limits of the listener. One request per connection.
 const LIMITS: HttpLimits = HttpLimits {
     connections: ConnectionLimits {
@@ -84,11 +91,7 @@ fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
         return response;
     }
     let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => (
-            StatusCode::OK,
-            "text/plain; version=0.0.4; charset=utf-8",
-            text(&look()),
-        ),
+        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, CONTENT, text(look())),
         (&Method::GET | &Method::HEAD, "/") => (
             StatusCode::OK,
             plain,
@@ -111,72 +114,82 @@ fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
     response
 }
 
-/// Returns the snapshot in version 0.0.4 of the text format.
-pub(super) fn text(snapshot: &Snapshot) -> String {
-    let mut page = Page(String::with_capacity(8 << 10), "");
-    page.gauge("build_info", "Version of the program; always 1.");
-    page.sample(&[("version", &snapshot.version)], 1);
-    page.gauge(
-        "start_time_seconds",
-        "When the process started, seconds since 1970.",
-    );
-    page.sample(&[], snapshot.started);
-    page.gauge("workers", "Threads that answer.");
-    page.sample(&[], snapshot.workers);
+/// Returns the snapshot as text in the OpenMetrics format.
+pub(super) fn text(snapshot: Snapshot) -> String {
+    let mut registry = Registry::with_prefix("hailer_serve");
+    registry.register_collector(Box::new(SnapshotMetrics(snapshot)));
+    let mut text = String::with_capacity(8 << 10);
+    // Writing to a `String` cannot fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
 
-    type Counter = fn(&Counts) -> u64;
-    let of_each: [(_, _, Counter); 6] = [
+#[derive(Debug)]
+struct SnapshotMetrics(Snapshot);
+
+impl Collector for SnapshotMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (snapshot, encoder) = (&self.0, &mut encoder);
+        let help = "Version of the program; always 1.";
+        encoder
+            .encode_descriptor("build", help, None, MetricType::Info)?
+            .encode_info(&[("version", &*snapshot.version)])?;
+        let help = "When the process started, seconds since 1970.";
+        gauge(encoder, "start_time_seconds", help)?.encode_gauge(&snapshot.started)?;
+        gauge(encoder, "workers", "Threads that answer.")?.encode_gauge(&snapshot.workers)?;
+        encode_listeners(encoder, &snapshot.listeners)?;
+        encode_limits(encoder, snapshot)?;
+        encode_sources(encoder, &snapshot.sources)
+    }
+}
+
+fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener]) -> fmt::Result {
+    type Count = fn(&Counts) -> u64;
+    let counts: [(_, _, Count); 6] = [
+        ("received_datagrams", "Datagrams received.", |counts| {
+            counts.received
+        }),
         (
-            "received_datagrams_total",
-            "Datagrams received.",
-            |counts| counts.received,
-        ),
-        (
-            "received_bytes_total",
+            "received_bytes",
             "Bytes received, of UDP payload.",
             |counts| counts.bytes_in,
         ),
+        ("sent_bytes", "Bytes sent, of UDP payload.", |counts| {
+            counts.bytes_out
+        }),
         (
-            "sent_bytes_total",
-            "Bytes sent, of UDP payload.",
-            |counts| counts.bytes_out,
-        ),
-        (
-            "relayed_datagrams_total",
+            "relayed_datagrams",
             "Datagrams passed to the game server by a relay.",
             |counts| counts.relayed,
         ),
         (
-            "relayed_back_datagrams_total",
+            "relayed_back_datagrams",
             "Datagrams of the game server passed back.",
             |counts| counts.relayed_back,
         ),
         (
-            "lost_datagrams_total",
+            "lost_datagrams",
             "Datagrams lost because the receive queue was full.",
             |counts| counts.overflows,
         ),
     ];
-    for (name, help, count) in of_each {
-        page.counter(name, help);
-        for listener in &snapshot.listeners {
-            page.sample(&[("listener", &listener.address)], count(&listener.counts));
+    for (name, help, count) in counts {
+        let mut family = counter(encoder, name, help)?;
+        for listener in listeners {
+            let labels = [("listener", &*listener.address)];
+            encode_count(&mut family, &labels, count(&listener.counts))?;
         }
     }
-    page.counter("requests_total", "Received datagrams, by protocol.");
-    for listener in &snapshot.listeners {
+    let mut family = counter(encoder, "requests", "Received datagrams, by protocol.")?;
+    for listener in listeners {
         for (protocol, count) in &listener.counts.requests {
-            page.sample(
-                &[("listener", &*listener.address), ("protocol", protocol)],
-                count,
-            );
+            let labels = [("listener", &*listener.address), ("protocol", protocol)];
+            encode_count(&mut family, &labels, *count)?;
         }
     }
-    page.counter(
-        "answers_total",
-        "Replies, by protocol and by whether the source address was verified.",
-    );
-    for listener in &snapshot.listeners {
+    let help = "Replies, by protocol and by whether the source address was verified.";
+    let mut family = counter(encoder, "answers", help)?;
+    for listener in listeners {
         for (protocol, kinds) in &listener.counts.answers {
             for (kind, count) in kinds {
                 let labels = [
@@ -184,25 +197,24 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
                     ("protocol", protocol),
                     ("kind", kind),
                 ];
-                page.sample(&labels, count);
+                encode_count(&mut family, &labels, *count)?;
             }
         }
     }
-    page.counter(
-        "dropped_datagrams_total",
-        "Datagrams without a reply, by reason.",
-    );
-    for listener in &snapshot.listeners {
+    let help = "Datagrams without a reply, by reason.";
+    let mut family = counter(encoder, "dropped_datagrams", help)?;
+    for listener in listeners {
         // Report all reasons from the start: rates ignore the first value of a new series.
         for reason in reasons() {
             let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
-            page.sample(
-                &[("listener", &listener.address), ("reason", &reason)],
-                count,
-            );
+            let labels = [("listener", &*listener.address), ("reason", &*reason)];
+            encode_count(&mut family, &labels, count)?;
         }
     }
+    Ok(())
+}
 
+fn encode_limits(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
     let budget = &snapshot.budget;
     for (name, help, value) in [
         (
@@ -236,200 +248,93 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
             snapshot.relay.places,
         ),
     ] {
-        page.gauge(name, help);
-        page.sample(&[], value);
+        gauge(encoder, name, help)?.encode_gauge(&value)?;
     }
+    Ok(())
+}
 
+fn encode_sources(encoder: &mut DescriptorEncoder<'_>, sources: &[Source]) -> fmt::Result {
     // Two series with the same labels would make the page invalid.
     let mut names = BTreeSet::new();
-    let sources = snapshot.sources.iter().enumerate().map(|(i, source)| {
-        let is_new = names.insert(&source.name);
-        (
-            if is_new {
-                source.name.clone()
-            } else {
-                format!("{} #{i}", source.name)
-            },
-            source,
-        )
-    });
-    let sources: Vec<_> = sources.collect();
-    page.gauge(
-        "source_age_seconds",
-        "Age of the last status of a source; missing before the first one.",
-    );
-    for (name, source) in &sources {
+    let mut named = Vec::new();
+    for (i, source) in sources.iter().enumerate() {
+        let name = if names.insert(&source.name) {
+            source.name.clone()
+        } else {
+            format!("{} #{i}", source.name)
+        };
+        named.push((name, source));
+    }
+    let help = "Age of the last status of a source; missing before the first one.";
+    let mut family = gauge(encoder, "source_age_seconds", help)?;
+    for (name, source) in &named {
         if let Some(age) = source.age_s {
-            page.sample(&[("source", name), ("kind", &source.kind)], age);
+            let labels = [("source", &**name), ("kind", &*source.kind)];
+            family.encode_family(&labels)?.encode_gauge(&age)?;
         }
     }
-    page.gauge(
-        "source_state",
-        "1 for the state that a source is in, 0 for the others.",
-    );
-    for (name, source) in &sources {
+    let help = "1 for the state that a source is in, 0 for the others.";
+    let mut family = gauge(encoder, "source_state", help)?;
+    for (name, source) in &named {
         for state in State::ALL {
             let labels = [
                 ("source", &**name),
-                ("kind", &source.kind),
+                ("kind", &*source.kind),
                 ("state", state.name()),
             ];
-            page.sample(&labels, u8::from(source.state == state));
+            let value = u32::from(source.state == state);
+            family.encode_family(&labels)?.encode_gauge(&value)?;
         }
     }
-    page.0
+    Ok(())
 }
 
-/// The text so far, and the name of the current metric family.
-struct Page(String, &'static str);
+fn gauge<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    debug_assert!(!name.ends_with("_total"));
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
+}
 
-impl Page {
-    fn counter(&mut self, name: &'static str, help: &str) {
-        debug_assert!(name.ends_with("_total"));
-        self.family(name, "counter", help);
-    }
+/// Begins a counter. Its samples are called `NAME_total`.
+fn counter<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    debug_assert!(!name.ends_with("_total"));
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+}
 
-    fn gauge(&mut self, name: &'static str, help: &str) {
-        debug_assert!(!name.ends_with("_total"));
-        self.family(name, "gauge", help);
-    }
-
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.1 = name;
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(
-            self.0,
-            "# HELP hailer_serve_{name} {help}\n# TYPE hailer_serve_{name} {kind}"
-        );
-    }
-
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "hailer_serve_{}", self.1);
-        for (i, (label, text)) in labels.iter().enumerate() {
-            let _ = write!(self.0, "{}{label}=\"", if i == 0 { '{' } else { ',' });
-            for c in text.chars() {
-                match c {
-                    '\\' => self.0.push_str("\\\\"),
-                    '"' => self.0.push_str("\\\""),
-                    '\n' => self.0.push_str("\\n"),
-                    c => self.0.push(c),
-                }
-            }
-            self.0.push('"');
-        }
-        let _ = writeln!(
-            self.0,
-            "{} {value}",
-            if labels.is_empty() { "" } else { "}" }
-        );
-    }
+fn encode_count<const N: usize>(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str); N],
+    count: u64,
+) -> fmt::Result {
+    family
+        .encode_family(labels)?
+        .encode_counter::<NoLabelSet, _, u64>(&count, None)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{invented, snapshot::Source};
+    use super::super::invented;
     use super::*;
-    use std::collections::BTreeMap;
+    use hailer_testkit::openmetrics::{self, parse};
     use std::io::{Read, Write as _};
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::Arc;
 
-    /// Returns the value of each sample by name and labels. Panics on anything that version 0.0.4
-    /// of the text format does not allow, and on timestamps.
-    fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
-        fn is_name(name: &str) -> bool {
-            let first = name
-                .bytes()
-                .next()
-                .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-            first && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        }
-        let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
-        let mut family = ("", "");
-        assert!(text.ends_with('\n'));
-        let mut lines = text.lines();
-        while let Some(line) = lines.next() {
-            if let Some(help) = line.strip_prefix("# HELP ") {
-                let (name, words) = help.split_once(' ').unwrap();
-                assert!(
-                    is_name(name) && words.ends_with('.') && !words.contains('\\'),
-                    "{line}"
-                );
-                let (typed, kind) = lines
-                    .next()
-                    .unwrap()
-                    .strip_prefix("# TYPE ")
-                    .unwrap()
-                    .split_once(' ')
-                    .unwrap();
-                assert!(
-                    typed == name && ["counter", "gauge"].contains(&kind),
-                    "{typed} {kind}"
-                );
-                assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
-                assert!(families.insert(name), "{name} twice");
-                family = (name, kind);
-                continue;
-            }
-            let end = line.find(['{', ' ']).unwrap();
-            assert_eq!(&line[..end], family.0, "a sample outside of its family");
-            let mut rest = &line[end..];
-            let mut labels = BTreeMap::new();
-            if let Some(inner) = rest.strip_prefix('{') {
-                rest = inner;
-                loop {
-                    let (label, value) = rest.split_once("=\"").unwrap();
-                    assert!(is_name(label) && !label.starts_with("__"), "{line}");
-                    let (mut text, mut chars) = (String::new(), value.char_indices());
-                    let end = loop {
-                        match chars.next().expect("an open label") {
-                            (at, '"') => break at,
-                            (_, '\\') => text.push(match chars.next().unwrap().1 {
-                                'n' => '\n',
-                                c @ ('\\' | '"') => c,
-                                c => panic!("\\{c} in {line}"),
-                            }),
-                            (_, c) => text.push(c),
-                        }
-                    };
-                    assert!(
-                        labels.insert(label.to_owned(), text).is_none(),
-                        "{label} twice"
-                    );
-                    rest = &value[end + 1..];
-                    match rest.strip_prefix(',') {
-                        Some(more) => rest = more,
-                        None => break,
-                    }
-                }
-                rest = rest.strip_prefix('}').unwrap();
-            }
-            let value: f64 = rest.strip_prefix(' ').unwrap().parse().unwrap();
-            assert!(value.is_finite() && value >= 0.0, "{line}");
-            assert!(
-                samples
-                    .insert((family.0.to_owned(), labels), value)
-                    .is_none(),
-                "a series twice: {line}"
-            );
-        }
-        samples
-    }
-
     fn value(page: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let labels = labels
-            .iter()
-            .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
-            .collect();
-        parse(page)
-            .get(&(format!("hailer_serve_{name}"), labels))
-            .copied()
+        openmetrics::value(&parse(page), &format!("hailer_serve_{name}"), labels)
     }
 
     #[test]
     fn the_page_says_what_the_snapshot_says() {
         let snapshot = invented::snapshot(100.0);
-        let page = text(&snapshot);
+        let page = text(snapshot.clone());
         let first = &snapshot.listeners[0];
         let listener = ("listener", &*first.address);
         assert_eq!(
@@ -483,13 +388,13 @@ mod tests {
     #[test]
     fn no_text_breaks_out_of_its_label_and_no_outsider_makes_series() {
         let mut snapshot = invented::snapshot(5.0);
-        let series = parse(&text(&snapshot)).len();
+        let series = parse(&text(snapshot.clone())).len();
         snapshot.top.clear();
         snapshot.listeners[0]
             .counts
             .dropped
             .insert("of a newer library".into(), 3);
-        assert_eq!(parse(&text(&snapshot)).len(), series);
+        assert_eq!(parse(&text(snapshot.clone())).len(), series);
         let odd = "a\\n\"}\n# {x=\"\\";
         let twice = Source {
             name: odd.into(),
@@ -497,7 +402,7 @@ mod tests {
             ..Source::default()
         };
         snapshot.sources = vec![twice.clone(), twice];
-        let page = text(&snapshot);
+        let page = text(snapshot);
         let never = [("source", odd), ("kind", "file"), ("state", "never")];
         assert_eq!(value(&page, "source_state", &never), Some(1.0));
     }
@@ -534,7 +439,9 @@ mod tests {
                 let (head, body) = said.split_once("\r\n\r\n").unwrap();
                 assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
                 assert!(
-                    head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"),
+                    head.contains(
+                        "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"
+                    ),
                     "{head}"
                 );
                 assert!(

@@ -1,4 +1,4 @@
-//! `/metrics`: metrics of the monitor, and optionally of servers, in the Prometheus text format.
+//! `/metrics`: metrics of the monitor, and optionally of servers, in the OpenMetrics format.
 //!
 //! Labels have only configured values (name, group, protocol). A value chosen by a server, such as
 //! its MOTD, would create a new series with each change. The number of servers with their own
@@ -16,10 +16,18 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 use std::collections::BinaryHeap;
-use std::fmt::{Display, Write};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Content type of the metrics.
+const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /metrics`
 pub(super) async fn show(
@@ -27,124 +35,139 @@ pub(super) async fn show(
     Extension(open): Extension<Arc<ListenerLimit>>,
     asked: HeaderMap,
 ) -> Response {
-    let mut page = Page::default();
-    let refused = &api.0.rejected;
-    let refused = [
-        ("rate", refused.rate.load(Ordering::Relaxed)),
-        ("token", refused.token.load(Ordering::Relaxed)),
-    ];
-    let totals = api.live().totals();
-    monitor(&mut page, &(api.0.parts.look)(), &totals, refused);
-    page.gauge("hailer_monitor_pages_live", "Open event streams of pages.");
-    page.sample(&[], open.taken());
-    servers(&mut page, api.live(), api.settings().server_metrics);
-    answer::tagged(
-        &asked,
-        "text/plain; version=0.0.4; charset=utf-8",
-        "no-store",
-        page.text,
-    )
+    let rejected = &api.0.rejected;
+    let live = api.live();
+    let most = api.settings().server_metrics;
+    let servers = (most > 0).then(|| server_series(live, most));
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(MonitorMetrics {
+        health: (api.0.parts.look)(),
+        totals: live.totals(),
+        rejected_by_rate: rejected.rate.load(Ordering::Relaxed),
+        rejected_by_token: rejected.token.load(Ordering::Relaxed),
+        event_streams: open.taken(),
+        server_count: live.len(),
+        servers,
+    }));
+    let mut text = String::new();
+    // Writing to a `String` cannot fail.
+    let _ = encode(&mut text, &registry);
+    answer::tagged(&asked, CONTENT, "no-store", text)
 }
 
-/// Writes the metrics of the monitor.
-fn monitor(page: &mut Page, vitals: &MonitorHealth, totals: &Totals, refused: [(&str, u64); 2]) {
-    page.gauge(
-        "hailer_monitor_build_info",
-        "Version of the program; always 1.",
-    );
-    page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    page.gauge(
-        "hailer_monitor_start_time_seconds",
-        "Start time of the monitor, in Unix seconds.",
-    );
-    page.sample(&[], vitals.started as f64 / 1e3);
-    page.gauge("hailer_monitor_servers", "Number of servers by state.");
-    for (state, count) in [
-        ("up", totals.all.up),
-        ("down", totals.all.down),
-        ("unknown", totals.all.unknown),
-    ] {
-        page.sample(&[("state", state)], count);
-    }
-    page.gauge(
-        "hailer_monitor_servers_flapping",
-        "Number of servers that alternate between up and down.",
-    );
-    page.sample(&[], totals.all.flapping);
-    page.gauge("hailer_monitor_players", "Players online on all servers.");
-    page.sample(&[], totals.all.players_online);
-    let history = &vitals.history;
-    for (name, help, count) in [
-        (
-            "hailer_monitor_samples_total",
-            "Samples taken.",
-            vitals.samples,
-        ),
-        (
-            "hailer_monitor_samples_missed_total",
-            "Samples skipped because their time had passed.",
-            vitals.missed,
-        ),
-        (
-            "hailer_monitor_samples_dropped_total",
-            "Samples that were not stored.",
-            vitals.dropped,
-        ),
-        (
-            "hailer_monitor_alerts_delivered_total",
-            "Alerts delivered.",
-            vitals.alerts_delivered,
-        ),
-        (
-            "hailer_monitor_alerts_failed_total",
-            "Failed attempts to deliver an alert.",
-            vitals.alerts_failed,
-        ),
-    ] {
-        page.counter(name, help);
-        page.sample(&[], count);
-    }
-    page.gauge(
-        "hailer_monitor_last_sample_time_seconds",
-        "Time of the last sample, in Unix seconds.",
-    );
-    if let Some(last) = vitals.last {
-        page.sample(&[], last as f64 / 1e3);
-    }
-    page.gauge(
-        "hailer_monitor_history_failing",
-        "Whether writing the history fails: 1 or 0.",
-    );
-    page.sample(&[], u8::from(history.is_failing));
-    page.gauge(
-        "hailer_monitor_history_waiting_samples",
-        "Samples waiting in memory to be stored.",
-    );
-    page.sample(&[], history.kept);
-    page.gauge(
-        "hailer_monitor_alerts_waiting",
-        "Alerts waiting for delivery.",
-    );
-    page.sample(&[], vitals.alerts_waiting);
-    page.counter(
-        "hailer_monitor_http_refused_total",
-        "Rejected requests by reason.",
-    );
-    for (reason, count) in refused {
-        page.sample(&[("reason", reason)], count);
+/// State at the time of a request.
+#[derive(Debug)]
+struct MonitorMetrics {
+    health: MonitorHealth,
+    totals: Arc<Totals>,
+    rejected_by_rate: u64,
+    rejected_by_token: u64,
+    event_streams: usize,
+    server_count: usize,
+    /// Servers with their own series. `None`: not configured.
+    servers: Option<Vec<ServerSeries>>,
+}
+
+impl Collector for MonitorMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_monitor(&mut encoder)?;
+        let help = "Open event streams of pages.";
+        gauge(&mut encoder, "hailer_monitor_pages_live", help)?
+            .encode_gauge(&self.event_streams)?;
+        let Some(servers) = &self.servers else {
+            return Ok(());
+        };
+        encode_servers(&mut encoder, servers)?;
+        let help = "Servers without their own series.";
+        gauge(&mut encoder, "hailer_monitor_servers_without_series", help)?
+            .encode_gauge(&self.server_count.saturating_sub(servers.len()))
     }
 }
 
-/// Writes the metrics of at most `most` servers, those with the smallest ids.
-fn servers(page: &mut Page, live: &StateTable, most: usize) {
-    if most == 0 {
-        return;
+impl MonitorMetrics {
+    fn encode_monitor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let health = &self.health;
+        let all = &self.totals.all;
+        let help = "Version of the program; always 1.";
+        encoder
+            .encode_descriptor("hailer_monitor_build", help, None, MetricType::Info)?
+            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        let help = "Start time of the monitor, in Unix seconds.";
+        gauge(encoder, "hailer_monitor_start_time_seconds", help)?
+            .encode_gauge(&(health.started as f64 / 1e3))?;
+        let help = "Number of servers by state.";
+        let mut family = gauge(encoder, "hailer_monitor_servers", help)?;
+        for (state, count) in [("up", all.up), ("down", all.down), ("unknown", all.unknown)] {
+            let labels = [("state", state)];
+            family.encode_family(&labels)?.encode_gauge(&count)?;
+        }
+        let help = "Number of servers that alternate between up and down.";
+        gauge(encoder, "hailer_monitor_servers_flapping", help)?.encode_gauge(&all.flapping)?;
+        let help = "Players online on all servers.";
+        gauge(encoder, "hailer_monitor_players", help)?.encode_gauge(&all.players_online)?;
+        for (name, help, count) in [
+            ("hailer_monitor_samples", "Samples taken.", health.samples),
+            (
+                "hailer_monitor_samples_missed",
+                "Samples skipped because their time had passed.",
+                health.missed,
+            ),
+            (
+                "hailer_monitor_samples_dropped",
+                "Samples that were not stored.",
+                health.dropped,
+            ),
+            (
+                "hailer_monitor_alerts_delivered",
+                "Alerts delivered.",
+                health.alerts_delivered,
+            ),
+            (
+                "hailer_monitor_alerts_failed",
+                "Failed attempts to deliver an alert.",
+                health.alerts_failed,
+            ),
+        ] {
+            counter(encoder, name, help)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        let help = "Time of the last sample, in Unix seconds.";
+        let mut family = gauge(encoder, "hailer_monitor_last_sample_time_seconds", help)?;
+        if let Some(last) = health.last {
+            family.encode_gauge(&(last as f64 / 1e3))?;
+        }
+        let help = "Whether writing the history fails: 1 or 0.";
+        gauge(encoder, "hailer_monitor_history_failing", help)?
+            .encode_gauge(&u32::from(health.history.is_failing))?;
+        let help = "Samples waiting in memory to be stored.";
+        gauge(encoder, "hailer_monitor_history_waiting_samples", help)?
+            .encode_gauge(&health.history.kept)?;
+        let help = "Alerts waiting for delivery.";
+        gauge(encoder, "hailer_monitor_alerts_waiting", help)?
+            .encode_gauge(&health.alerts_waiting)?;
+        let help = "Rejected requests by reason.";
+        let mut family = counter(encoder, "hailer_monitor_http_refused", help)?;
+        for (reason, count) in [
+            ("rate", self.rejected_by_rate),
+            ("token", self.rejected_by_token),
+        ] {
+            family
+                .encode_family(&[("reason", reason)])?
+                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        }
+        Ok(())
     }
-    struct One {
-        server: Arc<Server>,
-        state: Health,
-        last: Option<Sample>,
-    }
+}
+
+/// State of a server with its own series.
+#[derive(Debug)]
+struct ServerSeries {
+    server: Arc<Server>,
+    state: Health,
+    last: Option<Sample>,
+}
+
+/// Returns at most `most` servers, those with the smallest ids.
+fn server_series(live: &StateTable, most: usize) -> Vec<ServerSeries> {
     // Find the smallest ids without sorting all of them.
     let mut first = BinaryHeap::new();
     live.pick(|row| -> Option<()> {
@@ -154,101 +177,75 @@ fn servers(page: &mut Page, live: &StateTable, most: usize) {
         }
         None
     });
-    let left_out = live.len().saturating_sub(first.len());
-    let rows = first
-        .into_sorted_vec()
-        .into_iter()
-        .filter_map(|id| live.row(id));
-    let all: Vec<One> = rows
-        .map(|row| One {
-            server: row.server,
-            state: row.state,
-            last: row.last_sample,
-        })
-        .collect();
-    let mut family = |name: &'static str, help: &str, value: &dyn Fn(&One) -> Option<f64>| {
-        page.gauge(name, help);
-        for one in &all {
-            if let Some(value) = value(one) {
-                let server = &*one.server;
-                let labels = [
-                    ("server", &*server.name),
-                    ("group", &*server.group),
-                    ("protocol", find::protocol(server)),
-                ];
-                page.sample(&labels, value);
-            }
+    let mut servers = Vec::new();
+    for id in first.into_sorted_vec() {
+        if let Some(row) = live.row(id) {
+            servers.push(ServerSeries {
+                server: row.server,
+                state: row.state,
+                last: row.last_sample,
+            });
         }
-    };
-    family(
-        "hailer_server_up",
-        "Whether the server is up: 1 or 0; absent while unknown.",
-        &|one| match one.state {
-            Health::Up => Some(1.0),
-            Health::Down => Some(0.0),
-            Health::Unknown => None,
-        },
-    );
-    family("hailer_server_players", "Players online.", &|one| {
-        one.last?.players.map(f64::from)
-    });
-    family("hailer_server_max_players", "Player limit.", &|one| {
-        one.last?.max.map(f64::from)
-    });
-    family(
-        "hailer_server_latency_seconds",
-        "Shortest time between a request and its reply, in seconds.",
-        &|one| one.last?.latency.map(|micros| f64::from(micros) / 1e6),
-    );
-    page.gauge(
-        "hailer_monitor_servers_without_series",
-        "Servers without their own series.",
-    );
-    page.sample(&[], left_out);
+    }
+    servers
 }
 
-/// Text so far. Samples belong to the family that was begun last.
-#[derive(Default)]
-struct Page {
-    text: String,
-    family: &'static str,
+fn encode_servers(encoder: &mut DescriptorEncoder<'_>, servers: &[ServerSeries]) -> fmt::Result {
+    type Value = fn(&ServerSeries) -> Option<f64>;
+    let families: [(_, _, Value); 4] = [
+        (
+            "hailer_server_up",
+            "Whether the server is up: 1 or 0; absent while unknown.",
+            |one| match one.state {
+                Health::Up => Some(1.0),
+                Health::Down => Some(0.0),
+                Health::Unknown => None,
+            },
+        ),
+        ("hailer_server_players", "Players online.", |one| {
+            one.last?.players.map(f64::from)
+        }),
+        ("hailer_server_max_players", "Player limit.", |one| {
+            one.last?.max.map(f64::from)
+        }),
+        (
+            "hailer_server_latency_seconds",
+            "Shortest time between a request and its reply, in seconds.",
+            |one| one.last?.latency.map(|micros| f64::from(micros) / 1e6),
+        ),
+    ];
+    for (name, help, value) in families {
+        let mut family = gauge(encoder, name, help)?;
+        for one in servers {
+            let Some(value) = value(one) else {
+                continue;
+            };
+            let labels = [
+                ("server", &*one.server.name),
+                ("group", &*one.server.group),
+                ("protocol", find::protocol(&one.server)),
+            ];
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+    }
+    Ok(())
 }
 
-impl Page {
-    fn counter(&mut self, name: &'static str, help: &str) {
-        debug_assert!(name.ends_with("_total"));
-        self.begin(name, "counter", help);
-    }
+fn gauge<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    debug_assert!(!name.ends_with("_total"));
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
+}
 
-    fn gauge(&mut self, name: &'static str, help: &str) {
-        debug_assert!(!name.ends_with("_total"));
-        self.begin(name, "gauge", help);
-    }
-
-    fn begin(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.family = name;
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(self.family);
-        for (i, (label, text)) in labels.iter().enumerate() {
-            let _ = write!(self.text, "{}{label}=\"", if i == 0 { '{' } else { ',' });
-            for c in text.chars() {
-                match c {
-                    '\\' => self.text.push_str("\\\\"),
-                    '"' => self.text.push_str("\\\""),
-                    '\n' => self.text.push_str("\\n"),
-                    c => self.text.push(c),
-                }
-            }
-            self.text.push('"');
-        }
-        let _ = writeln!(
-            self.text,
-            "{} {value}",
-            if labels.is_empty() { "" } else { "}" }
-        );
-    }
+/// Begins a counter. Its samples are called `NAME_total`.
+fn counter<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    debug_assert!(!name.ends_with("_total"));
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
 }

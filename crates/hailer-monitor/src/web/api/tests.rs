@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use futures_util::future::BoxFuture;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Player, Status, Text, registry};
+use hailer_testkit::openmetrics;
 use http_body_util::BodyExt;
 use jsonschema::Registry;
 use serde_json::{Value, json};
@@ -1224,77 +1225,6 @@ fn every_member_of_the_document_has_a_description() {
     }
 }
 
-/// Parses metrics into name, labels and value. Panics on anything that version 0.0.4 of the text
-/// format does not allow.
-fn parse(text: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
-    let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), "");
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, words) = help.split_once(' ').unwrap();
-            assert!(
-                name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && !words.contains('\\'),
-                "{line}"
-            );
-            let (typed, kind) = lines
-                .next()
-                .unwrap()
-                .strip_prefix("# TYPE ")
-                .unwrap()
-                .split_once(' ')
-                .unwrap();
-            assert_eq!(
-                (typed, kind),
-                (
-                    name,
-                    if name.ends_with("_total") {
-                        "counter"
-                    } else {
-                        "gauge"
-                    }
-                )
-            );
-            assert!(families.insert(name), "{name} twice");
-            family = name;
-            continue;
-        }
-        let mut rest = line
-            .strip_prefix(family)
-            .expect("a sample outside of its family");
-        let mut labels = BTreeMap::new();
-        while let Some(label) = rest.strip_prefix(['{', ',']) {
-            let (name, value) = label.split_once("=\"").unwrap();
-            let (mut text, mut chars) = (String::new(), value.char_indices());
-            let end = loop {
-                match chars.next().expect("an open label") {
-                    (at, '"') => break at,
-                    (_, '\\') => text.push(match chars.next().unwrap().1 {
-                        'n' => '\n',
-                        c @ ('\\' | '"') => c,
-                        c => panic!("\\{c} in {line}"),
-                    }),
-                    (_, c) => text.push(c),
-                }
-            };
-            assert!(
-                labels.insert(name.to_owned(), text).is_none(),
-                "{name} twice"
-            );
-            rest = &value[end + 1..];
-        }
-        let value = rest
-            .strip_prefix(if labels.is_empty() { " " } else { "} " })
-            .unwrap()
-            .parse()
-            .unwrap();
-        assert!(
-            samples.insert((family.to_owned(), labels), value).is_none(),
-            "a series twice: {line}"
-        );
-    }
-    samples
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn alert_page_sends_tests_with_the_token() {
     let monitor = Monitor::start().await;
@@ -1368,18 +1298,12 @@ async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
         .await;
         assert_eq!(
             said.header("content-type"),
-            "text/plain; version=0.0.4; charset=utf-8"
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
         );
-        parse(said.text())
+        openmetrics::parse(said.text())
     };
     let page = scrape(10).await;
-    let value = |name: &str, labels: &[(&str, &str)]| {
-        let labels = labels
-            .iter()
-            .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))
-            .collect();
-        page.get(&(name.to_owned(), labels)).copied()
-    };
+    let value = |name: &str, labels: &[(&str, &str)]| openmetrics::value(&page, name, labels);
     assert_eq!(value("hailer_monitor_samples_total", &[]), Some(12.0));
     assert_eq!(
         value("hailer_monitor_servers", &[("state", "down")]),
@@ -1403,7 +1327,7 @@ async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
         (Some(0.0), None)
     );
 
-    let of_servers = |page: &BTreeMap<(String, BTreeMap<String, String>), f64>| {
+    let of_servers = |page: &BTreeMap<openmetrics::Series, f64>| {
         page.keys()
             .filter(|(name, _)| name.starts_with("hailer_server_"))
             .map(|(name, _)| name.clone())
