@@ -54,12 +54,15 @@ use crate::sample::Millis;
 use crate::sample::unix_millis as now;
 use crate::server::{Server, ServerId};
 use crate::state::{ServerRow, StateTable};
+use governor::clock::Clock;
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use queue::{MessageQueue, NextStep};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
@@ -72,7 +75,7 @@ const MIN_BACKOFF: Millis = 1_000;
 /// Longest delay between retries, in milliseconds.
 const MAX_BACKOFF: Millis = 15 * 60_000;
 /// Number of messages to one receiver that may be sent without delay.
-const SEND_BURST: u32 = 5;
+const SEND_BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// How often rules are evaluated.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of ticks between attempts to store what the database did not accept.
@@ -447,7 +450,7 @@ fn evaluate_all(engine: &mut AlertEngine, live: &StateTable, interval: Millis) {
 /// Sends the waiting messages of a receiver, in order.
 async fn deliver(receiver: OpenReceiver, page: Option<String>, queue: Arc<MessageQueue>) {
     let news = queue.news(&receiver.name);
-    let mut limiter = SendLimiter::new(receiver.per_minute);
+    let limiter = RateLimiter::direct(send_quota(receiver.per_minute));
     loop {
         let messages = match queue.next(&receiver.name, now()) {
             NextStep::Send(messages) => messages,
@@ -465,7 +468,7 @@ async fn deliver(receiver: OpenReceiver, page: Option<String>, queue: Arc<Messag
                 continue;
             }
         };
-        tokio::time::sleep(limiter.wait(Instant::now())).await;
+        wait_for_turn(&limiter).await;
         let receiver = receiver.clone();
         let page = page.clone();
         let sent = messages.clone();
@@ -514,29 +517,16 @@ fn backoff(attempts: u32, random: u32) -> Millis {
     whole - whole / 2 * i64::from(random % 1_024) / 1_024
 }
 
-/// Rate limit of the messages to one receiver: generic cell rate algorithm with a burst of
-/// [`SEND_BURST`].
-#[derive(Debug)]
-struct SendLimiter {
-    period: Duration,
-    /// When the next message would be sent at an even rate.
-    next: Option<Instant>,
+/// Returns the rate of messages to one receiver, with a burst of [`SEND_BURST`].
+fn send_quota(per_minute: u32) -> Quota {
+    let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
+    Quota::per_minute(per_minute).allow_burst(SEND_BURST)
 }
 
-impl SendLimiter {
-    fn new(per_minute: u32) -> Self {
-        Self {
-            period: Duration::from_secs(60) / per_minute.max(1),
-            next: None,
-        }
-    }
-
-    /// Counts one message, and returns how long to wait before sending it.
-    fn wait(&mut self, now: Instant) -> Duration {
-        let next = self.next.filter(|next| *next > now).unwrap_or(now);
-        self.next = Some(next + self.period);
-        next.saturating_duration_since(now)
-            .saturating_sub(self.period * (SEND_BURST - 1))
+/// Waits until the rate limit allows a message, and counts it.
+async fn wait_for_turn(limiter: &DefaultDirectRateLimiter) {
+    while let Err(not_until) = limiter.check() {
+        tokio::time::sleep(not_until.wait_time_from(limiter.clock().now())).await;
     }
 }
 
@@ -573,6 +563,7 @@ fn random() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use governor::clock::FakeRelativeClock;
 
     #[test]
     fn backoff_doubles_up_to_the_maximum() {
@@ -584,11 +575,22 @@ mod tests {
 
     #[test]
     fn limiter_allows_a_burst_then_an_even_rate() {
-        let mut limiter = SendLimiter::new(60);
-        let now = Instant::now();
-        let waits: Vec<u64> = (0..8).map(|_| limiter.wait(now).as_secs()).collect();
-        assert_eq!(waits, [0, 0, 0, 0, 0, 1, 2, 3]);
-        assert_eq!(limiter.wait(now + Duration::from_secs(60)), Duration::ZERO);
+        let clock = FakeRelativeClock::default();
+        let limiter = RateLimiter::direct_with_clock(send_quota(60), clock.clone());
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let mut wait = Duration::ZERO;
+            while let Err(not_until) = limiter.check() {
+                let step = not_until.wait_time_from(clock.now());
+                clock.advance(step);
+                wait += step;
+            }
+            waits.push(wait.as_secs());
+        }
+        assert_eq!(waits, [0, 0, 0, 0, 0, 1, 1, 1]);
+        clock.advance(Duration::from_secs(60));
+        assert!((0..5).all(|_| limiter.check().is_ok()));
+        assert!(limiter.check().is_err());
     }
 
     #[test]
