@@ -1,6 +1,7 @@
 //! Addresses that a sweep never queries.
 
-use super::targets::{ListError, Span, number, read_lines, span};
+use super::lines::{ListError, read_lines};
+use super::span::{Span, number, span};
 use crate::error::Error;
 use crate::target::TargetError;
 use std::io::Read;

@@ -17,11 +17,13 @@
 mod engine;
 mod exclude;
 mod flight;
+mod lines;
 mod list;
 mod lookups;
 mod order;
 mod pace;
 mod services;
+mod span;
 mod stream;
 mod targets;
 #[cfg(unix)]
@@ -31,11 +33,12 @@ mod worker;
 
 pub use engine::{ConnectionOrder, Outboxes, SweepEngine};
 pub use exclude::Exclusions;
+pub use lines::ListError;
 pub use list::{ListSource, SourceConfig};
 pub use order::{Order, Shard, ShardError};
 pub use pace::{PrefixLimiter, Throttle};
 pub use stream::StreamSource;
-pub use targets::{Collector, Item, ListError, Name, Skipped, Targets};
+pub use targets::{Collector, Item, Name, Skipped, Targets};
 pub use worker::run;
 
 use crate::client::Answer;

@@ -11,11 +11,12 @@
 //! Limits: 65,536 probes in the window, 32 chunks of 256 between the threads, and at least 917,504
 //! remembered targets to detect duplicates.
 
+use super::lines::{Line, Lines};
 use super::list::SourceConfig;
 use super::lookups::Lookups;
 use super::order::{Order, Shard, mix};
 use super::services::Service;
-use super::targets::{Defaults, Digest, Entry, Item, Line, Lines, Name, Whom, item};
+use super::targets::{Defaults, Digest, Entry, Item, Name, Whom, item};
 use super::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
 use crate::error::Error;
 use crate::target::TargetError;

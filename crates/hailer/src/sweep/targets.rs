@@ -17,21 +17,17 @@
 //! for an IPv6 address, 56 for a range.
 
 use super::exclude::{Ban, Exclusions};
-use super::services::{self, MAX_PROTOCOLS, Service, number_of};
+use super::lines::{ListError, MAX_PROBES, read_lines};
+use super::services::{self, Service, number_of};
+use super::span::{Span, address, number, span};
 use crate::catalog;
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::{Protocol, registry};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-
-/// Largest number of probes in a sweep and of addresses in a range. At 400 probes per second they
-/// take 87 years.
-const MAX_QUESTIONS: u64 = 1 << 40;
-/// Longest target, in bytes.
-const MAX_LINE: usize = 1024;
 
 /// A set of probes, numbered by an index. IPv4 addresses take 8 bytes each, IPv6 addresses 20, and
 /// ranges of any length 56.
@@ -79,36 +75,6 @@ pub struct Skipped {
     pub excluded: u64,
     /// Addresses that no server can have.
     pub reserved: u64,
-}
-
-/// Errors of target lists.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ListError {
-    /// A line is invalid.
-    #[error("{file}:{line}: {error}")]
-    Line {
-        /// Name of the list.
-        file: Arc<str>,
-        /// Line number, from 1.
-        line: u64,
-        /// Problem with the line.
-        error: TargetError,
-    },
-    /// The list cannot be read.
-    #[error("{file}: cannot be read: {cause}")]
-    Read {
-        /// Name of the list.
-        file: Arc<str>,
-        /// Error of the operating system.
-        cause: io::Error,
-    },
-    /// The process has used too many protocols.
-    #[error("a process can sweep with at most {MAX_PROTOCOLS} protocols")]
-    TooManyProtocols,
-    /// More than 2^40 probes.
-    #[error("{0} questions are too many: a sweep asks at most {MAX_QUESTIONS}; split the ranges")]
-    TooMany(u128),
 }
 
 /// Collects targets and removes duplicates.
@@ -227,7 +193,7 @@ impl Collector {
         kept.shrink_to_fit();
         let total = kept.iter().map(|range| range.span.len()).sum::<u128>()
             + (four.len() + six.len() + names.len()) as u128;
-        if total > MAX_QUESTIONS.into() {
+        if total > MAX_PROBES.into() {
             return Err(ListError::TooMany(total));
         }
         let mut in_ranges = 0;
@@ -393,20 +359,6 @@ impl Skipped {
     }
 }
 
-/// A range of addresses, first and last included, as [`number`]s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Span {
-    pub(super) first: u128,
-    pub(super) last: u128,
-}
-
-impl Span {
-    /// Returns the number of addresses. One too low for the whole space, which no list contains.
-    pub(super) fn len(self) -> u128 {
-        (self.last - self.first).saturating_add(1)
-    }
-}
-
 /// A range of addresses with the same protocol and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
@@ -442,19 +394,6 @@ fn unpack_four(packed: u64) -> (Service, u128) {
 pub(super) fn item((service, ip): (Service, u128)) -> Item<'static> {
     let protocol = services::protocol(service.protocol);
     Item::Address(SocketAddr::new(address(ip), service.port), protocol)
-}
-
-/// Returns an address as a number. IPv4 addresses are mapped to IPv6, so that both notations are
-/// the same number.
-pub(super) fn number(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(ip) => 0xFFFF_0000_0000 | u128::from(ip.to_bits()),
-        IpAddr::V6(ip) => ip.to_bits(),
-    }
-}
-
-pub(super) fn address(number: u128) -> IpAddr {
-    Ipv6Addr::from_bits(number).to_canonical()
 }
 
 /// Adds an item. The list grows by half and not by double, which matters with ten million targets.
@@ -591,9 +530,9 @@ impl Entry {
             None => None,
         };
         let whom = match (range, &target.host) {
-            (Some(span), _) if span.len() > MAX_QUESTIONS.into() => {
+            (Some(span), _) if span.len() > MAX_PROBES.into() => {
                 return Err(error(format!(
-                    "too many addresses: a sweep asks at most {MAX_QUESTIONS}"
+                    "too many addresses: a sweep asks at most {MAX_PROBES}"
                 )));
             }
             (Some(span), _) => Whom::Addresses(span),
@@ -644,151 +583,6 @@ impl Entry {
             is_repeat: false,
         })
     }
-}
-
-/// Parses an address, a network or a range. Returns `None` for a name.
-pub(super) fn span(text: &str) -> Result<Option<Span>, String> {
-    let ip = |text: &str| text.parse::<IpAddr>().ok();
-    if let Some((network, bits)) = text.split_once('/') {
-        let address =
-            ip(network).ok_or("before the slash an address is needed, as in 192.0.2.0/24")?;
-        let (most, before) = if address.is_ipv4() {
-            (32, 96)
-        } else {
-            (128, 0)
-        };
-        let bits: u32 = Some(bits)
-            .filter(|bits| bits.bytes().all(|b| b.is_ascii_digit()))
-            .and_then(|bits| bits.parse().ok())
-            .filter(|bits| *bits <= most)
-            .ok_or_else(|| format!("after the slash a number of bits is needed, at most {most}"))?;
-        let rest = u128::MAX.checked_shr(before + bits).unwrap_or(0);
-        let address = number(address);
-        return Ok(Some(Span {
-            first: address & !rest,
-            last: address | rest,
-        }));
-    }
-    if let Some((first, last)) = text.split_once('-')
-        && let Some(first) = ip(first)
-    {
-        // `192.0.2.7-static.example.com` is a name.
-        let is_name = last.bytes().any(|b| b.is_ascii_alphabetic()) && !last.contains(':');
-        return match ip(last) {
-            None if is_name => Ok(None),
-            None => Err("after the dash the last address of the range is needed in full".into()),
-            Some(last) if first.is_ipv4() != last.is_ipv4() => {
-                Err("the ends of the range are of two families".into())
-            }
-            Some(last) if last < first => Err("the range ends before it begins".into()),
-            Some(last) => Ok(Some(Span {
-                first: number(first),
-                last: number(last),
-            })),
-        };
-    }
-    Ok(ip(text).map(|address| Span {
-        first: number(address),
-        last: number(address),
-    }))
-}
-
-/// Reads lines one by one while they arrive.
-pub(super) struct Lines<R> {
-    input: BufReader<R>,
-    line: Vec<u8>,
-    is_first: bool,
-}
-
-/// A line of a list.
-pub(super) enum Line<'a> {
-    /// Only white space or a comment.
-    Blank,
-    /// First word of the line.
-    Word(&'a str),
-    /// Invalid UTF-8, or too long for a target.
-    Wrong(TargetError),
-}
-
-impl<R: Read> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
-        Self {
-            input: BufReader::with_capacity(1 << 16, input),
-            line: Vec::new(),
-            is_first: true,
-        }
-    }
-
-    /// Returns whether a full line is buffered, so that the next read cannot block.
-    pub(super) fn is_ready(&self) -> bool {
-        self.input.buffer().contains(&b'\n')
-    }
-
-    /// Returns the next line, or `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.line.clear();
-        let mut limited = (&mut self.input).take(MAX_LINE as u64 + 1);
-        if limited.read_until(b'\n', &mut self.line)? == 0 {
-            return Ok(None);
-        }
-        let is_whole = self.line.ends_with(b"\n") || self.line.len() <= MAX_LINE;
-        if !is_whole {
-            self.input.skip_until(b'\n')?;
-        }
-        if std::mem::replace(&mut self.is_first, false) && self.line.starts_with(b"\xEF\xBB\xBF") {
-            self.line.drain(..3);
-        }
-        let Some(word) = word(&self.line) else {
-            return Ok(Some(Line::Blank));
-        };
-        // A long comment is allowed. A word that may continue is not.
-        let is_cut = !is_whole && self.line.ends_with(word);
-        Ok(Some(match std::str::from_utf8(word) {
-            _ if is_cut => Line::Wrong(TargetError::new(
-                &String::from_utf8_lossy(word),
-                format!("longer than {MAX_LINE} bytes"),
-            )),
-            Ok(word) => Line::Word(word),
-            Err(_) => Line::Wrong(TargetError::new(
-                &String::from_utf8_lossy(word),
-                "not text in UTF-8".into(),
-            )),
-        }))
-    }
-}
-
-/// Passes the first word of each line to `each`, and the errors to `wrong`.
-pub(super) fn read_lines(
-    name: &str,
-    input: impl Read,
-    mut each: impl FnMut(&str) -> Result<(), TargetError>,
-    mut wrong: impl FnMut(ListError) -> Result<(), ListError>,
-) -> Result<(), ListError> {
-    let (file, mut lines): (Arc<str>, _) = (name.into(), Lines::new(input));
-    for number in 1.. {
-        let result = match lines.next() {
-            Ok(None) => break,
-            Ok(Some(Line::Blank)) => Ok(()),
-            Ok(Some(Line::Word(word))) => each(word),
-            Ok(Some(Line::Wrong(error))) => Err(error),
-            Err(cause) => return Err(ListError::Read { file, cause }),
-        };
-        if let Err(error) = result {
-            wrong(ListError::Line {
-                file: file.clone(),
-                line: number,
-                error,
-            })?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the first word of a line before any comment.
-fn word(line: &[u8]) -> Option<&[u8]> {
-    let text = line.split(|byte| *byte == b'#').next()?;
-    text.split(u8::is_ascii_whitespace)
-        .find(|word| !word.is_empty())
 }
 
 /// Digest of the targets. The same for the same targets, in every run and on every machine.
