@@ -6,6 +6,7 @@
 //! files are not synced to disk: a power cut may lose more than one second, and resuming fails if
 //! the output is shorter than recorded.
 
+use super::files::append_suffix;
 use super::tally;
 use crate::exit::usage;
 use hailer::sweep::{Counts, Position};
@@ -108,7 +109,7 @@ impl Checkpoint {
     /// # Errors
     /// The file cannot be written or renamed.
     pub(super) fn save(&self, path: &Path) -> io::Result<()> {
-        let new = beside(path, "new");
+        let new = append_suffix(path, "new");
         let saved = fs::write(&new, self.to_json()?).and_then(|()| fs::rename(&new, path));
         saved.map_err(|error| {
             io::Error::new(
@@ -159,14 +160,6 @@ impl Checkpoint {
         }
         Ok(())
     }
-}
-
-/// Appends a suffix to a path: `out.csv` becomes `out.csv.checkpoint`.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]

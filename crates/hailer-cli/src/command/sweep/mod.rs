@@ -11,6 +11,8 @@
 //! at the end.
 
 mod checkpoint;
+mod encoder;
+mod files;
 mod output;
 mod plan;
 mod progress;
@@ -20,7 +22,8 @@ mod tally;
 use crate::args::Sweep;
 use crate::exit::{Exit, usage};
 use crate::print::{fields, table, tell};
-use checkpoint::{Checkpoint, beside};
+use checkpoint::Checkpoint;
+use files::append_suffix;
 use hailer::sweep::{Counts, Position, Skipped};
 use output::{Output, Plan};
 use plan::{Choice, Targets};
@@ -255,7 +258,7 @@ fn conclude(choice: &Choice) -> anyhow::Result<()> {
     if let (true, Some(output), Some(journal)) =
         (choice.is_turned_over(), &choice.output, choice.journal())
     {
-        let part = beside(output, "part");
+        let part = append_suffix(output, "part");
         turn_over(&journal, choice, &part)?;
         fs::rename(&part, output)?;
         remove(choice.checkpoint.as_deref())?;

@@ -10,14 +10,10 @@
 //! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
 use super::checkpoint::{Checkpoint, Sweep};
+use super::encoder::Encoder;
 use super::progress::ProgressView;
 use super::stop::Stop;
 use super::tally;
-use crate::print::csv::Csv;
-use crate::print::fields::{Field, Record};
-#[cfg(feature = "parquet")]
-use crate::print::parquet::journal;
-use crate::print::{lines, ndjson};
 use hailer::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
 use std::fmt::Write as _;
@@ -27,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Size in bytes at which a buffer is queued.
 const BATCH: usize = 64 << 10;
@@ -45,51 +41,6 @@ const QUEUE_WAIT: Duration = Duration::from_millis(5);
 /// Minimum time between checkpoints. Progress reports add up to 100 ms, so that the total is about
 /// 1 s.
 const CHECKPOINTS: Duration = Duration::from_millis(900);
-
-/// Encoding of results.
-pub(super) enum Encoder {
-    /// One line of JSON as in `schema/answer-v2.json`.
-    Whole,
-    /// JSON with the selected fields.
-    Flat(Vec<&'static Field>),
-    /// Rows of the journal that becomes a Parquet file.
-    #[cfg(feature = "parquet")]
-    Journal(Vec<&'static Field>),
-    Csv(Box<Csv>),
-    /// Human-readable lines. The flag adds the names of the players.
-    Lines(bool),
-}
-
-impl Encoder {
-    /// Writes the header of a new output.
-    fn header(&mut self, out: &mut Vec<u8>) {
-        match self {
-            Self::Csv(csv) => csv.header(out),
-            Self::Lines(_) => lines::header(out),
-            _ => {}
-        }
-    }
-
-    fn record(&mut self, out: &mut Vec<u8>, target: &str, end: &ProbeResult) {
-        let at = match self {
-            Self::Whole | Self::Lines(_) => SystemTime::UNIX_EPOCH,
-            _ => SystemTime::now(),
-        };
-        let record = Record {
-            target,
-            at,
-            result: &end.result,
-        };
-        match self {
-            Self::Whole => ndjson::whole(out, &record),
-            Self::Flat(fields) => ndjson::flat(out, fields, &record),
-            #[cfg(feature = "parquet")]
-            Self::Journal(fields) => journal::row(out, fields, &record),
-            Self::Csv(csv) => csv.record(out, &record),
-            Self::Lines(listed) => lines::record(out, &record, *listed),
-        }
-    }
-}
 
 /// Configuration of an [`Output`].
 pub(super) struct Plan {

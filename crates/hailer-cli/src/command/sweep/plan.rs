@@ -2,8 +2,8 @@
 //!
 //! Limits: a target list from the web takes at most 10 minutes and 1 GiB.
 
-use super::checkpoint::beside;
-use super::output::Encoder;
+use super::encoder::Encoder;
+use super::files::append_suffix;
 use super::stop::Stop;
 use crate::args::{self, Format, Sweep};
 use crate::exit::{Usage, usage};
@@ -84,7 +84,7 @@ impl Choice {
         let checkpoint = writing
             .checkpoint
             .clone()
-            .or_else(|| Some(beside(file?, "checkpoint")));
+            .or_else(|| Some(append_suffix(file?, "checkpoint")));
         if writing.resume && checkpoint.is_none() {
             usage!(
                 "--resume needs a checkpoint; name it with --checkpoint, or name the output with -o"
@@ -160,7 +160,7 @@ impl Choice {
     pub(super) fn journal(&self) -> Option<PathBuf> {
         let output = self.output.as_deref()?;
         Some(if self.is_turned_over() {
-            beside(output, "journal")
+            append_suffix(output, "journal")
         } else {
             output.to_owned()
         })

@@ -239,6 +239,18 @@ pub(super) struct Totals {
     pub(super) max: u64,
 }
 
+/// History of one server.
+#[derive(Debug)]
+pub(super) struct Past {
+    pub(super) server: ServerId,
+    /// Samples, oldest first.
+    pub(super) looks: Vec<Look>,
+    /// Events, newest first.
+    pub(super) events: Vec<Event>,
+    /// The last complete status.
+    pub(super) said: Option<Arc<LastStatus>>,
+}
+
 /// State of all servers, their order and their events.
 #[derive(Debug)]
 pub(super) struct Board {

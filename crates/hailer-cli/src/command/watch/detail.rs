@@ -1,7 +1,8 @@
 //! Details of one server: state, charts, players, events, rules and extras.
 
-use super::board::{Entry, Look};
-use super::draw::{Fitting, View, coloured_lines, speed, state, uptime};
+use super::board::{Entry, Look, Past};
+use super::cells::{Fitting, coloured_lines, speed, state, uptime};
+use super::view::View;
 use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{line, padded, rate, since};
 use hailer::Text;
@@ -18,18 +19,6 @@ use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 use serde_json::Value;
 use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
-
-/// History of one server.
-#[derive(Debug)]
-pub(super) struct Past {
-    pub(super) server: ServerId,
-    /// Samples, oldest first.
-    pub(super) looks: Vec<Look>,
-    /// Events, newest first.
-    pub(super) events: Vec<Event>,
-    /// The last complete status.
-    pub(super) said: Option<Arc<LastStatus>>,
-}
 
 /// Maximum number of lines of a MOTD.
 const MOTD_LINES: usize = 4;

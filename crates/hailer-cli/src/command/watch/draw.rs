@@ -12,15 +12,14 @@
 //! Only visible rows are drawn. Text of servers passes through `line` or [`coloured`], which remove
 //! control characters.
 
-use super::board::{Board, By, Entry};
-use super::detail::{self, Past};
+use super::board::{By, Entry};
+use super::cells::{coloured, speed, state, uptime};
+use super::detail;
+use super::view::{Link, View};
 use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{count, line, padded, rate, since};
-use hailer::Text;
-use hailer::proto::model::{Colour, printable};
+use hailer::proto::model::printable;
 use hailer_monitor::health::State;
-use hailer_monitor::sample::Millis;
-use hailer_monitor::server::ServerId;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -32,11 +31,6 @@ use unicode_width::UnicodeWidthStr;
 const LEAST: (u16, u16) = (30, 5);
 /// Smallest width, in columns, at which details are next to the table.
 const WIDE: u16 = 120;
-/// Latency in microseconds from which it is coloured as slow.
-const SLOW: u32 = 100_000;
-/// Latency in microseconds from which it is coloured as very slow.
-const VERY_SLOW: u32 = 250_000;
-
 const KEYS: &[(&str, &str)] = &[
     ("q", "quit"),
     (
@@ -59,48 +53,6 @@ const KEYS: &[(&str, &str)] = &[
     ("up%", "share of successful polls in the last day"),
     ("flaps", "goes up and down repeatedly"),
 ];
-
-/// State of the feed.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Link {
-    /// No update has arrived yet.
-    Waiting,
-    /// Updates arrive.
-    Live,
-    /// Interrupted: seconds since then, and the reason.
-    Lost(u64, String),
-}
-
-/// Everything that is drawn.
-pub(super) struct View<'a> {
-    pub(super) board: &'a Board,
-    pub(super) now: Millis,
-    /// Whether a monitor polls the servers.
-    pub(super) is_remote: bool,
-    /// Row of the cursor, and the first visible row.
-    pub(super) cursor: usize,
-    pub(super) top: usize,
-    /// Server whose details are shown, and how many of their lines are scrolled away.
-    pub(super) detail: Option<ServerId>,
-    pub(super) scroll: usize,
-    pub(super) past: Option<&'a Past>,
-    pub(super) is_typing: bool,
-    pub(super) is_paused: bool,
-    pub(super) has_help: bool,
-    pub(super) link: &'a Link,
-    pub(super) notice: Option<&'a str>,
-}
-
-impl<'a> View<'a> {
-    /// Returns the server whose details are shown, and its history.
-    fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
-        let id = self.detail?;
-        Some((
-            self.board.server(id)?,
-            self.past.filter(|past| past.server == id),
-        ))
-    }
-}
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let area = frame.area();
@@ -482,16 +434,6 @@ fn reason(error: &str) -> &str {
         .map_or(error, |(_, reason)| reason)
 }
 
-/// Returns symbol, word and colour of a state.
-pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
-    match entry.seen.state {
-        _ if entry.seen.is_flapping => ("◐ flaps", Style::new().fg(Color::Yellow)),
-        State::Up => ("● up", Style::new().fg(Color::Green)),
-        State::Down => ("✗ down", Style::new().fg(Color::Red)),
-        State::Unknown => ("○ new", dim()),
-    }
-}
-
 /// Formats player counts in aligned columns: `  12/20`.
 fn players(entry: &Entry) -> Line<'static> {
     let few = |number: u32| {
@@ -527,158 +469,6 @@ fn latency(micros: Option<u32>) -> Line<'static> {
         _ => rate(milliseconds),
     };
     Line::styled(words, speed(micros))
-}
-
-pub(super) fn speed(micros: u32) -> Style {
-    Style::new().fg(match micros {
-        ..SLOW => Color::Green,
-        SLOW..VERY_SLOW => Color::Yellow,
-        _ => Color::Red,
-    })
-}
-
-/// Formats the uptime of the last day. Anything below 100 % is never rounded up to it.
-pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
-    let Some(share) = share else {
-        return Line::styled("-", dim());
-    };
-    let (share, colour) = match share {
-        1.0.. => return Line::styled("100", Style::new().fg(Color::Green)),
-        0.99.. => (share, Color::Green),
-        0.9.. => (share, Color::Yellow),
-        _ => (share, Color::Red),
-    };
-    Line::styled(
-        format!("{:.1}", (share * 1e3).floor() / 10.0),
-        Style::new().fg(colour),
-    )
-}
-
-/// Returns a text with its colours, as one line of at most `width` columns.
-pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
-    let mut fitting = Fitting::new(width);
-    text.runs()
-        .take_while(|(style, piece)| fitting.push(piece, style_of(*style)))
-        .for_each(drop);
-    fitting.line()
-}
-
-/// Returns the first non-empty lines of a text with its colours.
-pub(super) fn coloured_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    let mut last = Fitting::new(width);
-    for (style, piece) in text.runs() {
-        for (number, part) in piece.split('\n').enumerate() {
-            if number > 0 {
-                let line = std::mem::replace(&mut last, Fitting::new(width)).line();
-                lines.extend(Some(line).filter(|line| !is_blank(line)));
-                if lines.len() == most {
-                    return lines;
-                }
-            }
-            last.push(part, style_of(style));
-        }
-    }
-    lines.extend(Some(last.line()).filter(|line| !is_blank(line)));
-    lines
-}
-
-fn is_blank(line: &Line<'_>) -> bool {
-    line.spans.iter().all(|span| span.content.trim().is_empty())
-}
-
-/// A line of text spans that stops at a width.
-pub(super) struct Fitting {
-    spans: Vec<Span<'static>>,
-    room: usize,
-    width: usize,
-    is_full: bool,
-}
-
-impl Fitting {
-    pub(super) fn new(width: usize) -> Self {
-        Self {
-            spans: Vec::new(),
-            room: width,
-            width,
-            is_full: width == 0,
-        }
-    }
-
-    /// Appends a span, and cuts it with `…` where the width ends. Returns whether there is room for
-    /// more.
-    pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
-        // Limits characters without a width, and the number of spans.
-        if self.is_full || self.spans.len() > self.width {
-            return false;
-        }
-        let text: String = text.chars().take(4 * self.width).collect();
-        let text = printable(&text);
-        if text.is_empty() {
-            return true;
-        }
-        if self.room == 0 {
-            // Replace the last character by `…`.
-            self.is_full = true;
-            return false;
-        }
-        self.is_full = text.width() > self.room;
-        let text = if self.is_full {
-            line(&text, self.room)
-        } else {
-            text
-        };
-        self.room = self.room.saturating_sub(text.width());
-        self.spans.push(Span::styled(text, style));
-        !self.is_full
-    }
-
-    pub(super) fn line(self) -> Line<'static> {
-        Line::from(self.spans)
-    }
-}
-
-fn style_of(style: hailer::proto::model::Style) -> Style {
-    let flags = [
-        (style.bold, Modifier::BOLD),
-        (style.italic, Modifier::ITALIC),
-        (style.underline, Modifier::UNDERLINED),
-        (style.strikethrough, Modifier::CROSSED_OUT),
-    ];
-    let modifiers = flags
-        .into_iter()
-        .filter(|(is_on, _)| *is_on)
-        .map(|(_, modifier)| modifier);
-    let looks = modifiers.fold(Style::new(), Style::add_modifier);
-    match style.colour {
-        Some(colour) => looks.fg(colour_of(colour)),
-        None => looks,
-    }
-}
-
-/// Maps the game's colours to the 16 of the terminal, whose user chose them to be readable. Black
-/// becomes grey.
-fn colour_of(colour: Colour) -> Color {
-    match colour {
-        Colour::Rgb(r, g, b) => Color::Rgb(r, g, b),
-        Colour::Legacy(code) => match code & 15 {
-            1 => Color::Blue,
-            2 => Color::Green,
-            3 => Color::Cyan,
-            4 => Color::Red,
-            5 => Color::Magenta,
-            6 => Color::Yellow,
-            7 => Color::Gray,
-            0 | 8 => Color::DarkGray,
-            9 => Color::LightBlue,
-            10 => Color::LightGreen,
-            11 => Color::LightCyan,
-            12 => Color::LightRed,
-            13 => Color::LightMagenta,
-            14 => Color::LightYellow,
-            _ => Color::White,
-        },
-    }
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {

@@ -8,6 +8,7 @@
 //! ```
 
 mod board;
+mod cells;
 mod detail;
 pub(super) mod direct;
 mod draw;
@@ -15,18 +16,17 @@ mod filter;
 #[cfg(test)]
 mod invented;
 pub(crate) mod remote;
+mod view;
 
 use crate::args::Watch;
 use crate::exit::{Exit, usage};
 use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
-use board::{Board, By, Entry, Look, Seen};
+use board::{Board, By, Entry, Look, Past, Seen};
 use crossterm::event::{
     Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
-use detail::Past;
-use draw::{Link, View};
 use filter::Filter;
 use futures_util::StreamExt;
 use hailer_monitor::health::State;
@@ -38,6 +38,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use view::{Link, View};
 
 /// Time for which an event is shown in the last line.
 const NOTICE: Duration = Duration::from_secs(15);

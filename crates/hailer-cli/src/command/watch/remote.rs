@@ -3,8 +3,7 @@
 //!
 //! Limits: at most 200,000 servers, 16 MiB for a response, and 10 s for a request.
 
-use super::board::{Look, Seen};
-use super::detail::Past;
+use super::board::{Look, Past, Seen};
 use super::{News, Wants};
 use crate::exit::usage;
 use crate::web;
