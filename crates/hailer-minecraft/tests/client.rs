@@ -23,7 +23,7 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
 
 /// Login procedure of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Door {
+enum LoginKind {
     /// Like the original servers.
     Usual,
     /// Replies to the handshake with the login, though the build has encryption.
@@ -37,7 +37,7 @@ struct Lab {
     build: Build,
     client: Client,
     server: Connection,
-    door: Door,
+    door: LoginKind,
     dice: SampleRng,
     /// Packets that the server received.
     heard: Vec<Packet>,
@@ -50,7 +50,7 @@ struct Lab {
 const TOKEN: [u8; 4] = [1, 2, 3, 4];
 
 impl Lab {
-    fn new(build: Build, door: Door, mut settings: GameClientConfig) -> Self {
+    fn new(build: Build, door: LoginKind, mut settings: GameClientConfig) -> Self {
         (settings.build, settings.name) = (build, "Bot".into());
         (settings.host, settings.port) = ("lab.example".into(), 25566);
         Self {
@@ -73,7 +73,7 @@ impl Lab {
     }
 
     fn playing_with(build: Build, settings: GameClientConfig) -> Self {
-        let mut lab = Self::new(build, Door::Usual, settings);
+        let mut lab = Self::new(build, LoginKind::Usual, settings);
         lab.run();
         assert!(lab.client.is_playing(), "{build}: {:?}", lab.error);
         lab.say(PlayerAbilities {
@@ -135,7 +135,7 @@ impl Lab {
     /// Runs the server's side of the login.
     fn let_in(&mut self, packet: &Packet) {
         let plain_era = self.build <= Build::W16a;
-        let id = if self.door == Door::Checking {
+        let id = if self.door == LoginKind::Checking {
             "-7ab3"
         } else {
             "-"
@@ -146,7 +146,7 @@ impl Lab {
                     .send(&HandshakeReply { id: id.into() }.into())
                     .unwrap();
             }
-            Packet::Handshake(_) if self.door == Door::Open => self.welcome(),
+            Packet::Handshake(_) if self.door == LoginKind::Open => self.welcome(),
             Packet::Handshake(_) => {
                 let key = Bytes16::new(KEY.public_der().to_vec());
                 let request = EncryptionRequest {
@@ -273,9 +273,9 @@ fn stone() -> Column {
 fn joins_with_every_build_and_login_procedure() {
     for &build in Build::DIALECTS {
         for (door, encrypt) in [
-            (Door::Usual, true),
-            (Door::Usual, false),
-            (Door::Open, true),
+            (LoginKind::Usual, true),
+            (LoginKind::Usual, false),
+            (LoginKind::Open, true),
         ] {
             let mut lab = Lab::new(
                 build,
@@ -296,7 +296,7 @@ fn joins_with_every_build_and_login_procedure() {
                 max_players: 20,
             };
             assert_eq!(lab.events, [joined], "{build} {door:?}");
-            let encrypted = build >= Build::W17a && door == Door::Usual && encrypt;
+            let encrypted = build >= Build::W17a && door == LoginKind::Usual && encrypt;
             assert_eq!(lab.client.is_encrypted(), encrypted, "{build} {door:?}");
             assert_eq!(lab.client.secret().map(<[u8]>::to_vec), lab.secret);
             assert_eq!(lab.secret.is_some(), encrypted);
@@ -323,13 +323,13 @@ fn joins_with_every_build_and_login_procedure() {
 #[test]
 fn account_checks_are_refused_or_passed_to_the_caller() {
     for &build in Build::DIALECTS {
-        let mut lab = Lab::new(build, Door::Checking, GameClientConfig::default());
+        let mut lab = Lab::new(build, LoginKind::Checking, GameClientConfig::default());
         lab.run();
         assert_eq!(lab.error, Some(ClientError::AccountCheck), "{build}");
 
         let mut lab = Lab::new(
             build,
-            Door::Checking,
+            LoginKind::Checking,
             GameClientConfig {
                 session: true,
                 ..GameClientConfig::default()
@@ -354,7 +354,7 @@ fn account_checks_are_refused_or_passed_to_the_caller() {
 #[test]
 fn version_kicks_suggest_builds() {
     for &build in Build::DIALECTS {
-        let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
+        let mut lab = Lab::new(build, LoginKind::Usual, GameClientConfig::default());
         lab.server
             .send(
                 &Kick {
@@ -389,7 +389,7 @@ fn version_kicks_suggest_builds() {
         assert!(!lab.client.is_playing());
         assert!(lab.client.say("hello").is_err());
     }
-    let mut lab = Lab::new(Build::LATEST, Door::Usual, GameClientConfig::default());
+    let mut lab = Lab::new(Build::LATEST, LoginKind::Usual, GameClientConfig::default());
     lab.server
         .send(
             &Kick {
@@ -436,7 +436,7 @@ fn unreadable_packets_suggest_the_build_with_the_same_number() {
 #[test]
 fn positions_are_confirmed_and_sent_like_the_game() {
     for &build in Build::DIALECTS {
-        let mut lab = Lab::new(build, Door::Usual, GameClientConfig::default());
+        let mut lab = Lab::new(build, LoginKind::Usual, GameClientConfig::default());
         lab.run();
         lab.ticks(3);
         assert!(

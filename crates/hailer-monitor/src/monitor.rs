@@ -204,7 +204,10 @@ impl Monitor {
             }
         }
         let failed = |name: String| move |problem| MonitorError::Server { name, problem };
-        for old in known.into_values().filter(|old| old.origin == Origin::Plan) {
+        for old in known
+            .into_values()
+            .filter(|old| old.origin == Origin::Configuration)
+        {
             let removed = self.watchlist.remove(old.id).await;
             removed.map_err(failed(old.name))?;
         }

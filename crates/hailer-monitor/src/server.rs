@@ -17,8 +17,9 @@ pub struct ServerId(pub i64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// The configuration file.
-    Plan,
+    /// The configuration file. Earlier versions wrote `plan`.
+    #[serde(alias = "plan")]
+    Configuration,
     /// The API, which `hailer monitor add` uses too.
     Api,
 }

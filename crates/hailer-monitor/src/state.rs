@@ -473,7 +473,7 @@ mod tests {
             group: String::new(),
             labels: Default::default(),
             interval: None,
-            origin: crate::server::Origin::Plan,
+            origin: crate::server::Origin::Configuration,
         };
         let count = 2 * ROWS_PER_LOCK as i64 + 1;
         (0..count).for_each(|id| live.set(server(id, format!("s{id}"), "ugp://127.0.0.1")));

@@ -24,7 +24,7 @@ fn server(id: i64, target: String) -> Server {
         group,
         labels,
         interval,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     }
 }
 

@@ -180,7 +180,7 @@ pub fn server(id: ServerId, name: &str, group: &str, protocol: &str) -> Server {
         group: group.into(),
         labels,
         interval: None,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     }
 }
 

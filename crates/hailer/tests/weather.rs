@@ -213,7 +213,7 @@ fn kind(failure: &ExchangeError) -> &'static str {
 
 /// A datagram in transit: arrival time, sequence number (keeps the sort stable), whether it goes to
 /// the server, and its bytes.
-type Flight = (u64, u64, bool, Vec<u8>);
+type Delivery = (u64, u64, bool, Vec<u8>);
 
 /// Runs one query. Returns its result and when it ended.
 fn query(
@@ -228,8 +228,8 @@ fn query(
         protocol.exchange(&Ask::default(), Cookie(random.next())),
         QueryLimits::default(),
     );
-    let (mut flights, mut count): (Vec<Flight>, u64) = (Vec::new(), 0);
-    let mut send = |flights: &mut Vec<Flight>, now: u64, to_server: bool, bytes: &[u8]| {
+    let (mut flights, mut count): (Vec<Delivery>, u64) = (Vec::new(), 0);
+    let mut send = |flights: &mut Vec<Delivery>, now: u64, to_server: bool, bytes: &[u8]| {
         for _ in 0..=u64::from(random.chance(weather.twice)) {
             if random.chance(weather.loss) {
                 continue;

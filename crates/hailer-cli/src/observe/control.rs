@@ -55,13 +55,13 @@ fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Request {
-    Get(What),
+    Get(Subject),
     Watch(u64),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum What {
+enum Subject {
     Status,
 }
 
@@ -139,7 +139,7 @@ async fn answer(stream: UnixStream, look: &Look) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         match request {
-            Ok(Request::Get(What::Status)) => write(&mut writer, &look()).await?,
+            Ok(Request::Get(Subject::Status)) => write(&mut writer, &look()).await?,
             Ok(Request::Watch(ms)) => {
                 return watch(reader, writer, look, Duration::from_millis(ms)).await;
             }
@@ -254,7 +254,7 @@ impl Client {
     /// # Errors
     /// The responder has ended, sends no reply, refuses the request, or has another version.
     pub(crate) async fn status(&mut self) -> anyhow::Result<Snapshot> {
-        self.ask(&Request::Get(What::Status)).await?;
+        self.ask(&Request::Get(Subject::Status)).await?;
         self.next().await
     }
 

@@ -679,7 +679,7 @@ mod tests {
                     group: "eu".into(),
                     labels: BTreeMap::new(),
                     interval: None,
-                    origin: Origin::Plan,
+                    origin: Origin::Configuration,
                 };
                 let row = ServerRow {
                     server: Arc::new(server),

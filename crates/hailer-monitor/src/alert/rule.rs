@@ -541,7 +541,7 @@ mod tests {
             group: "eu".into(),
             labels: [("tier".to_owned(), "gold".to_owned())].into(),
             interval: None,
-            origin: Origin::Plan,
+            origin: Origin::Configuration,
         };
         let filter = |servers: &[&str], groups: &[&str], labels: &[(&str, &str)]| ServerFilter {
             servers: servers.iter().map(|s| (*s).into()).collect(),

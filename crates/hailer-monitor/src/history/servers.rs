@@ -330,15 +330,18 @@ fn millis(interval: Option<Duration>) -> Option<i64> {
 
 pub(super) fn origin_word(origin: Origin) -> &'static str {
     match origin {
-        Origin::Plan => "plan",
+        Origin::Configuration => "configuration",
         Origin::Api => "api",
     }
 }
 
 fn read_origin(word: &str) -> Option<Origin> {
-    [Origin::Plan, Origin::Api]
-        .into_iter()
-        .find(|&origin| origin_word(origin) == word)
+    match word {
+        // Databases of earlier versions contain `plan`.
+        "configuration" | "plan" => Some(Origin::Configuration),
+        "api" => Some(Origin::Api),
+        _ => None,
+    }
 }
 
 fn is_double(error: &sqlx::Error) -> bool {

@@ -242,7 +242,7 @@ mod tests {
             group: "Süd".into(),
             labels: [("region".to_owned(), "Far West".to_owned())].into(),
             interval: None,
-            origin: Origin::Plan,
+            origin: Origin::Configuration,
         };
         for (id, name) in [(1, "node-10"), (2, "node-9"), (3, "Lobby")] {
             live.set(server(id, name));

@@ -116,7 +116,7 @@ fn live(since: Millis) -> Arc<StateTable> {
         group: String::new(),
         labels: BTreeMap::new(),
         interval: None,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     });
     show(&live, State::Down, since);
     live

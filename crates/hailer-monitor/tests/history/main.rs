@@ -34,7 +34,7 @@ pub fn new(name: &str) -> NewServer {
         group: "games".into(),
         labels: [("region".into(), "eu".into())].into(),
         interval: None,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     }
 }
 

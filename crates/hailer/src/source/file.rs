@@ -40,7 +40,7 @@ struct Stamp {
 }
 
 /// Result of a check.
-enum Found {
+enum CheckResult {
     Status(Stamp, TimedStatus),
     /// No usable status, and the version of the file if it exists.
     Problem(Option<Stamp>, String),
@@ -69,19 +69,19 @@ impl File {
         let mut known: Option<Option<Stamp>> = None;
         loop {
             let mut read = self.look(known).await;
-            if let Some(Found::Problem(..)) = read {
+            if let Some(CheckResult::Problem(..)) = read {
                 sleep(SETTLE).await;
                 read = self.look(known).await;
             }
             match read {
-                Some(Found::Status(stamp, truth)) => {
+                Some(CheckResult::Status(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
                     complaint
                         .over(format!("{}: valid again", self.path.display()))
                         .map(&mut say);
                     truths.send_replace(Some(truth));
                 }
-                Some(Found::Problem(stamp, problem)) => {
+                Some(CheckResult::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
                     let word = complaint.word(problem, now());
                     // A suppressed problem is reported at the next check.
@@ -102,7 +102,7 @@ impl File {
 
     /// Reads the file if its version differs from the known one. Runs outside the runtime, because
     /// network file systems can be slow.
-    async fn look(&self, known: Option<Option<Stamp>>) -> Option<Found> {
+    async fn look(&self, known: Option<Option<Stamp>>) -> Option<CheckResult> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
             let seen = std::fs::metadata(&path)
@@ -136,11 +136,11 @@ impl Stamp {
     }
 }
 
-fn read(path: &Path) -> Found {
+fn read(path: &Path) -> CheckResult {
     let mut stamp = None;
     match try_read(path, &mut stamp) {
-        Ok((stamp, truth)) => Found::Status(stamp, truth),
-        Err(problem) => Found::Problem(stamp, problem),
+        Ok((stamp, truth)) => CheckResult::Status(stamp, truth),
+        Err(problem) => CheckResult::Problem(stamp, problem),
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(300))
             .unwrap();
-        let Found::Status(_, truth) = read(&path) else {
+        let CheckResult::Status(_, truth) = read(&path) else {
             panic!()
         };
         let age = truth.age(Instant::now()).as_secs();

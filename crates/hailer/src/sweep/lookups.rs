@@ -34,18 +34,18 @@ pub(super) struct Lookups {
 
 /// Channels of the lookup thread, which ends when they are dropped. Nothing joins it.
 struct Worker {
-    wanted: tokio::sync::mpsc::Sender<Wanted>,
-    found: mpsc::Receiver<Found>,
+    wanted: tokio::sync::mpsc::Sender<LookupRequest>,
+    found: mpsc::Receiver<LookupReply>,
 }
 
-struct Wanted {
+struct LookupRequest {
     index: u64,
     key: Key,
 }
 
-struct Found {
+struct LookupReply {
     index: u64,
-    result: Result<SocketAddr, Trouble>,
+    result: Result<SocketAddr, LookupFailure>,
 }
 
 /// Cache key: the name and, if an SRV record may change the port, its service and the default port.
@@ -57,7 +57,7 @@ struct Key {
 
 /// Error of a lookup, in a form that can be cached.
 #[derive(Clone)]
-enum Trouble {
+enum LookupFailure {
     NotFound,
     Failed(Arc<str>),
 }
@@ -108,7 +108,7 @@ impl Lookups {
             .worker
             .get_or_insert_with(|| Worker::start(self.server, self.at_once));
         // The channel has room for all waiting names. If the thread has ended, `next` reports it.
-        let _ = worker.wanted.try_send(Wanted { index, key });
+        let _ = worker.wanted.try_send(LookupRequest { index, key });
         self.waiting.insert(index, name);
     }
 
@@ -119,13 +119,13 @@ impl Lookups {
         }
         loop {
             let (index, result) = match self.worker.as_ref()?.found.try_recv() {
-                Ok(Found { index, result }) => (index, result),
+                Ok(LookupReply { index, result }) => (index, result),
                 Err(mpsc::TryRecvError::Empty) => return None,
                 Err(mpsc::TryRecvError::Disconnected) => {
                     let index = self.waiting.keys().copied().next()?;
                     (
                         index,
-                        Err(Trouble::Failed(
+                        Err(LookupFailure::Failed(
                             "the thread that looks names up could not run".into(),
                         )),
                     )
@@ -137,11 +137,11 @@ impl Lookups {
         }
     }
 
-    fn end(&self, index: u64, name: &Name, result: Result<SocketAddr, Trouble>) -> Next {
+    fn end(&self, index: u64, name: &Name, result: Result<SocketAddr, LookupFailure>) -> Next {
         let host = || String::from(&**name.host());
         let checked = match result {
-            Err(Trouble::NotFound) => Err(Error::NameNotFound { name: host() }),
-            Err(Trouble::Failed(cause)) => Err(Error::Lookup {
+            Err(LookupFailure::NotFound) => Err(Error::NameNotFound { name: host() }),
+            Err(LookupFailure::Failed(cause)) => Err(Error::Lookup {
                 name: host(),
                 cause: String::from(&*cause),
             }),
@@ -198,8 +198,8 @@ impl Worker {
 /// Looks up names until the channel closes. Concurrent requests for the same name share one lookup.
 async fn work(
     names: &NameResolver,
-    mut wants: tokio::sync::mpsc::Receiver<Wanted>,
-    finds: mpsc::Sender<Found>,
+    mut wants: tokio::sync::mpsc::Receiver<LookupRequest>,
+    finds: mpsc::Sender<LookupReply>,
     at_once: usize,
 ) {
     let mut running = FuturesUnordered::new();
@@ -208,9 +208,9 @@ async fn work(
     loop {
         tokio::select! {
             wanted = wants.recv(), if running.len() < at_once => {
-                let Some(Wanted { index, key }) = wanted else { return };
+                let Some(LookupRequest { index, key }) = wanted else { return };
                 if let Some(result) = cache.get(&key) {
-                    if finds.send(Found { index, result }).is_err() {
+                    if finds.send(LookupReply { index, result }).is_err() {
                         return;
                     }
                 } else if let Some(indices) = waiting.get_mut(&key) {
@@ -222,7 +222,7 @@ async fn work(
             }
             Some((result, key)) = running.next(), if !running.is_empty() => {
                 for index in waiting.remove(&key).unwrap_or_default() {
-                    if finds.send(Found { index, result: result.clone() }).is_err() {
+                    if finds.send(LookupReply { index, result: result.clone() }).is_err() {
                         return;
                     }
                 }
@@ -233,7 +233,7 @@ async fn work(
 }
 
 /// Returns the first address; a sweep queries only one.
-async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble> {
+async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, LookupFailure> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
         Some((service, port)) => names.addresses(&host, None, port, Some(service)).await,
@@ -241,25 +241,25 @@ async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, Trouble>
         None => names.addresses(&host, Some(1), 1, None).await,
     };
     match found {
-        Ok(addresses) => addresses.first().copied().ok_or(Trouble::NotFound),
-        Err(Error::Lookup { cause, .. }) => Err(Trouble::Failed(cause.into())),
-        Err(_) => Err(Trouble::NotFound),
+        Ok(addresses) => addresses.first().copied().ok_or(LookupFailure::NotFound),
+        Err(Error::Lookup { cause, .. }) => Err(LookupFailure::Failed(cause.into())),
+        Err(_) => Err(LookupFailure::NotFound),
     }
 }
 
 /// Cache of recent results in two generations: when the new one is full, it replaces the old one.
 #[derive(Default)]
 struct Cache {
-    new: HashMap<Key, Result<SocketAddr, Trouble>>,
-    old: HashMap<Key, Result<SocketAddr, Trouble>>,
+    new: HashMap<Key, Result<SocketAddr, LookupFailure>>,
+    old: HashMap<Key, Result<SocketAddr, LookupFailure>>,
 }
 
 impl Cache {
-    fn get(&self, key: &Key) -> Option<Result<SocketAddr, Trouble>> {
+    fn get(&self, key: &Key) -> Option<Result<SocketAddr, LookupFailure>> {
         self.new.get(key).or_else(|| self.old.get(key)).cloned()
     }
 
-    fn insert(&mut self, key: Key, result: Result<SocketAddr, Trouble>) {
+    fn insert(&mut self, key: Key, result: Result<SocketAddr, LookupFailure>) {
         if self.new.len() == CACHE {
             self.old = std::mem::take(&mut self.new);
         }

@@ -93,10 +93,10 @@ enum Message {
 
 struct Question {
     index: u64,
-    what: What,
+    what: StreamItem,
 }
 
-enum What {
+enum StreamItem {
     Address(SocketAddr, &'static dyn Protocol),
     Name(Box<Name>),
     Wrong(Box<TargetError>),
@@ -149,7 +149,7 @@ impl StreamSource {
         let (name, lines) = (file.clone(), Lines::new(input));
         // A blocking read cannot be interrupted, so the thread is detached.
         let thread = std::thread::Builder::new().name("targets".into());
-        // `Gone` only means that the source was dropped.
+        // `SourceDropped` only means that the source was dropped.
         thread
             .spawn(move || drop(reader.run(&name, lines, &defaults)))
             .map_err(|cause| ListError::Read { file, cause })?;
@@ -252,7 +252,7 @@ impl ProbeSource for StreamSource {
                 return if is_end { Next::Done } else { Next::Pending };
             };
             match what {
-                What::Address(address, protocol) => {
+                StreamItem::Address(address, protocol) => {
                     return Next::Probe(Probe {
                         index,
                         address,
@@ -260,8 +260,8 @@ impl ProbeSource for StreamSource {
                         name: None,
                     });
                 }
-                What::Name(name) => self.lookups.ask(index, *name),
-                What::Wrong(error) => {
+                StreamItem::Name(name) => self.lookups.ask(index, *name),
+                StreamItem::Wrong(error) => {
                     return Next::Failed {
                         index,
                         target: error.text().into(),
@@ -314,7 +314,7 @@ struct Reader {
 }
 
 /// The source was dropped.
-struct Gone;
+struct SourceDropped;
 
 impl Reader {
     fn run<R: Read>(
@@ -322,7 +322,7 @@ impl Reader {
         name: &str,
         mut lines: Lines<R>,
         defaults: &Defaults,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), SourceDropped> {
         loop {
             // Before a read that may block, send what is buffered.
             if !lines.is_ready() {
@@ -345,10 +345,10 @@ impl Reader {
         self.flush()?;
         self.sender
             .send(Message::End(self.questions))
-            .map_err(|_| Gone)
+            .map_err(|_| SourceDropped)
     }
 
-    fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), Gone> {
+    fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), SourceDropped> {
         match entry.whom {
             Whom::Addresses(span) => {
                 let ways = protocols.len() as u64;
@@ -371,7 +371,7 @@ impl Reader {
                             name.set_repeat();
                         }
                         is_repeat = true;
-                        self.push(index, What::Name(Box::new(name)))?;
+                        self.push(index, StreamItem::Name(Box::new(name)))?;
                     }
                 }
                 Ok(())
@@ -379,7 +379,7 @@ impl Reader {
         }
     }
 
-    fn address(&mut self, service: Service, ip: u128) -> Result<(), Gone> {
+    fn address(&mut self, service: Service, ip: u128) -> Result<(), SourceDropped> {
         let index = self.step()?;
         if !self.seen.is_new(service, &ip.to_le_bytes(), 0) {
             self.skipped.duplicates += 1;
@@ -389,28 +389,28 @@ impl Reader {
             let Item::Address(address, protocol) = item((service, ip)) else {
                 return Ok(());
             };
-            self.push(index, What::Address(address, protocol))?;
+            self.push(index, StreamItem::Address(address, protocol))?;
         }
         Ok(())
     }
 
-    fn wrong(&mut self, error: TargetError) -> Result<(), Gone> {
+    fn wrong(&mut self, error: TargetError) -> Result<(), SourceDropped> {
         let index = self.step()?;
         match self.is_wanted(index) {
-            true => self.push(index, What::Wrong(Box::new(error))),
+            true => self.push(index, StreamItem::Wrong(Box::new(error))),
             false => Ok(()),
         }
     }
 
     /// Returns the next index. Checks now and then whether the source was dropped, which otherwise
     /// only a send would detect.
-    fn step(&mut self) -> Result<u64, Gone> {
+    fn step(&mut self) -> Result<u64, SourceDropped> {
         self.steps += 1;
         if self.steps == 4096 {
             self.steps = 0;
             self.flush()?;
             if self.shared.is_gone.load(Ordering::Relaxed) {
-                return Err(Gone);
+                return Err(SourceDropped);
             }
         }
         self.index += 1;
@@ -424,7 +424,7 @@ impl Reader {
         is_ours && (index >= self.from.next || self.from.unfinished.binary_search(&index).is_ok())
     }
 
-    fn push(&mut self, index: u64, what: What) -> Result<(), Gone> {
+    fn push(&mut self, index: u64, what: StreamItem) -> Result<(), SourceDropped> {
         self.chunk.push(Question { index, what });
         if self.chunk.len() == CHUNK {
             self.flush()
@@ -433,7 +433,7 @@ impl Reader {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
+    fn flush(&mut self) -> Result<(), SourceDropped> {
         *self
             .shared
             .skipped
@@ -445,7 +445,7 @@ impl Reader {
         let chunk = std::mem::take(&mut self.chunk);
         self.sender
             .send(Message::Questions(chunk))
-            .map_err(|_| Gone)
+            .map_err(|_| SourceDropped)
     }
 }
 

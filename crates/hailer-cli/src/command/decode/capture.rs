@@ -2,7 +2,7 @@
 //!
 //! Limit: at most 4,096 fragments of incomplete datagrams are stored.
 
-use super::Found;
+use super::InputDatagram;
 use crate::exit::usage;
 use crate::print::tell;
 use etherparse::defrag::IpDefragPool;
@@ -81,7 +81,7 @@ pub(super) struct Segment {
 
 /// Payload of a packet.
 pub(super) enum Carried {
-    Datagram(Found),
+    Datagram(InputDatagram),
     Segment(Segment),
 }
 
@@ -190,7 +190,7 @@ impl Packets {
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
         Some(match transport {
-            Transport::Udp { payload, .. } => Carried::Datagram(Found {
+            Transport::Udp { payload, .. } => Carried::Datagram(InputDatagram {
                 place,
                 ends: Some((from, to)),
                 bytes: payload,

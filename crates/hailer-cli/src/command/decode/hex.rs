@@ -1,7 +1,7 @@
 //! Hexadecimal input: plain, with spaces or colons, with `0x` or `\x`, or from a dump with offsets
 //! and text.
 
-use super::Found;
+use super::InputDatagram;
 
 /// Parses the bytes of one datagram.
 ///
@@ -39,8 +39,8 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// A line is not hexadecimal. The error names the line.
-pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
-    let mut found: Vec<Found> = Vec::new();
+pub(super) fn lines(text: &str) -> Result<Vec<InputDatagram>, String> {
+    let mut found: Vec<InputDatagram> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
         let line = line
@@ -60,7 +60,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<Found>, String> {
                 last.bytes.extend(bytes);
             }
             _ if bytes.is_empty() => {}
-            _ => found.push(Found {
+            _ => found.push(InputDatagram {
                 place: format!("line {number}"),
                 ends: None,
                 bytes,

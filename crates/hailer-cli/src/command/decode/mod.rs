@@ -28,7 +28,7 @@ const MAX_CONVERSATIONS: usize = 65_536;
 type Ends = (SocketAddr, SocketAddr);
 
 /// A datagram from any input.
-struct Found {
+struct InputDatagram {
     /// Description of the place in the input, for users.
     place: String,
     /// Source and destination, if it comes from a capture.
@@ -189,7 +189,7 @@ impl<W: Write> Session<'_, W> {
         match hex::bytes(words) {
             Ok(bytes) if bytes.is_empty() => Ok(()),
             Ok(bytes) => self.show(
-                &Found {
+                &InputDatagram {
                     place: String::new(),
                     ends: None,
                     bytes,
@@ -202,7 +202,7 @@ impl<W: Write> Session<'_, W> {
 
     fn show(
         &mut self,
-        Found { place, ends, bytes }: &Found,
+        InputDatagram { place, ends, bytes }: &InputDatagram,
         from_capture: bool,
     ) -> anyhow::Result<()> {
         let (found, notes) = self.explain_in_turn(bytes, *ends);

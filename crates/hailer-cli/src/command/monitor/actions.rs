@@ -1,8 +1,8 @@
 //! Actions on a running monitor, through its API, and on its history.
 
+use super::config;
 #[cfg(feature = "parquet")]
 use super::parquet::Sheet;
-use super::plan;
 use crate::args::{
     MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest,
 };
@@ -36,7 +36,7 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| plan::name_of(&args.target));
+        .unwrap_or_else(|| config::name_of(&args.target));
     let server = json!({
         "name": name,
         "target": args.target,
@@ -143,7 +143,7 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
 /// Runs `hailer monitor test-alert`. Reads the configuration and sends from this process, so that
 /// it works before the monitor runs.
 pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
-    let plan = plan::read(&args.config)?;
+    let plan = config::read(&args.config)?;
     let receivers: Vec<String> = plan
         .alerts
         .receivers()

@@ -3,13 +3,13 @@
 pub(super) mod actions;
 #[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
 mod cluster;
+pub(crate) mod config;
 mod demo;
 #[cfg(feature = "parquet")]
 mod parquet;
-pub(crate) mod plan;
 
 use self::cluster::Cluster;
-use self::plan::{Plan, Players};
+use self::config::{CheckedMonitorConfig, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::watch;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
     }
     if args.example {
-        write!(std::io::stdout(), "{}", plan::EXAMPLE)?;
+        write!(std::io::stdout(), "{}", config::EXAMPLE)?;
         return Ok(Exit::Success);
     }
     if !args.check_config {
@@ -122,10 +122,10 @@ fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<E
 }
 
 /// Monitors simulated servers instead of the configured ones. Their history is deleted at the end.
-async fn demo(args: &Args, mut plan: Plan) -> anyhow::Result<Exit> {
+async fn demo(args: &Args, mut plan: CheckedMonitorConfig) -> anyhow::Result<Exit> {
     let listener = demo::listen(args.listen, plan.listen).await?;
     let mut fleet = demo::Fleet::start().await?;
-    plan.history = plan::sqlite(&fleet.history());
+    plan.history = config::sqlite(&fleet.history());
     plan.interval = args.interval.unwrap_or(demo::INTERVAL);
     let history = History::open(&plan.history).await?;
     fleet.write_past(&history).await?;
@@ -139,18 +139,18 @@ fn count(servers: usize) -> String {
 
 /// Reads the configuration on its own thread, so that the memory for 100,000 servers is freed with
 /// the thread.
-fn plan_aside(args: &Args) -> anyhow::Result<Plan> {
+fn plan_aside(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
     let read = std::thread::scope(|scope| scope.spawn(|| plan(args)).join());
     read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Returns the configuration of the file, with the flags on top.
-fn plan(args: &Args) -> anyhow::Result<Plan> {
+fn plan(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
     let mut plan = match &args.config {
-        Some(path) => plan::read(path)?,
-        None => Plan {
+        Some(path) => config::read(path)?,
+        None => CheckedMonitorConfig {
             servers: from_targets(&args.target)?,
-            ..Plan::default()
+            ..CheckedMonitorConfig::default()
         },
     };
     plan.listen = args.listen.unwrap_or(plan.listen);
@@ -171,7 +171,7 @@ fn url_of(history: &str) -> String {
     if is_url {
         history.to_owned()
     } else {
-        plan::sqlite(Path::new(history))
+        config::sqlite(Path::new(history))
     }
 }
 
@@ -179,13 +179,13 @@ fn url_of(history: &str) -> String {
 fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<String> {
     match (history, config) {
         (Some(history), _) => Ok(url_of(history)),
-        (None, Some(config)) => Ok(plan::read(config)?.history),
-        (None, None) => Ok(Plan::default().history),
+        (None, Some(config)) => Ok(config::read(config)?.history),
+        (None, None) => Ok(CheckedMonitorConfig::default().history),
     }
 }
 
 /// Returns warnings about intervals that are shorter than a poll of an unreachable server.
-fn slow_polls(plan: &Plan) -> Vec<String> {
+fn slow_polls(plan: &CheckedMonitorConfig) -> Vec<String> {
     let limits = PollConfig::default().sweep.limits;
     let tries = limits.retries + 1;
     let longest = (limits.timeout * tries).min(limits.deadline);
@@ -257,11 +257,11 @@ async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<
 fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
     let mut servers: Vec<NewServer> = Vec::new();
     for target in targets {
-        let name = plan::name_of(target);
+        let name = config::name_of(target);
         if servers.iter().any(|server| server.name == name) {
             usage!("{target}: given twice; drop one of them");
         }
-        let (group, labels, origin) = (String::new(), BTreeMap::new(), Origin::Plan);
+        let (group, labels, origin) = (String::new(), BTreeMap::new(), Origin::Configuration);
         let new = NewServer {
             name,
             target: target.clone(),
@@ -285,7 +285,7 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
 
 async fn monitor(
     args: &Args,
-    mut plan: Plan,
+    mut plan: CheckedMonitorConfig,
     listener: TcpListener,
     history: History,
 ) -> anyhow::Result<Exit> {
@@ -310,7 +310,7 @@ async fn monitor(
     info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut stopped = pin!(super::service::stopped(args.r#for));
-    let (look, mut trouble) = (monitor.look(), Trouble::default());
+    let (look, mut trouble) = (monitor.look(), HealthLog::default());
     let mut looks = tokio::time::interval(Duration::from_secs(1));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -350,12 +350,12 @@ async fn monitor(
 
 /// Logs failures and recoveries of the history and the alerts.
 #[derive(Default)]
-struct Trouble {
+struct HealthLog {
     is_failing: bool,
     dropped: u64,
 }
 
-impl Trouble {
+impl HealthLog {
     fn tell(&mut self, vitals: &MonitorHealth) {
         let history = &vitals.history;
         if history.is_failing != self.is_failing {
@@ -381,7 +381,7 @@ impl Trouble {
     }
 }
 
-fn app(monitor: &Monitor, plan: &Plan) -> App {
+fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     let mut settings = api::ApiConfig::default();
     settings.token.clone_from(&plan.token);
     settings.shows_players = plan.players == Players::Names;
@@ -411,7 +411,7 @@ fn app(monitor: &Monitor, plan: &Plan) -> App {
     app
 }
 
-async fn settings(plan: &Plan, history: &History) -> anyhow::Result<MonitorConfig> {
+async fn settings(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Result<MonitorConfig> {
     let mut settings = MonitorConfig::default();
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;

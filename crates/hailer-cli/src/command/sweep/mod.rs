@@ -25,15 +25,15 @@ use crate::print::{fields, table, tell};
 use checkpoint::Checkpoint;
 use files::append_suffix;
 use hailer::sweep::{Counts, Position, Skipped};
-use output::{Output, Plan};
-use plan::{Choice, Targets};
+use output::{Output, OutputConfig};
+use plan::{OutputOptions, Targets};
 use progress::ProgressView;
 use serde::Serialize;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use stop::{Cause, Stop};
+use stop::{Cause, StopRequest};
 
 /// Schema name and version of the summary.
 const SUMMARY: &str = "hailer/sweep-summary/2";
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     {
         return show_fields();
     }
-    let choice = Choice::new(args)?;
+    let choice = OutputOptions::new(args)?;
     let config = plan::config(args, choice.players)?;
     let before = match &choice.checkpoint {
         Some(path) if args.writing.resume => Some(Checkpoint::load(path)?),
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if before.is_none() && !args.writing.force {
         refuse_to_overwrite(&choice)?;
     }
-    let stop = Stop::watch(args.pace.r#for)?;
+    let stop = StopRequest::watch(args.pace.r#for)?;
     let position = match &before {
         Some(before) => before.position.clone(),
         None => Position::default(),
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     );
     let (encoder, failed) = (choice.encoder(), args.writing.failed);
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
-    let plan = Plan {
+    let plan = OutputConfig {
         encoder,
         failed,
         to,
@@ -196,7 +196,7 @@ fn is_file(_: &io::Stdout) -> bool {
 
 /// Fails if the checkpoint exists, or if the output or journal is not empty. Only `--force`
 /// overwrites the results of an earlier sweep.
-fn refuse_to_overwrite(choice: &Choice) -> anyhow::Result<()> {
+fn refuse_to_overwrite(choice: &OutputOptions) -> anyhow::Result<()> {
     if let Some(path) = choice.checkpoint.as_ref().filter(|path| path.exists()) {
         usage!(
             "{} belongs to an unfinished sweep: --resume continues it, --force starts again",
@@ -254,7 +254,7 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
 }
 
 /// Finishes a complete sweep: converts the journal if there is one, and removes the checkpoint.
-fn conclude(choice: &Choice) -> anyhow::Result<()> {
+fn conclude(choice: &OutputOptions) -> anyhow::Result<()> {
     if let (true, Some(output), Some(journal)) =
         (choice.is_turned_over(), &choice.output, choice.journal())
     {
@@ -268,7 +268,7 @@ fn conclude(choice: &Choice) -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "parquet")]
-fn turn_over(journal: &Path, choice: &Choice, to: &Path) -> anyhow::Result<()> {
+fn turn_over(journal: &Path, choice: &OutputOptions, to: &Path) -> anyhow::Result<()> {
     use std::io::{BufReader, BufWriter};
     let fields = choice.fields.as_deref().unwrap_or_default();
     let rows = BufReader::with_capacity(1 << 18, File::open(journal)?);
@@ -281,7 +281,7 @@ fn turn_over(journal: &Path, choice: &Choice, to: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(not(feature = "parquet"))]
-fn turn_over(_: &Path, _: &Choice, _: &Path) -> anyhow::Result<()> {
+fn turn_over(_: &Path, _: &OutputOptions, _: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 

@@ -12,7 +12,7 @@
 use super::checkpoint::{Checkpoint, Sweep};
 use super::encoder::Encoder;
 use super::progress::ProgressView;
-use super::stop::Stop;
+use super::stop::StopRequest;
 use super::tally;
 use hailer::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
@@ -43,7 +43,7 @@ const QUEUE_WAIT: Duration = Duration::from_millis(5);
 const CHECKPOINTS: Duration = Duration::from_millis(900);
 
 /// Configuration of an [`Output`].
-pub(super) struct Plan {
+pub(super) struct OutputConfig {
     pub(super) encoder: Encoder,
     /// Whether failures are written too.
     pub(super) failed: bool,
@@ -56,7 +56,7 @@ pub(super) struct Plan {
     /// Checkpoint of the earlier run that this one continues.
     pub(super) before: Option<Checkpoint>,
     pub(super) progress: ProgressView,
-    pub(super) stop: Arc<Stop>,
+    pub(super) stop: Arc<StopRequest>,
 }
 
 /// Receives the results of a sweep, and writes them on a second thread.
@@ -70,7 +70,7 @@ pub(super) struct Output {
     spare: Receiver<Vec<u8>>,
     writer: JoinHandle<io::Result<()>>,
     shared: Arc<Shared>,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
     progress: ProgressView,
     /// Identity of the sweep; `None` writes no checkpoints.
     checkpoints: Option<Sweep>,
@@ -103,8 +103,8 @@ impl Output {
     ///
     /// # Errors
     /// The first checkpoint cannot be written, or the thread cannot be started.
-    pub(super) fn new(plan: Plan) -> io::Result<Self> {
-        let Plan {
+    pub(super) fn new(plan: OutputConfig) -> io::Result<Self> {
+        let OutputConfig {
             mut encoder,
             failed,
             to,
@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn output(to: impl Write + Send + 'static) -> Output {
-        Output::new(Plan {
+        Output::new(OutputConfig {
             encoder: Encoder::Whole,
             failed: false,
             to: Box::new(to),
@@ -549,7 +549,7 @@ mod tests {
             std::env::temp_dir().join(format!("hailer-output-{}.checkpoint", std::process::id()));
         let gate = Gate::default();
         gate.open();
-        let mut first = Output::new(Plan {
+        let mut first = Output::new(OutputConfig {
             encoder: Encoder::Whole,
             failed: false,
             to: Box::new(gate.clone()),

@@ -4,7 +4,7 @@
 
 use super::encoder::Encoder;
 use super::files::append_suffix;
-use super::stop::Stop;
+use super::stop::StopRequest;
 use crate::args::{self, Format, Sweep};
 use crate::exit::{Usage, usage};
 use crate::print::csv::Csv;
@@ -32,7 +32,7 @@ const STOP_MARGIN: Duration = Duration::from_millis(200);
 const LONGEST_LIST: u64 = 1 << 30;
 
 /// Format and destination of the results.
-pub(super) struct Choice {
+pub(super) struct OutputOptions {
     pub(super) format: Format,
     /// Selected fields; `None` for the complete JSON line and for human-readable lines.
     pub(super) fields: Option<Vec<&'static Field>>,
@@ -43,7 +43,7 @@ pub(super) struct Choice {
     pub(super) checkpoint: Option<PathBuf>,
 }
 
-impl Choice {
+impl OutputOptions {
     pub(super) fn new(args: &Sweep) -> anyhow::Result<Self> {
         let writing = &args.writing;
         let output = writing.output.clone().filter(|path| path != Path::new("-"));
@@ -315,7 +315,7 @@ impl Targets {
     pub(super) fn read(
         args: &Sweep,
         from: &Position,
-        stop: &Arc<Stop>,
+        stop: &Arc<StopRequest>,
     ) -> anyhow::Result<Option<Self>> {
         let is_input = |path: &PathBuf| path == Path::new("-");
         let streamed =
@@ -413,7 +413,7 @@ impl Targets {
 /// Reader that fails once the sweep is stopped.
 struct StoppableReader<R> {
     input: R,
-    stop: Arc<Stop>,
+    stop: Arc<StopRequest>,
 }
 
 impl<R: Read> Read for StoppableReader<R> {
@@ -430,7 +430,7 @@ fn open(
     flag: &str,
     path: &Path,
     time: Option<Duration>,
-    stop: &Arc<Stop>,
+    stop: &Arc<StopRequest>,
 ) -> anyhow::Result<Box<dyn Read>> {
     let input = open_list(flag, path, time)?;
     let stop = stop.clone();
@@ -441,7 +441,7 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
     let shown = path.display();
     if let Some(uri) = path.to_str().and_then(web_address) {
         // A silent server must not delay the end of the sweep beyond `--for`. The margin lets
-        // `Stop` act first.
+        // `StopRequest` act first.
         let time = time.map(|time| time.saturating_add(STOP_MARGIN));
         let timeout = LIST_PATIENCE.min(time.unwrap_or(LIST_PATIENCE));
         let agent = web::config(&uri, timeout).build().new_agent();

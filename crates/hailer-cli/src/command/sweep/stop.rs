@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Stop request that threads share, with its cause.
 #[derive(Default)]
-pub(super) struct Stop(AtomicU8);
+pub(super) struct StopRequest(AtomicU8);
 
 /// Cause of an early end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Cause {
     }
 }
 
-impl Stop {
+impl StopRequest {
     /// Waits for signals and the time limit on a thread. A second signal ends the process
     /// immediately.
     ///

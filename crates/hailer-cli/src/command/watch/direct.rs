@@ -6,7 +6,7 @@
 use super::News;
 use super::board::Seen;
 use crate::args::Watch;
-use crate::command::monitor::plan;
+use crate::command::monitor::config;
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::proto::Transport;
@@ -82,12 +82,12 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
         group: String::new(),
         labels: BTreeMap::new(),
         interval: None,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     });
     let planned = args
         .config
         .as_deref()
-        .map(plan::read)
+        .map(config::read)
         .transpose()?
         .map(|plan| plan.servers)
         .unwrap_or_default();
@@ -142,7 +142,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Result of a detection: the server as typed, and its target with a protocol.
-type Found = (Server, Result<Target, Error>);
+type Detected = (Server, Result<Target, Error>);
 
 /// The feed. Dropping it ends the poller.
 pub(super) struct Direct {
@@ -322,7 +322,7 @@ fn unheard(server: &Server, error: Option<&Error>) -> Seen {
 }
 
 /// Queries servers in all protocols until each has answered in one.
-async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Found>) {
+async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Detected>) {
     while !servers.is_empty() {
         let mut left: HashMap<String, Server> = servers
             .into_iter()

@@ -28,7 +28,7 @@ pub(super) fn server(id: i64, name: &str) -> Server {
         group: String::new(),
         labels: BTreeMap::new(),
         interval: None,
-        origin: Origin::Plan,
+        origin: Origin::Configuration,
     }
 }
 

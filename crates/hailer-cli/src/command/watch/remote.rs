@@ -474,7 +474,7 @@ mod tests {
     fn shown(id: i64, players: u32) -> String {
         format!(
             r#"{{"id":{id},"name":"server-{id}","target":"ugp://192.0.2.{id}","protocol":"ugp","group":"eu","labels":{{}},
-            "interval_s":null,"origin":"plan","state":"up","is_flapping":false,"since_ms":5,"uptime_share":0.5,
+            "interval_s":null,"origin":"configuration","state":"up","is_flapping":false,"since_ms":5,"uptime_share":0.5,
             "last_sample":{{"at_ms":7,"is_answered":true,"players_online":{players},"players_max":20,"latency_ms":12.5,"datagrams_sent":2,"datagrams_resent":0}},"error":null,
             "last_status":{{"at_ms":7,"address":"192.0.2.{id}:22000","title":"T","motd":"A MOTD","game":null,"version":"1.1","map":null}}}}"#
         )

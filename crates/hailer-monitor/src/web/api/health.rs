@@ -286,7 +286,7 @@ mod tests {
             group,
             labels,
             interval: None,
-            origin: Origin::Plan,
+            origin: Origin::Configuration,
         });
         assert_eq!(
             failing(&vitals, &live, 100),

@@ -22,7 +22,7 @@ const PAGE: usize = 100;
 const LONGEST_CURSOR: usize = 200;
 
 /// Parameters of a list request.
-pub(super) struct Wanted {
+pub(super) struct ListQuery {
     matching: ServerMatch,
     words: SearchTerms,
     by: Sort,
@@ -56,7 +56,7 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
-impl Wanted {
+impl ListQuery {
     pub(super) fn read(uri: &Uri) -> Result<Self, Problem> {
         let known = [
             "group", "protocol", "state", "search", "sort", "order", "limit", "cursor",
@@ -262,7 +262,7 @@ mod tests {
                 group,
                 labels,
                 interval,
-                origin: Origin::Plan,
+                origin: Origin::Configuration,
             });
         }
         let servers = (0..20).map(ServerId).collect();
@@ -296,7 +296,7 @@ mod tests {
         let mut cursor = String::new();
         loop {
             let uri = format!("/?{query}{cursor}").parse().unwrap();
-            let page = Wanted::read(&uri)
+            let page = ListQuery::read(&uri)
                 .unwrap_or_else(|problem| panic!("{query}: {problem:?}"))
                 .find(live, 1_000_000);
             names.extend(
@@ -343,7 +343,7 @@ mod tests {
             let live = live();
             let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
             let uri = format!("/?{query}").parse().unwrap();
-            if let Ok(wanted) = Wanted::read(&uri) {
+            if let Ok(wanted) = ListQuery::read(&uri) {
                 let page = wanted.find(&live, 1_000_000);
                 prop_assert!(page.ids.len() <= page.count && page.count <= 25);
             }
@@ -376,7 +376,7 @@ mod tests {
             "protocol=x",
         ] {
             assert!(
-                Wanted::read(&format!("/?{bad}").parse().unwrap()).is_err(),
+                ListQuery::read(&format!("/?{bad}").parse().unwrap()).is_err(),
                 "{bad}"
             );
         }

@@ -27,9 +27,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 }
 
 /// The server that the path names. Rejects unknown names with 404.
-pub(super) struct Found(pub(super) ServerRow);
+pub(super) struct NamedServer(pub(super) ServerRow);
 
-impl FromRequestParts<Api> for Found {
+impl FromRequestParts<Api> for NamedServer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {

@@ -1,6 +1,6 @@
 //! History of one server or of all: series, events and sessions.
 
-use super::params::{Found, Params};
+use super::params::{NamedServer, Params};
 use super::types::{self, Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention};
@@ -45,7 +45,7 @@ struct Span {
 /// `GET /api/v1/servers/{name}/series`
 pub(super) async fn series(
     State(api): State<Api>,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -92,7 +92,7 @@ pub(super) async fn events(
 /// `GET /api/v1/servers/{name}/events`
 pub(super) async fn events_of(
     State(api): State<Api>,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -103,7 +103,7 @@ pub(super) async fn events_of(
 /// `GET /api/v1/servers/{name}/sessions`
 pub(super) async fn sessions(
     State(api): State<Api>,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -1,8 +1,8 @@
 //! Operations on servers: list, read, add, change and remove.
 
 use super::auth::Writer;
-use super::list::Wanted;
-use super::params::{Found, Name, Params};
+use super::list::ListQuery;
+use super::params::{Name, NamedServer, Params};
 use super::types::Servers;
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
@@ -24,7 +24,7 @@ pub(super) async fn list(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (now, wanted) = (unix_millis(), Wanted::read(&uri)?);
+    let (now, wanted) = (unix_millis(), ListQuery::read(&uri)?);
     // One scan at a time, on its own thread, so that frequent list requests delay only each other.
     let _turn = api.0.lists.acquire().await;
     let scanned = api.clone();
@@ -46,7 +46,7 @@ pub(super) async fn list(
 /// `GET /api/v1/servers/{name}`
 pub(super) async fn show(
     State(api): State<Api>,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -60,7 +60,7 @@ pub(super) async fn show(
 /// `GET /api/v1/servers/{name}/answer`
 pub(super) async fn answer(
     State(api): State<Api>,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -144,7 +144,7 @@ pub(super) async fn put(
 pub(super) async fn remove(
     State(api): State<Api>,
     _: Writer,
-    Found(row): Found,
+    NamedServer(row): NamedServer,
 ) -> Result<StatusCode, Problem> {
     if watchlist(&api)?.remove(ours(&row)?.id).await? {
         Ok(StatusCode::NO_CONTENT)
@@ -291,7 +291,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
 fn ours(row: &ServerRow) -> Result<&Server, Problem> {
     match row.server.origin {
         Origin::Api => Ok(&row.server),
-        Origin::Plan => {
+        Origin::Configuration => {
             let detail = format!(
                 "{} is defined in the configuration; change it there",
                 row.server.name

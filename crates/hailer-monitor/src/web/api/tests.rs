@@ -57,9 +57,9 @@ impl TestAlert for Alerts {
 }
 
 /// A watchlist in which another request always wins.
-struct Gone;
+struct RacingWatchlist;
 
-impl Watchlist for Gone {
+impl Watchlist for RacingWatchlist {
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>> {
         Box::pin(async { Err(WatchlistError::Taken(new.name)) })
     }
@@ -140,7 +140,7 @@ impl Monitor {
                 group,
                 labels,
                 interval: second,
-                origin: Origin::Plan,
+                origin: Origin::Configuration,
             };
             poll.watch(history.add(&new).await.unwrap(), None).unwrap();
         }
@@ -1016,7 +1016,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     let request = write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None);
     assert_eq!(contract.ask(&shows, request).await.word(), "read-only");
 
-    let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(Gone)));
+    let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(RacingWatchlist)));
     for (method, body) in [
         (Method::PUT, Some(json!({ "target": monitor.target }))),
         (Method::DELETE, None),

@@ -4,7 +4,7 @@ use crate::history::HistoryError;
 use crate::sample::{Event, Millis};
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::App;
-use crate::web::page::overview::Choice;
+use crate::web::page::overview::SelectOption;
 use crate::web::page::past::EventView;
 use crate::web::page::{Frame, html};
 use askama::Template;
@@ -40,21 +40,21 @@ pub(crate) async fn show(
     RawQuery(query): RawQuery,
     asked: HeaderMap,
 ) -> Response {
-    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let wanted = EventQuery::read(query.as_deref().unwrap_or_default());
     let now = app.now();
     let read = tokio::time::timeout(HISTORY_TIMEOUT, wanted.find(&app, now)).await;
     let (found, problem) = match read {
         Ok(Ok(found)) => (found, None),
         _ => (
-            Found::default(),
+            EventPage::default(),
             Some("The history cannot be read at the moment."),
         ),
     };
     let kinds = KINDS
         .iter()
-        .map(|kind| Choice::new(kind, (*kind).to_owned(), wanted.kind));
+        .map(|kind| SelectOption::new(kind, (*kind).to_owned(), wanted.kind));
     let next = found.next.map(|place| {
-        Wanted {
+        EventQuery {
             place: Some(place),
             ..wanted.clone()
         }
@@ -69,9 +69,9 @@ pub(crate) async fn show(
         frame: Frame::new(&app, &asked, wanted.address()),
         sorts: SORTS
             .iter()
-            .map(|(word, text)| Choice::new(word, (*text).to_owned(), wanted.sort))
+            .map(|(word, text)| SelectOption::new(word, (*text).to_owned(), wanted.sort))
             .collect(),
-        kinds: [Choice::new("", "all kinds".into(), wanted.kind)]
+        kinds: [SelectOption::new("", "all kinds".into(), wanted.kind)]
             .into_iter()
             .chain(kinds)
             .collect(),
@@ -81,7 +81,7 @@ pub(crate) async fn show(
         problem,
         first: wanted.place.map(|_| {
             (
-                Wanted {
+                EventQuery {
                     place: None,
                     ..wanted.clone()
                 }
@@ -105,8 +105,8 @@ struct Events {
     /// Whether new events belong on the page.
     is_live: bool,
     search: String,
-    kinds: Vec<Choice>,
-    sorts: Vec<Choice>,
+    kinds: Vec<SelectOption>,
+    sorts: Vec<SelectOption>,
     /// Events with the name of their server; `None`: it was removed.
     events: Vec<(Option<String>, EventView)>,
     /// Whether older events were not sorted.
@@ -120,25 +120,25 @@ struct Events {
 
 /// Parameters of the page.
 #[derive(Clone)]
-struct Wanted {
+struct EventQuery {
     search: String,
     /// Empty: all kinds.
     kind: &'static str,
     /// Order; empty: the newest first.
     sort: &'static str,
-    /// Start of the page, see [`Wanted::cursor`].
+    /// Start of the page, see [`EventQuery::cursor`].
     place: Option<i64>,
 }
 
 #[derive(Default)]
-struct Found {
+struct EventPage {
     events: Vec<(Option<String>, EventView)>,
     /// Start of the next page.
     next: Option<i64>,
     is_cut: bool,
 }
 
-impl Wanted {
+impl EventQuery {
     fn read(query: &str) -> Self {
         let mut wanted = Self {
             search: String::new(),
@@ -203,7 +203,7 @@ impl Wanted {
         }
     }
 
-    async fn find(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
+    async fn find(&self, app: &App, now: Millis) -> Result<EventPage, HistoryError> {
         if !matches!(self.sort, "" | "time") {
             return self.in_order(app, now).await;
         }
@@ -214,7 +214,7 @@ impl Wanted {
         } else {
             Millis::MAX
         });
-        let mut found = Found::default();
+        let mut found = EventPage::default();
         let mut seen = 0;
         loop {
             let events: Vec<Event> = match is_ascending {
@@ -242,7 +242,7 @@ impl Wanted {
     }
 
     /// Sorts the newest events by server or kind.
-    async fn in_order(&self, app: &App, now: Millis) -> Result<Found, HistoryError> {
+    async fn in_order(&self, app: &App, now: Millis) -> Result<EventPage, HistoryError> {
         let words = SearchTerms::of(&self.search);
         let events = app
             .history
@@ -264,7 +264,7 @@ impl Wanted {
         let mut shown = fitting.split_off(begin);
         let next = (shown.len() > PAGE).then_some(page as i64 + 1);
         shown.truncate(PAGE);
-        Ok(Found {
+        Ok(EventPage {
             events: shown,
             next,
             is_cut: events.len() >= MAX_SEARCHED,
@@ -317,9 +317,9 @@ mod tests {
             EventKind::Address(difference),
         ];
         assert_eq!(kinds.map(|kind| kind.word()), KINDS);
-        assert_eq!(Wanted::read("kind=none&before=x").address(), "/events");
+        assert_eq!(EventQuery::read("kind=none&before=x").address(), "/events");
         assert_eq!(
-            Wanted::read("before=7&kind=up&sort=kind&q=+a+").address(),
+            EventQuery::read("before=7&kind=up&sort=kind&q=+a+").address(),
             "/events?q=a&kind=up&sort=kind",
             "there are pages by number"
         );
@@ -329,7 +329,7 @@ mod tests {
             "/events?q=a&kind=up&sort=kind&page=7",
         ] {
             assert_eq!(
-                Wanted::read(address.split_once('?').unwrap().1).address(),
+                EventQuery::read(address.split_once('?').unwrap().1).address(),
                 address
             );
         }

@@ -32,7 +32,7 @@ pub(crate) struct Filter {
 }
 
 /// Result of a list.
-pub(crate) struct Found {
+pub(crate) struct FilteredPage {
     /// Number of servers on all pages.
     pub(crate) count: usize,
     /// Copies of the rows of this page.
@@ -133,7 +133,7 @@ impl Filter {
     }
 
     /// Returns the rows of the page.
-    pub(crate) fn find(&self, live: &Arc<StateTable>, now: Millis) -> Found {
+    pub(crate) fn find(&self, live: &Arc<StateTable>, now: Millis) -> FilteredPage {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let (group, protocol) = (text(&self.group), text(&self.protocol));
         let wanted = ServerMatch {
@@ -185,7 +185,7 @@ impl Filter {
                 (texts.len(), page, ids)
             }
         };
-        Found {
+        FilteredPage {
             count,
             rows: ids.into_iter().filter_map(|id| live.row(id)).collect(),
             page,

@@ -44,10 +44,10 @@ struct Overview {
     frame: Frame,
     totals: String,
     filter: Filter,
-    groups: Vec<Choice>,
-    protocols: Vec<Choice>,
-    states: Vec<Choice>,
-    sorts: Vec<Choice>,
+    groups: Vec<SelectOption>,
+    protocols: Vec<SelectOption>,
+    states: Vec<SelectOption>,
+    sorts: Vec<SelectOption>,
     columns: Vec<Column>,
     rows: Vec<RowView>,
     /// Number of rows on all pages, and the range on this page.
@@ -63,13 +63,13 @@ struct Overview {
 }
 
 /// An option of a select element.
-pub(crate) struct Choice {
+pub(crate) struct SelectOption {
     pub(crate) value: String,
     pub(crate) text: String,
     pub(crate) is_chosen: bool,
 }
 
-impl Choice {
+impl SelectOption {
     pub(crate) fn new(value: &str, text: String, chosen: &str) -> Self {
         Self {
             value: value.into(),
@@ -174,8 +174,8 @@ fn choices(
     counts: &[(String, u64)],
     chosen: &str,
     text: impl Fn(&str) -> String,
-) -> Vec<Choice> {
-    let choice = |value: &str, text| Choice::new(value, text, chosen);
+) -> Vec<SelectOption> {
+    let choice = |value: &str, text| SelectOption::new(value, text, chosen);
     let some = counts
         .iter()
         .map(|(name, count)| choice(name, format!("{} ({})", text(name), show::count(*count))));
@@ -188,7 +188,7 @@ fn choices(
         .collect()
 }
 
-fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
+fn states(totals: &Totals, filter: &Filter) -> Vec<SelectOption> {
     let counts = StateFilter::ALL.map(|(shown, word)| {
         let count = match shown {
             StateFilter::Up => totals.all.up,
@@ -206,7 +206,7 @@ fn states(totals: &Totals, filter: &Filter) -> Vec<Choice> {
     )
 }
 
-fn sorts(filter: &Filter) -> Vec<Choice> {
+fn sorts(filter: &Filter) -> Vec<SelectOption> {
     let mut sorts = Vec::new();
     for (sort, _, text) in Sort::ALL {
         for is_reversed in [false, true] {
@@ -222,7 +222,7 @@ fn sorts(filter: &Filter) -> Vec<Choice> {
                 "↓"
             };
             let is_chosen = (filter.sort, filter.is_reversed) == (sort, is_reversed);
-            sorts.push(Choice {
+            sorts.push(SelectOption {
                 value,
                 text: format!("{text} {arrow}"),
                 is_chosen,

@@ -117,7 +117,7 @@ impl Order {
 
 /// Parameters of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct HistoryQuery {
     /// `None`: 24 hours, or less for a new server.
     pub(crate) range: Option<Range>,
     pub(crate) order: Order,
@@ -127,7 +127,7 @@ pub(crate) struct Wanted {
     pub(crate) find: String,
 }
 
-impl Wanted {
+impl HistoryQuery {
     /// Parses a URL query. Unknown parts are ignored.
     pub(crate) fn read(query: &str) -> Self {
         let mut wanted = Self::default();
@@ -227,7 +227,7 @@ impl Past {
         app: &App,
         server: ServerId,
         on: &[CompactString],
-        wanted: &Wanted,
+        wanted: &HistoryQuery,
         now: Millis,
     ) -> Self {
         let (order, words) = (wanted.order, SearchTerms::of(&wanted.find));
@@ -705,13 +705,16 @@ mod tests {
         for range in Range::ALL {
             for order in Order::ALL {
                 for (is_who_by_name, find) in [(false, ""), (true, "a & b")] {
-                    let wanted = Wanted {
+                    let wanted = HistoryQuery {
                         range: Some(range),
                         order,
                         is_who_by_name,
                         find: find.into(),
                     };
-                    assert_eq!(Wanted::read(wanted.query().trim_start_matches('?')), wanted);
+                    assert_eq!(
+                        HistoryQuery::read(wanted.query().trim_start_matches('?')),
+                        wanted
+                    );
                 }
             }
             let (_, step, count) = range.buckets(MINUTE);
@@ -723,6 +726,9 @@ mod tests {
             [1, 30, 31, 60, 400, 90_000].map(minutes),
             [1, 1, 2, 2, 15, 60]
         );
-        assert_eq!(Wanted::read("range=3h&sessions=&x"), Wanted::default());
+        assert_eq!(
+            HistoryQuery::read("range=3h&sessions=&x"),
+            HistoryQuery::default()
+        );
     }
 }

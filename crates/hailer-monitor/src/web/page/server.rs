@@ -8,7 +8,7 @@ use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};
-use crate::web::page::past::{Order, Past, Range, Wanted};
+use crate::web::page::past::{HistoryQuery, Order, Past, Range};
 use crate::web::page::row::{StateView, Time};
 use crate::web::page::{self, Frame, html};
 use crate::web::show::{self, Cut};
@@ -37,7 +37,7 @@ pub(crate) async fn show(
             "There is no server with this name.",
         );
     };
-    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let wanted = HistoryQuery::read(query.as_deref().unwrap_or_default());
     let now = app.now();
     let on = row
         .last_status
@@ -72,7 +72,7 @@ struct ServerPage {
     shows_players: bool,
     details: Details,
     /// Parameters of the page.
-    wanted: Wanted,
+    wanted: HistoryQuery,
     /// URL that changes the order of players.
     who: String,
     badge: Option<String>,
@@ -94,7 +94,7 @@ impl ServerPage {
         app: &App,
         asked: &HeaderMap,
         row: &ServerRow,
-        wanted: Wanted,
+        wanted: HistoryQuery,
         past: Past,
         now: Millis,
     ) -> Self {
@@ -118,9 +118,9 @@ impl ServerPage {
             group: server.group.clone(),
             ..Filter::default()
         };
-        let here = |wanted: &Wanted| format!("/server/{}{}", server.name, wanted.query());
+        let here = |wanted: &HistoryQuery| format!("/server/{}{}", server.name, wanted.query());
         let (has_badges, has_widgets) = app.api.as_ref().map_or((false, false), Api::for_sites);
-        let who = Wanted {
+        let who = HistoryQuery {
             is_who_by_name: !wanted.is_who_by_name,
             ..wanted.clone()
         };
@@ -151,7 +151,7 @@ impl ServerPage {
                 .map(|range| {
                     (
                         range,
-                        here(&Wanted {
+                        here(&HistoryQuery {
                             range: Some(range),
                             ..wanted.clone()
                         }),
@@ -163,7 +163,7 @@ impl ServerPage {
                 (
                     format!(
                         "{}#sessions",
-                        here(&Wanted {
+                        here(&HistoryQuery {
                             order,
                             ..wanted.clone()
                         })

@@ -183,7 +183,7 @@ impl Town {
             group: self.group.into(),
             labels: [label("region", region), label("invented", "yes")].into(),
             interval: None,
-            origin: Origin::Plan,
+            origin: Origin::Configuration,
         }
     }
 

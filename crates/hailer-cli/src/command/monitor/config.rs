@@ -26,7 +26,7 @@ use toml::Spanned;
 pub(crate) const EXAMPLE: &str = include_str!("../../example-monitor.toml");
 
 /// Validated configuration of a monitor.
-pub(crate) struct Plan {
+pub(crate) struct CheckedMonitorConfig {
     pub(crate) listen: SocketAddr,
     pub(crate) history: String,
     pub(crate) interval: Duration,
@@ -174,7 +174,7 @@ pub(crate) enum Players {
     Off,
 }
 
-impl Default for Plan {
+impl Default for CheckedMonitorConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
@@ -201,7 +201,7 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl CheckedMonitorConfig {
     /// Returns the host names that requests may use; `None` allows any. On a loopback address, the
     /// check prevents that a web page reads the monitor by pointing its own name at this machine
     /// (DNS rebinding). On other addresses, everyone on the network has access anyway.
@@ -227,7 +227,7 @@ pub(crate) fn sqlite(path: &Path) -> String {
 ///
 /// # Errors
 /// One line for each mistake, with file, line and correction.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<CheckedMonitorConfig> {
     let text = config::text(path)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -235,7 +235,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
     parse(&name, &text, folder).map_err(|problems| Usage(lines_of(&name, problems)).into())
 }
 
-fn parse(name: &str, text: &str, folder: &Path) -> Result<Plan, Vec<Problem>> {
+fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, Vec<Problem>> {
     let document = reader::read::<FileInput>(text);
     let mut checker = Checker::new(folder, &document.lines);
     checker.problems.clone_from(&document.problems);
@@ -313,8 +313,8 @@ fn without_servers(text: &str) -> String {
 }
 
 impl MonitorInput {
-    fn plan(self, checker: &mut Checker<'_>) -> Plan {
-        let default = Plan::default();
+    fn plan(self, checker: &mut Checker<'_>) -> CheckedMonitorConfig {
+        let default = CheckedMonitorConfig::default();
         let token = self.token_file.as_ref().and_then(|file| {
             let token = checker.token("monitor.token-file", file, MIN_TOKEN_BYTES)?;
             match Token::new(token.reveal()) {
@@ -340,7 +340,7 @@ impl MonitorInput {
                 .map(|Parsed(HostName(host))| host)
                 .collect()
         });
-        Plan {
+        CheckedMonitorConfig {
             listen: self.listen.map_or(default.listen, |Parsed(listen)| listen),
             history,
             interval: self
@@ -392,7 +392,7 @@ impl ServerInput {
                 .map(|(key, value)| (key.into_inner(), value.into_inner().0))
                 .collect(),
             interval: self.interval.map(|Parsed(Time(interval))| interval),
-            origin: Origin::Plan,
+            origin: Origin::Configuration,
         };
         let mistakes = server::check(&new);
         for mistake in &mistakes {
@@ -444,7 +444,7 @@ mod tests {
     use super::*;
     use serde_json::Value as Json;
 
-    fn read(text: &str) -> Result<Plan, String> {
+    fn read(text: &str) -> Result<CheckedMonitorConfig, String> {
         parse("FILE", text, Path::new("/configuration"))
             .map_err(|problems| lines_of("FILE", problems))
     }
@@ -481,7 +481,7 @@ mod tests {
     fn the_example_is_sound_with_and_without_its_optional_settings() {
         for text in [EXAMPLE.to_owned(), without_files(&full_example())] {
             let plan = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
-            let default = Plan::default();
+            let default = CheckedMonitorConfig::default();
             assert_eq!(
                 (plan.max_servers, plan.badges),
                 (default.max_servers, default.badges)
