@@ -63,9 +63,10 @@ pub(crate) fn bind(port: u16, destination: bool) -> io::Result<UdpSocket> {
         || set(SOL_SOCKET, libc::SO_RCVBUF, BUFFER) == 0;
     let _ = set(SOL_SOCKET, SO_SNDBUFFORCE, BUFFER) == 0
         || set(SOL_SOCKET, libc::SO_SNDBUF, BUFFER) == 0;
-    match destination && set(IPPROTO_IP, IP_PKTINFO, 1) != 0 {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(socket),
+    if destination && set(IPPROTO_IP, IP_PKTINFO, 1) != 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(socket)
     }
 }
 

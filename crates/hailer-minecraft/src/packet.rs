@@ -163,9 +163,10 @@ macro_rules! packets {
                 #[allow(unused_variables, reason = "some packets have no fields")]
                 fn read(reader: &mut Reader<'_, '_>, build: Build) -> Result<Self, Error> {
                     Ok(Self { $(
-                        $field: match packets!(@covers build $($($span),+)?) {
-                            true => <$ty as Wire>::read(reader, build, stringify!($field))?,
-                            false => <$ty>::default(),
+                        $field: if packets!(@covers build $($($span),+)?) {
+                            <$ty as Wire>::read(reader, build, stringify!($field))?
+                        } else {
+                            <$ty>::default()
                         },
                     )* })
                 }
@@ -181,9 +182,10 @@ macro_rules! packets {
                 #[allow(unused_variables, reason = "some packets have no fields")]
                 fn sample(dice: &mut SampleRng, build: Build) -> Packet {
                     Packet::$name(Self { $(
-                        $field: match packets!(@covers build $($($span),+)?) {
-                            true => <$ty as Wire>::sample(dice, build),
-                            false => <$ty>::default(),
+                        $field: if packets!(@covers build $($($span),+)?) {
+                            <$ty as Wire>::sample(dice, build)
+                        } else {
+                            <$ty>::default()
                         },
                     )* })
                 }

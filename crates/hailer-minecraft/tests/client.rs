@@ -1155,15 +1155,16 @@ fn players_come_and_go() {
         let (id, name, entity) = entities.players().next().unwrap();
         assert_eq!((id, name, entity.blocks()), (7, "Ann", [0.0, 64.5, -0.5]));
         assert_eq!(entities.len(), 2);
-        match build < Build::W27a {
-            true => lab.say(DestroyEntities {
+        if build < Build::W27a {
+            lab.say(DestroyEntities {
                 entity: 7,
                 ..DestroyEntities::default()
-            }),
-            false => lab.say(DestroyEntities {
+            })
+        } else {
+            lab.say(DestroyEntities {
                 entities: List8::new(vec![7, 0, 99]),
                 ..DestroyEntities::default()
-            }),
+            })
         }
         let ann = || "Ann".to_owned();
         let expected = [

@@ -40,14 +40,15 @@ fn handshake(build: Build) -> Packet {
 }
 
 fn enter(build: Build) -> Packet {
-    match build < Build::W24a {
-        true => LoginRequest {
+    if build < Build::W24a {
+        LoginRequest {
             protocol: i32::from(build.protocol()),
             name: "Bot".into(),
             ..Default::default()
         }
-        .into(),
-        false => ClientStatus { status: 0 }.into(),
+        .into()
+    } else {
+        ClientStatus { status: 0 }.into()
     }
 }
 

@@ -278,13 +278,14 @@ impl Seat {
                 self.connection.send(&echo.into()).unwrap();
             }
             Packet::KeepAlive(_) => self.connection.send(&packet).unwrap(),
-            Packet::PreChunk(to) => match to.load {
-                true => self.allocated.push((to.x, to.z)),
-                false => {
+            Packet::PreChunk(to) => {
+                if to.load {
+                    self.allocated.push((to.x, to.z))
+                } else {
                     self.allocated.retain(|at| *at != (to.x, to.z));
                     self.columns.remove(&(to.x, to.z));
                 }
-            },
+            }
             Packet::ChunkData(data) => {
                 let at = (data.x, data.z);
                 assert!(
@@ -345,9 +346,10 @@ impl Seat {
 
     fn ask_in(&mut self) {
         let build = self.connection.build();
-        let packet: Packet = match build >= Build::W24a {
-            true => ClientStatus { status: 0 }.into(),
-            false => LoginRequest {
+        let packet: Packet = if build >= Build::W24a {
+            ClientStatus { status: 0 }.into()
+        } else {
+            LoginRequest {
                 protocol: if build < Build::W17a {
                     build.protocol().into()
                 } else {
@@ -356,7 +358,7 @@ impl Seat {
                 name: self.name.as_str().into(),
                 ..LoginRequest::default()
             }
-            .into(),
+            .into()
         };
         self.connection.send(&packet).unwrap();
     }
@@ -386,19 +388,18 @@ fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
     let build = table.seats[seat].connection.build();
     for (&(x, z), column) in &table.seats[seat].columns {
         let truth = table.server.column(x, z);
-        match blocks_only {
-            false => assert!(column == truth, "{build}: column {x} {z}"),
-            true => {
-                for (bx, y, bz) in (0..16)
-                    .flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
-                {
-                    assert_eq!(
-                        column.block(bx, y, bz),
-                        truth.block(bx, y, bz),
-                        "{build}: {x} {z}: {bx} {y} {bz}"
-                    );
-                }
+        if blocks_only {
+            for (bx, y, bz) in
+                (0..16).flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
+            {
+                assert_eq!(
+                    column.block(bx, y, bz),
+                    truth.block(bx, y, bz),
+                    "{build}: {x} {z}: {bx} {y} {bz}"
+                );
             }
+        } else {
+            assert!(column == truth, "{build}: column {x} {z}")
         }
     }
 }
@@ -993,9 +994,10 @@ fn falling_out_of_the_world() {
             |packet: &Packet| matches!(packet, Packet::UpdateHealth(update) if update.health == 0);
         assert!(table.seats[one].got.iter().any(dead), "{build}");
         assert!(table.seats[two].heard("One fell out of the world"));
-        let request: Packet = match build >= Build::W24a {
-            true => ClientStatus { status: 1 }.into(),
-            false => RespawnRequest::default().into(),
+        let request: Packet = if build >= Build::W24a {
+            ClientStatus { status: 1 }.into()
+        } else {
+            RespawnRequest::default().into()
         };
         table.send(one, request);
         assert!(table.seats[one].columns.is_empty() && table.seats[one].allocated.is_empty());
@@ -1518,9 +1520,10 @@ fn respawning_players_unload_everything() {
             table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
             table.ticks(3);
         }
-        let request: Packet = match build >= Build::W24a {
-            true => ClientStatus { status: 1 }.into(),
-            false => RespawnRequest::default().into(),
+        let request: Packet = if build >= Build::W24a {
+            ClientStatus { status: 1 }.into()
+        } else {
+            RespawnRequest::default().into()
         };
         table.send(one, request);
         let seat = &table.seats[one];

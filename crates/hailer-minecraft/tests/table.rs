@@ -85,14 +85,15 @@ fn ids_without_a_row_end_the_stream() {
                     .iter()
                     .any(|row| row.id == id && row.is_in(way, build));
                 let outcome = read_one(&[id], way, build);
-                match known {
-                    true => assert!(
+                if known {
+                    assert!(
                         !matches!(outcome, ReadOutcome::Invalid(_)),
                         "0x{id:02X} {way} in {build}"
-                    ),
-                    false => assert!(
+                    )
+                } else {
+                    assert!(
                         matches!(outcome, ReadOutcome::Invalid(broken) if broken.packet.is_none())
-                    ),
+                    )
                 }
             }
         }

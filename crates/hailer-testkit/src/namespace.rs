@@ -177,12 +177,13 @@ fn way() -> Result<&'static [&'static str], String> {
 
 fn finish(words: &str, command: &mut Command) -> io::Result<()> {
     let output = command.stdin(Stdio::null()).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
             "ip {words}: {}",
             complaint(&output)
-        ))),
+        )))
     }
 }
 

@@ -101,9 +101,10 @@ impl Socket {
         };
         if settings.unfragmented {
             // Without this option, fragments do no harm.
-            let _ = match v4 {
-                true => sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO),
-                false => sockopt::set_ipv6_mtu_discover(raw, Ipv6PathMtuDiscovery::DO),
+            let _ = if v4 {
+                sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO)
+            } else {
+                sockopt::set_ipv6_mtu_discover(raw, Ipv6PathMtuDiscovery::DO)
             };
         }
         Ok(Capabilities {
@@ -280,15 +281,16 @@ fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
         )
     };
     let with = |operation, k| step(libc::BPF_ALU | operation | libc::BPF_K, k);
-    let mut program = match v4 {
-        true => vec![load(12), with(libc::BPF_RSH, 8)],
-        false => vec![
+    let mut program = if v4 {
+        vec![load(12), with(libc::BPF_RSH, 8)]
+    } else {
+        vec![
             load(12),
             with(libc::BPF_RSH, 8),
             step(libc::BPF_MISC | libc::BPF_TAX, 0),
             load(8),
             step(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0),
-        ],
+        ]
     };
     program.extend([
         with(libc::BPF_MUL, MIX),

@@ -1091,10 +1091,7 @@ proptest! {
         (config.rate_limits.bits_per_second, config.rate_limits.per_prefix, config.max_in_flight) = (bits, per_prefix, largest);
         (config.limits.timeout, config.limits.deadline, config.limits.retries) =
             (ms(timeout), ms(deadline), retries);
-        let whom = |i: u32| match crowded {
-            true => SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)),
-            false => SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)),
-        };
+        let whom = |i: u32| if crowded { SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)) } else { SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)) };
         let all = (0..40).flat_map(|i| registry::datagram().map(move |protocol| (whom(i), protocol)));
         let mut list = List::new(all);
         let total = list.total;

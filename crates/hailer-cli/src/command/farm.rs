@@ -74,9 +74,10 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
     let (address, bits) = args.network[0];
     let mut settings = FarmConfig::new(address, bits);
     settings.networks = args.network.clone();
-    let protocols: Vec<&'static dyn Protocol> = match args.protocol.is_empty() {
-        true => registry::datagram().collect(),
-        false => args.protocol.clone(),
+    let protocols: Vec<&'static dyn Protocol> = if args.protocol.is_empty() {
+        registry::datagram().collect()
+    } else {
+        args.protocol.clone()
     };
     let chosen = |id: &str| protocols.iter().any(|protocol| protocol.info().id == id);
     if let Some((other, _)) = args

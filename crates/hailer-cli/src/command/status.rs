@@ -14,14 +14,16 @@ const TROUBLE: usize = 80;
 pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
     let path = args.running.control.unwrap_or_else(default_path);
     let snapshot = Client::connect(&path).await?.status().await?;
-    let end = match snapshot.sources.iter().all(|source| source.state.answers()) {
-        true => Exit::Success,
-        false => Exit::Partial,
+    let end = if snapshot.sources.iter().all(|source| source.state.answers()) {
+        Exit::Success
+    } else {
+        Exit::Partial
     };
     let mut out = anstream::stdout();
-    match args.json {
-        true => writeln!(out, "{}", json::line(&snapshot)?)?,
-        false => show(&mut out, &snapshot)?,
+    if args.json {
+        writeln!(out, "{}", json::line(&snapshot)?)?
+    } else {
+        show(&mut out, &snapshot)?
     }
     Ok(end)
 }

@@ -43,9 +43,10 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
     args.log.start();
     let config = config(&args);
     let build = config.build;
-    let also = match config.speaks_old() && build.protocol() != 29 {
-        true => " and 1.2.5",
-        false => "",
+    let also = if config.speaks_old() && build.protocol() != 29 {
+        " and 1.2.5"
+    } else {
+        ""
     };
     let mut listen = args.listen;
     if listen.is_empty() {

@@ -355,9 +355,10 @@ impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
             }
 
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole<MIN, MAX>, E> {
-                match (MIN..=MAX).contains(&number) {
-                    true => Ok(Whole(number)),
-                    false => Err(E::invalid_value(de::Unexpected::Signed(number), &self)),
+                if (MIN..=MAX).contains(&number) {
+                    Ok(Whole(number))
+                } else {
+                    Err(E::invalid_value(de::Unexpected::Signed(number), &self))
                 }
             }
         }

@@ -215,9 +215,10 @@ impl FromText for PushName {
 
     fn from_text(text: &str) -> Result<Self, String> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        match !text.is_empty() && text.bytes().all(is_good) {
-            true => Ok(Self(text.into())),
-            false => Err(format!("expected {}", Self::EXPECTED)),
+        if !text.is_empty() && text.bytes().all(is_good) {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!("expected {}", Self::EXPECTED))
         }
     }
 }

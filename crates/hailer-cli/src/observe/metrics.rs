@@ -72,12 +72,13 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)>
             .to_ascii_lowercase();
         host.trim_end_matches('.') == "localhost" || host.parse::<IpAddr>().is_ok()
     });
-    match is_own {
-        true => Ok(()),
-        false => Err((
+    if is_own {
+        Ok(())
+    } else {
+        Err((
             StatusCode::MISDIRECTED_REQUEST,
             "the host name must be an IP address or localhost\n",
-        )),
+        ))
     }
 }
 

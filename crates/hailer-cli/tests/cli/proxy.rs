@@ -42,21 +42,22 @@ impl Proxy {
         let json = args.contains(&"--json");
         while line.last() != Some(&b'\n') {
             let mut byte = [0];
-            let count = match json {
-                true => process
+            let count = if json {
+                process
                     .child
                     .stderr
                     .as_mut()
                     .unwrap()
                     .read(&mut byte)
-                    .unwrap(),
-                false => process
+                    .unwrap()
+            } else {
+                process
                     .child
                     .stdout
                     .as_mut()
                     .unwrap()
                     .read(&mut byte)
-                    .unwrap(),
+                    .unwrap()
             };
             assert_eq!(count, 1, "{}", String::from_utf8_lossy(&line));
             line.push(byte[0]);

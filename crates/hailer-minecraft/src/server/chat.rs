@@ -48,9 +48,10 @@ impl Server {
             name: name.clone(),
             text: text.into(),
         });
-        match text.starts_with('/') {
-            true => self.command(id, text),
-            false => self.say_to_all(&format!("<{name}> {text}")),
+        if text.starts_with('/') {
+            self.command(id, text)
+        } else {
+            self.say_to_all(&format!("<{name}> {text}"))
         }
     }
 

@@ -106,9 +106,10 @@ impl Server {
         }
         let (creative, held) = (player.mode == GameMode::Creative, player.held_item());
         let block = placed(held.id, held.damage, put.direction, self.oldest());
-        let place = match is_replaceable(self.world.block(against).id) {
-            true => against,
-            false => beside(against, put.direction),
+        let place = if is_replaceable(self.world.block(against).id) {
+            against
+        } else {
+            beside(against, put.direction)
         };
         let free = (0..256).contains(&place.1) && is_replaceable(self.world.block(place).id);
         let done = block.is_some_and(|block| {

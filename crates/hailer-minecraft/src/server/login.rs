@@ -104,15 +104,16 @@ impl Server {
         let Phase::Login(login) = &mut client.phase else {
             return;
         };
-        login.name = match build < Build::W17a {
-            true => handshake
+        login.name = if build < Build::W17a {
+            handshake
                 .who
                 .to_string()
                 .split(';')
                 .next()
                 .unwrap_or_default()
-                .into(),
-            false => handshake.name.to_string(),
+                .into()
+        } else {
+            handshake.name.to_string()
         };
         login.token = token;
         if !is_name(&login.name) {

@@ -138,25 +138,28 @@ macro_rules! widths {
 
             #[inline]
             fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
-                Ok(Self(match build < Build::$build {
-                    true => $value::from($old::read(reader, build, field)?),
-                    false => $value::from($new::read(reader, build, field)?),
+                Ok(Self(if build < Build::$build {
+                    $value::from($old::read(reader, build, field)?)
+                } else {
+                    $value::from($new::read(reader, build, field)?)
                 }))
             }
 
             /// Values that do not fit the narrower form are truncated, as in the game.
             #[inline]
             fn write(&self, out: &mut Vec<u8>, build: Build) {
-                match build < Build::$build {
-                    true => (self.0 as $old).write(out, build),
-                    false => (self.0 as $new).write(out, build),
+                if build < Build::$build {
+                    (self.0 as $old).write(out, build)
+                } else {
+                    (self.0 as $new).write(out, build)
                 }
             }
 
             fn sample(dice: &mut SampleRng, build: Build) -> Self {
-                match build < Build::$build {
-                    true => Self($value::from($old::sample(dice, build))),
-                    false => Self($value::from($new::sample(dice, build))),
+                if build < Build::$build {
+                    Self($value::from($old::sample(dice, build)))
+                } else {
+                    Self($value::from($new::sample(dice, build)))
                 }
             }
         }

@@ -66,9 +66,10 @@ pub(super) async fn show(
     } else {
         "public, no-cache"
     };
-    let mut answer = match is_known(&asked, &tag) {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => ([(header::CONTENT_TYPE, file.kind)], file.bytes).into_response(),
+    let mut answer = if is_known(&asked, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, file.kind)], file.bytes).into_response()
     };
     answer
         .headers_mut()

@@ -101,23 +101,21 @@ pub enum JoinError {
 
 fn late(connected: bool, after: Duration) -> String {
     let after = after.as_secs_f64();
-    match connected {
-        true => format!(
+    if connected {
+        format!(
             "connected, but the login was not accepted within {after:.1} s: another service, or the server hangs"
-        ),
-        false => format!(
-            "no connection in {after:.1} s: filtered, on another port, or the server is down"
-        ),
+        )
+    } else {
+        format!("no connection in {after:.1} s: filtered, on another port, or the server is down")
     }
 }
 
 fn closed(joined: bool) -> &'static str {
-    match joined {
-        true => "the server closed the connection without a reason",
-        false => {
-            "the server closed the connection without a reason: it may require another version, or refuse connections \
+    if joined {
+        "the server closed the connection without a reason"
+    } else {
+        "the server closed the connection without a reason: it may require another version, or refuse connections \
              within a few seconds of the last one"
-        }
     }
 }
 

@@ -421,8 +421,8 @@ impl Link {
         bridge: &mut Bridge,
         ready: io::Result<bool>,
     ) -> Result<Turn, (Side, io::Error)> {
-        let moved = ready.and_then(|to_read| match to_read {
-            true => {
+        let moved = ready.and_then(|to_read| {
+            if to_read {
                 let mut chunk = [0; CHUNK];
                 let count = self.socket.try_read(&mut chunk)?;
                 bridge.receive(self.from, chunk.get(..count).unwrap_or_default());
@@ -432,8 +432,7 @@ impl Link {
                 } else {
                     Turn::Moved
                 })
-            }
-            false => {
+            } else {
                 let count = self.socket.try_write(bridge.outgoing(self.to))?;
                 bridge.sent_bytes(self.to, count);
                 Ok(Turn::Moved)

@@ -94,13 +94,14 @@ impl FromStr for Wording {
     type Err = WordingError;
 
     fn from_str(text: &str) -> Result<Self, WordingError> {
-        match text
+        if text
             .replace("{text}", "")
             .replace("{age}", "")
             .contains(['{', '}'])
         {
-            true => Err(WordingError),
-            false => Ok(Self(text.into())),
+            Err(WordingError)
+        } else {
+            Ok(Self(text.into()))
         }
     }
 }
@@ -115,11 +116,10 @@ impl Wording {
         }
         for old in [&mut status.name, &mut status.motd].into_iter().flatten() {
             // Section signs are plain text in this name, so those of the wording would be visible.
-            *old = match has_codes(old.raw(), &old.plain()) {
-                true => Text::legacy(fill(&self.0, old.raw(), age)),
-                false => {
-                    Text::unformatted(fill(&Text::legacy(self.0.as_str()).plain(), old.raw(), age))
-                }
+            *old = if has_codes(old.raw(), &old.plain()) {
+                Text::legacy(fill(&self.0, old.raw(), age))
+            } else {
+                Text::unformatted(fill(&Text::legacy(self.0.as_str()).plain(), old.raw(), age))
             };
         }
         status

@@ -170,9 +170,10 @@ impl Complaint {
     /// Returns the event for the end of the problem, if there was one.
     pub fn over(&mut self, line: String) -> Option<SourceEvent> {
         let is_untold = std::mem::take(&mut self.untold) > 0;
-        match std::mem::take(&mut self.stands) {
-            true => Some(SourceEvent::Over(Some(line))),
-            false => is_untold.then_some(SourceEvent::Over(None)),
+        if std::mem::take(&mut self.stands) {
+            Some(SourceEvent::Over(Some(line)))
+        } else {
+            is_untold.then_some(SourceEvent::Over(None))
         }
     }
 }

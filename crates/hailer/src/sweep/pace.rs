@@ -165,9 +165,10 @@ impl PrefixLimiter {
         }
         let place = place(to, self.seed);
         let burst = Duration::from_micros((self.each * PREFIX_BURST) as u64);
-        match Duration::from_micros(self.busy_until[place]) > now + burst {
-            true => self.owed[place] = self.owed[place].saturating_add(1),
-            false => drop(self.book(to, now)),
+        if Duration::from_micros(self.busy_until[place]) > now + burst {
+            self.owed[place] = self.owed[place].saturating_add(1)
+        } else {
+            drop(self.book(to, now))
         }
     }
 }

@@ -396,9 +396,10 @@ impl Reader {
 
     fn wrong(&mut self, error: TargetError) -> Result<(), SourceDropped> {
         let index = self.step()?;
-        match self.is_wanted(index) {
-            true => self.push(index, StreamItem::Wrong(Box::new(error))),
-            false => Ok(()),
+        if self.is_wanted(index) {
+            self.push(index, StreamItem::Wrong(Box::new(error)))
+        } else {
+            Ok(())
         }
     }
 

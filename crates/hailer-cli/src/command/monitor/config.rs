@@ -158,9 +158,10 @@ impl FromText for HostName {
     fn from_text(text: &str) -> Result<Self, String> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_good);
-        match text.len() <= 253 && text.split('.').all(is_part) {
-            true => Ok(Self(text.into())),
-            false => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
+        if text.len() <= 253 && text.split('.').all(is_part) {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!("{text:?}: expected {}", Self::EXPECTED))
         }
     }
 }

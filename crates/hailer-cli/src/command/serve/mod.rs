@@ -523,9 +523,12 @@ fn summary(counts: &Counts) -> String {
         dropped.push(format!("{number} {}", reason_text(reason)));
     }
     let unanswered: u64 = counts.dropped.values().sum();
-    let braces = |text: String| match text.is_empty() {
-        true => text,
-        false => format!(" ({text})"),
+    let braces = |text: String| {
+        if text.is_empty() {
+            text
+        } else {
+            format!(" ({text})")
+        }
     };
     let unverified = match counts.unverified {
         0 => String::new(),

@@ -494,9 +494,10 @@ fn publisher(
                 has_noted = true;
                 info!("network: {unshared} players have no UUID; other servers do not see them");
             }
-            match is_aggregate {
-                true => published.publish(&network.status()),
-                false => published.publish(&status),
+            if is_aggregate {
+                published.publish(&network.status())
+            } else {
+                published.publish(&status)
             }
         }
         Decision::Silence => {

@@ -216,15 +216,16 @@ pub(super) struct Sort {
 impl Sort {
     /// Selects a column in its default direction. Selecting the same column again reverses it.
     pub(super) fn press(self, by: By) -> Self {
-        match self.by == by && by != By::Given {
-            true => Self {
+        if self.by == by && by != By::Given {
+            Self {
                 is_descending: !self.is_descending,
                 ..self
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 by,
                 is_descending: by == By::Players,
-            },
+            }
         }
     }
 }

@@ -56,17 +56,16 @@ pub(super) fn draw(
         );
     }
     if charts.height > 0 {
-        let sides: [Rect; 2] = match charts.width >= SIDE_BY_SIDE {
-            true => {
-                let [left, _, right] = Layout::horizontal([
-                    Constraint::Fill(1),
-                    Constraint::Length(2),
-                    Constraint::Fill(1),
-                ])
-                .areas(charts);
-                [left, right]
-            }
-            false => Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts),
+        let sides: [Rect; 2] = if charts.width >= SIDE_BY_SIDE {
+            let [left, _, right] = Layout::horizontal([
+                Constraint::Fill(1),
+                Constraint::Length(2),
+                Constraint::Fill(1),
+            ])
+            .areas(charts);
+            [left, right]
+        } else {
+            Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts)
         };
         let looks = looks(entry, past);
         chart(

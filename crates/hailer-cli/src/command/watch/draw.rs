@@ -119,9 +119,10 @@ fn totals(view: &View<'_>, width: u16) -> Line<'static> {
     let totals = view.board.totals();
     let is_narrow = width < 60;
     let mut words = vec![
-        match is_narrow {
-            true => format!("{}/{} up", totals.up, totals.servers),
-            false => format!("{}: {} up", count(totals.servers, "server"), totals.up),
+        if is_narrow {
+            format!("{}/{} up", totals.up, totals.servers)
+        } else {
+            format!("{}: {} up", count(totals.servers, "server"), totals.up)
         },
         match totals.max {
             0 => format!("{} players", totals.players),
@@ -501,9 +502,11 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::command::watch::board::{Seen, Sort};
+    use crate::command::watch::board::{Board, Seen, Sort};
     use crate::command::watch::filter::Filter;
     use crate::command::watch::invented::{self, NOW, board, seen};
+    use hailer::Text;
+    use hailer_monitor::server::ServerId;
     use hailer_monitor::state::LastStatus;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

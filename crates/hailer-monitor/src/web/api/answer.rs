@@ -36,15 +36,14 @@ pub(super) fn tagged(
         "W/\"{}\"",
         hexadecimal(&Sha256::digest(bytes.as_ref())[..12])
     );
-    let mut response = match is_known(asked, &tag) {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => {
-            let mut response = bytes.into_response();
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-            response
-        }
+    let mut response = if is_known(asked, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let mut response = bytes.into_response();
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
     };
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));

@@ -241,9 +241,10 @@ fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, 
         .filter(|checked| wrong.iter().all(|wrong| wrong.field != checked.field))
         .collect();
     wrong.extend(checked);
-    match wrong.is_empty() {
-        true => Ok(new),
-        false => Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, wrong)),
+    if wrong.is_empty() {
+        Ok(new)
+    } else {
+        Err(Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, wrong))
     }
 }
 

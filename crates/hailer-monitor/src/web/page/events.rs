@@ -217,9 +217,10 @@ impl EventQuery {
         let mut found = EventPage::default();
         let mut seen = 0;
         loop {
-            let events: Vec<Event> = match is_ascending {
-                true => app.history.events_after(place, EVENTS_PER_QUERY).await?,
-                false => app.history.events(None, place, EVENTS_PER_QUERY).await?,
+            let events: Vec<Event> = if is_ascending {
+                app.history.events_after(place, EVENTS_PER_QUERY).await?
+            } else {
+                app.history.events(None, place, EVENTS_PER_QUERY).await?
             };
             for event in &events {
                 // Keep events of the same time on one page, else the next page would miss some.

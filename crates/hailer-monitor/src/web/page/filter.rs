@@ -150,9 +150,10 @@ impl Filter {
                         .fits(row)
                         .then(|| (self.sort.number(row, now), row.server.id))
                 };
-                let mut numbers = match words.is_empty() {
-                    true => live.pick(number),
-                    false => Candidates::of(live, &words).pick(live, |_, row| number(row)),
+                let mut numbers = if words.is_empty() {
+                    live.pick(number)
+                } else {
+                    Candidates::of(live, &words).pick(live, |_, row| number(row))
                 };
                 let compare = |a: &(Option<i64>, ServerId), b: &(Option<i64>, ServerId)| {
                     self.directed(a.0.as_ref(), b.0.as_ref(), i64::cmp)

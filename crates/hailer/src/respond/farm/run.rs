@@ -81,9 +81,10 @@ impl Farm {
             settings.destination = true;
             let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &settings);
             let socket = socket.map_err(|cause| FarmBindError::Bind { port, cause })?;
-            match socket.capabilities().destination {
-                true => Ok(BoundPort { index, socket }),
-                false => Err(FarmBindError::Destination),
+            if socket.capabilities().destination {
+                Ok(BoundPort { index, socket })
+            } else {
+                Err(FarmBindError::Destination)
             }
         };
         (0..self.ports.len()).map(bind).collect()
