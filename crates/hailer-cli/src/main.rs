@@ -17,6 +17,7 @@ mod observe;
 mod packet_filter;
 mod population;
 mod print;
+mod values;
 mod web;
 
 use clap::Parser;

@@ -46,24 +46,24 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         line(version, 20),
         since(*uptime_s)
     )?;
-    if budget.bytes_per_second > 0 {
+    if budget.bytes_per_s > 0 {
         let (left, full) = (
             bytes(budget.left_bytes as f64),
-            bytes(budget.bytes_per_second as f64),
+            bytes(budget.bytes_per_s as f64),
         );
-        let networks = count(budget.sources, "network");
+        let networks = count(budget.networks, "network");
         writeln!(
             out,
             "budget for unverified addresses: {left} of {full}/s left; {networks} tracked, at most {}",
-            budget.places
+            budget.networks_max
         )?;
     }
-    if relay.places > 0 {
+    if relay.sessions_max > 0 {
         writeln!(
             out,
             "relay: {} of {} open",
             count(relay.sessions, "session"),
-            relay.places
+            relay.sessions_max
         )?;
     }
 
@@ -86,7 +86,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             .iter()
             .any(|listener| counter(&listener.counts) > 0)
     };
-    let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.overflows));
+    let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.lost));
     // Empty columns are not printed.
     let number = |is_shown: bool, count: u64| {
         if is_shown {
@@ -101,8 +101,8 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
                 received,
                 answered,
                 unverified,
-                bytes_in,
-                bytes_out,
+                received_bytes,
+                sent_bytes,
                 ..
             } = &listener.counts;
             vec![
@@ -119,9 +119,9 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
                 listener.counts.all_dropped().to_string(),
                 number(is_relayed, listener.counts.relayed),
                 number(is_relayed, listener.counts.relayed_back),
-                number(is_lost, listener.counts.overflows),
-                bytes(*bytes_in as f64),
-                bytes(*bytes_out as f64),
+                number(is_lost, listener.counts.lost),
+                bytes(*received_bytes as f64),
+                bytes(*sent_bytes as f64),
             ]
         })
         .collect();

@@ -501,7 +501,7 @@ pub(crate) mod tests {
                 "use the same version",
             ),
             (
-                b"{\"schema\":\"hailer/serve-status/1\"}\n",
+                b"{\"schema\":\"hailer/serve-status/2\"}\n",
                 "use the same version",
             ),
             (b"SSH-2.0\n", "is not from hailer serve"),

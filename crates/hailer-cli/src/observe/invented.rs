@@ -36,10 +36,10 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         }
         counts.relayed = if i == 0 { grown(31.0, 3, seconds) } else { 0 };
         counts.relayed_back = counts.relayed * 3;
-        counts.overflows = grown(0.1, i, seconds);
+        counts.lost = grown(0.1, i, seconds);
         counts.received = replies + counts.all_dropped() + counts.relayed;
-        counts.bytes_in = counts.received * 19;
-        counts.bytes_out = replies * 312;
+        counts.received_bytes = counts.received * 19;
+        counts.sent_bytes = replies * 312;
         Listener {
             address: address.into(),
             protocols: protocols.iter().map(|id| (*id).into()).collect(),
@@ -50,7 +50,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
     let per_second = 1 << 20;
     Snapshot {
         pid: 4711,
-        started: 1_795_000_000,
+        started_at_ms: 1_795_000_000_000,
         uptime_s: seconds,
         workers: 2,
         listeners: vec![
@@ -64,13 +64,13 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
         ],
         budget: Budget {
             left_bytes: (per_second as f64 * (0.55 + 0.44 * wave)) as u64,
-            bytes_per_second: per_second,
-            sources: (4096.0 + 4000.0 * wave) as u64,
-            places: 8192,
+            bytes_per_s: per_second,
+            networks: (4096.0 + 4000.0 * wave) as u64,
+            networks_max: 8192,
         },
         relay: Relay {
             sessions: (40.0 + 20.0 * wave) as u64,
-            places: 4096,
+            sessions_max: 4096,
         },
         sources: vec![
             source("lobby", "file", Some(seconds % 3.0), State::Fresh, None),

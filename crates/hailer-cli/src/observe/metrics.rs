@@ -136,7 +136,8 @@ impl Collector for SnapshotMetrics {
             .encode_descriptor("build", help, None, MetricType::Info)?
             .encode_info(&[("version", &*snapshot.version)])?;
         let help = "When the process started, seconds since 1970.";
-        gauge(encoder, "start_time_seconds", help)?.encode_gauge(&snapshot.started)?;
+        gauge(encoder, "start_time_seconds", help)?
+            .encode_gauge(&(snapshot.started_at_ms / 1_000))?;
         gauge(encoder, "workers", "Threads that answer.")?.encode_gauge(&snapshot.workers)?;
         encode_listeners(encoder, &snapshot.listeners)?;
         encode_limits(encoder, snapshot)?;
@@ -153,10 +154,10 @@ fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener])
         (
             "received_bytes",
             "Bytes received, of UDP payload.",
-            |counts| counts.bytes_in,
+            |counts| counts.received_bytes,
         ),
         ("sent_bytes", "Bytes sent, of UDP payload.", |counts| {
-            counts.bytes_out
+            counts.sent_bytes
         }),
         (
             "relayed_datagrams",
@@ -171,7 +172,7 @@ fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener])
         (
             "lost_datagrams",
             "Datagrams lost because the receive queue was full.",
-            |counts| counts.overflows,
+            |counts| counts.lost,
         ),
     ];
     for (name, help, count) in counts {
@@ -226,17 +227,17 @@ fn encode_limits(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fm
         (
             "unverified_budget_bytes",
             "Bytes added to that budget per second; 0: no limit.",
-            budget.bytes_per_second,
+            budget.bytes_per_s,
         ),
         (
             "budget_networks",
             "Source networks in the table of the budget.",
-            budget.sources,
+            budget.networks,
         ),
         (
             "budget_networks_max",
             "Capacity of that table.",
-            budget.places,
+            budget.networks_max,
         ),
         (
             "relay_sessions",
@@ -246,7 +247,7 @@ fn encode_limits(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fm
         (
             "relay_sessions_max",
             "Maximum number of sessions; 0: no relay.",
-            snapshot.relay.places,
+            snapshot.relay.sessions_max,
         ),
     ] {
         gauge(encoder, name, help)?.encode_gauge(&value)?;

@@ -30,7 +30,7 @@ type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// Configuration of the observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ObserverConfig {
     /// Loopback address of `/metrics`; port 0 lets the system choose one. `None`: no metrics.
     pub(crate) metrics: Option<SocketAddr>,
     /// The control socket.
@@ -63,7 +63,7 @@ pub(crate) struct Observer {
 /// # Errors
 /// An address or a path cannot be used. The error contains the correction.
 pub(crate) fn start(
-    settings: &Settings,
+    settings: &ObserverConfig,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
 ) -> anyhow::Result<Observer> {
     let look: Look = Arc::new(snapshot);
@@ -159,7 +159,7 @@ mod tests {
         runtime.block_on(async {
             let folder = control::tests::folder("both");
             let path = folder.join("serve.sock");
-            let settings = Settings {
+            let settings = ObserverConfig {
                 metrics: Some("127.0.0.1:0".parse().unwrap()),
                 control: Control::At(path.clone()),
             };

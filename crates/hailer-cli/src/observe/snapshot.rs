@@ -8,8 +8,8 @@ use hailer::respond::{REASONS, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Name and version of the JSON form, as in schema/serve-status-v1.json.
-pub(crate) const SCHEMA: &str = "hailer/serve-status/1";
+/// Name and version of the JSON form, as in schema/serve-status-v2.json.
+pub(crate) const SCHEMA: &str = "hailer/serve-status/2";
 /// Maximum number of prefixes in [`Snapshot::top`].
 pub(crate) const TOP: usize = 20;
 
@@ -22,8 +22,8 @@ pub(crate) struct Snapshot {
     pub(crate) version: String,
     /// Process id.
     pub(crate) pid: u32,
-    /// Start of the process, seconds since 1970.
-    pub(crate) started: u64,
+    /// Start of the process, in Unix milliseconds.
+    pub(crate) started_at_ms: u64,
     /// Uptime in seconds of a monotonic clock.
     pub(crate) uptime_s: f64,
     /// Number of worker threads.
@@ -47,7 +47,7 @@ impl Default for Snapshot {
             schema: SCHEMA.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
-            started: 0,
+            started_at_ms: 0,
             uptime_s: 0.0,
             workers: 0,
             listeners: Vec::new(),
@@ -81,19 +81,16 @@ pub(crate) struct Counts {
     /// challenges.
     pub(crate) unverified: u64,
     /// Bytes received, of UDP payload.
-    pub(crate) bytes_in: u64,
+    pub(crate) received_bytes: u64,
     /// Bytes sent, of UDP payload.
-    pub(crate) bytes_out: u64,
+    pub(crate) sent_bytes: u64,
     /// Datagrams forwarded to the game server.
     pub(crate) relayed: u64,
     /// Datagrams of the game server forwarded to clients.
-    #[serde(default)]
     pub(crate) relayed_back: u64,
     /// Datagrams that the system dropped because the receive queue was full.
-    #[serde(default)]
-    pub(crate) overflows: u64,
+    pub(crate) lost: u64,
     /// Datagrams of each protocol, answered or not.
-    #[serde(default)]
     pub(crate) requests: BTreeMap<String, u64>,
     /// Replies by protocol and kind: `answer` to verified addresses, `unverified` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
@@ -123,11 +120,11 @@ impl Counts {
         self.received += other.received;
         self.answered += other.answered;
         self.unverified += other.unverified;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
+        self.received_bytes += other.received_bytes;
+        self.sent_bytes += other.sent_bytes;
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
-        self.overflows += other.overflows;
+        self.lost += other.lost;
         for (protocol, count) in &other.requests {
             *self.requests.entry(protocol.clone()).or_default() += count;
         }
@@ -177,11 +174,11 @@ pub(crate) struct Budget {
     /// Bytes that can be sent now.
     pub(crate) left_bytes: u64,
     /// Bytes added per second, which is also the maximum. 0: no limit.
-    pub(crate) bytes_per_second: u64,
+    pub(crate) bytes_per_s: u64,
     /// Source networks in the table.
-    pub(crate) sources: u64,
+    pub(crate) networks: u64,
     /// Capacity of the table.
-    pub(crate) places: u64,
+    pub(crate) networks_max: u64,
 }
 
 /// Sessions of relays.
@@ -190,7 +187,7 @@ pub(crate) struct Relay {
     /// Number of open sessions.
     pub(crate) sessions: u64,
     /// Maximum number of sessions. 0: no relay.
-    pub(crate) places: u64,
+    pub(crate) sessions_max: u64,
 }
 
 /// A source of a status, or a network.
@@ -253,10 +250,8 @@ pub(crate) struct Prefix {
     /// Recent bytes of UDP payload per second.
     pub(crate) bytes_per_s: f64,
     /// Recent replies per second. Other datagrams were dropped or forwarded.
-    #[serde(default)]
     pub(crate) replies_per_s: f64,
     /// Recent bytes of replies per second.
-    #[serde(default)]
     pub(crate) reply_bytes_per_s: f64,
 }
 
@@ -278,7 +273,7 @@ mod tests {
     fn json_is_as_the_schema_says() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../schema/serve-status-v1.json"
+            "/../../schema/serve-status-v2.json"
         );
         let schema: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

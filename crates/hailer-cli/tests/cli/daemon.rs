@@ -138,7 +138,10 @@ fn relays_other_datagrams_to_the_game_and_back() {
         (&2.into(), &0.into())
     );
     assert_eq!(
-        (&status()["relay"]["sessions"], &status()["relay"]["places"]),
+        (
+            &status()["relay"]["sessions"],
+            &status()["relay"]["sessions_max"]
+        ),
         (&1.into(), &2.into())
     );
     let shown = run(["serve", "status", "--control", control.to_str().unwrap()])
@@ -172,7 +175,7 @@ fn relays_other_datagrams_to_the_game_and_back() {
     // A reload changes the limits and keeps the sessions. The number of threads stays the same.
     std::fs::write(config.text(), text(7, 2)).unwrap();
     serve.signal("HUP");
-    until("other bounds", || status()["relay"]["places"] == 4);
+    until("other bounds", || status()["relay"]["sessions_max"] == 4);
     two.send(b"now").unwrap();
     let (length, _) = game.recv_from(&mut buffer).unwrap();
     assert_eq!(&buffer[..length], b"now");

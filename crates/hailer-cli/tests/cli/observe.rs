@@ -35,21 +35,22 @@ impl Drop for Folder {
 fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
     let received = 1000 + (seconds * 50.0) as u64;
     json!({
-        "schema": "hailer/serve-status/1", "version": "0.1.0", "pid": pid, "started": 1_795_000_000, "uptime_s": seconds,
+        "schema": "hailer/serve-status/2", "version": "0.1.0", "pid": pid, "started_at_ms": 1_795_000_000_000_u64, "uptime_s": seconds,
         "workers": 2,
         "listeners": [{
             "address": "127.0.0.1:25565", "protocols": ["minecraft-query"],
             "counts": {
-                "received": received, "answered": received / 2, "unverified": received / 4, "bytes_in": received * 11,
-                "bytes_out": received * 300, "relayed": 0,
+                "received": received, "answered": received / 2, "unverified": received / 4, "received_bytes": received * 11,
+                "sent_bytes": received * 300, "relayed": 0, "relayed_back": 0, "lost": 0,
+                "requests": { "minecraft-query": received },
                 "answers": { "minecraft-query": { "answer": received / 2, "unverified": received / 4 } },
                 "dropped": { "token": received / 4 },
             },
         }],
-        "budget": { "left_bytes": 900_000, "bytes_per_second": 1_000_000, "sources": 3, "places": 8192 },
-        "relay": { "sessions": 0, "places": 0 },
+        "budget": { "left_bytes": 900_000, "bytes_per_s": 1_000_000, "networks": 3, "networks_max": 8192 },
+        "relay": { "sessions": 0, "sessions_max": 0 },
         "sources": [{ "name": "lob\u{1b}by", "kind": "file", "age_s": 2.5, "state": state, "last_error": null }],
-        "top": [{ "prefix": "192.0.2.0/24", "packets_per_s": 40.0, "bytes_per_s": 440.0 }],
+        "top": [{ "prefix": "192.0.2.0/24", "packets_per_s": 40.0, "bytes_per_s": 440.0, "replies_per_s": 0.0, "reply_bytes_per_s": 0.0 }],
     })
 }
 
@@ -106,7 +107,7 @@ fn status_shows_a_running_responder() {
     for (state, code) in [("fresh", 0), ("stale", 0), ("silent", 1), ("never", 1)] {
         let server = pretend(&path, 7, state, 2);
         let said = run(control.iter().chain(&["--json"])).ends_with(code);
-        let lines = check("serve-status-v1.json", &said);
+        let lines = check("serve-status-v2.json", &said);
         assert_eq!(
             (lines.len(), &lines[0]["sources"][0]["state"]),
             (1, &state.into())

@@ -72,7 +72,7 @@ fn schemas_are_valid_and_describe_each_member() {
         "join-v2.json",
         "packet-v2.json",
         "packet-summary-v2.json",
-        "serve-status-v1.json",
+        "serve-status-v2.json",
         "sweep-summary-v2.json",
     ] {
         let schema = schema(name);

@@ -166,9 +166,9 @@ impl PrefixLimiter {
         let place = place(to, self.seed);
         let burst = Duration::from_micros((self.each * PREFIX_BURST) as u64);
         if Duration::from_micros(self.busy_until[place]) > now + burst {
-            self.owed[place] = self.owed[place].saturating_add(1)
+            self.owed[place] = self.owed[place].saturating_add(1);
         } else {
-            drop(self.book(to, now))
+            self.book(to, now);
         }
     }
 }

@@ -251,7 +251,7 @@ fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) ->
 }
 
 /// Returns the observer's configuration. Flags override the file.
-fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::Settings {
+fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::ObserverConfig {
     let mut settings = args.observe.settings();
     settings.metrics = settings.metrics.or(file.metrics);
     if let (observe::Control::Default, Some(path)) = (&settings.control, &file.control) {

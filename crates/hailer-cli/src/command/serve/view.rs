@@ -63,18 +63,19 @@ impl View {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         Snapshot {
-            started: since.as_secs(),
+            started_at_ms: since.as_millis() as u64,
             uptime_s: self.clock.elapsed().as_secs_f64(),
             workers: engine.workers() as u32,
             budget: snapshot::Budget {
                 left_bytes: left.bytes,
-                bytes_per_second: left.bytes_per_second,
-                sources: left.tracked_networks,
-                places: left.max_networks,
+                bytes_per_s: left.bytes_per_second,
+                networks: left.tracked_networks,
+                networks_max: left.max_networks,
             },
             relay: snapshot::Relay {
                 sessions: done.iter().map(|done| done.counts.sessions).sum(),
-                places: (shown.relays * engine.workers() * engine.config().relay_sessions) as u64,
+                sessions_max: (shown.relays * engine.workers() * engine.config().relay_sessions)
+                    as u64,
             },
             sources: shown.sources.iter().map(Watched::source).collect(),
             top: engine
@@ -109,11 +110,11 @@ fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
         received: from.received,
         answered: from.answered,
         unverified: from.unverified,
-        bytes_in: from.bytes_in,
-        bytes_out: from.bytes_out,
+        received_bytes: from.bytes_in,
+        sent_bytes: from.bytes_out,
         relayed: from.relayed,
         relayed_back: from.relayed_back,
-        overflows: from.overflows,
+        lost: from.overflows,
         ..snapshot::Counts::default()
     };
     for id in protocols {

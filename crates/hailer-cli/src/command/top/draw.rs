@@ -203,7 +203,7 @@ fn process(snapshot: &Snapshot, view: &View<'_>, width: u16) -> Line<'static> {
         format!("process {}", snapshot.pid),
         format!("up {}", since(snapshot.uptime_s)),
         count(snapshot.workers, "worker"),
-        match snapshot.relay.places {
+        match snapshot.relay.sessions_max {
             0 => String::new(),
             _ => count(snapshot.relay.sessions, "relay session"),
         },
@@ -521,8 +521,13 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
             Color::Yellow,
         ),
         of("dropped", Counts::all_dropped, rate, Color::Red),
-        of("bytes out", |counts| counts.bytes_out, bytes, Color::Blue),
-        of("bytes in", |counts| counts.bytes_in, bytes, Color::Blue),
+        of("bytes out", |counts| counts.sent_bytes, bytes, Color::Blue),
+        of(
+            "bytes in",
+            |counts| counts.received_bytes,
+            bytes,
+            Color::Blue,
+        ),
     ];
     if all.relayed > 0 {
         rows.push(of("relayed", |counts| counts.relayed, rate, Color::Magenta));
@@ -533,8 +538,8 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
             Color::Magenta,
         ));
     }
-    if all.overflows > 0 {
-        rows.push(of("lost", |counts| counts.overflows, rate, Color::Red));
+    if all.lost > 0 {
+        rows.push(of("lost", |counts| counts.lost, rate, Color::Red));
     }
     let least = 6;
     Section {
@@ -548,18 +553,18 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
 
 fn budget(snapshot: &Snapshot) -> Row {
     let budget = &snapshot.budget;
-    if budget.bytes_per_second == 0 {
+    if budget.bytes_per_s == 0 {
         return Row::Text(Line::from(vec![
             Span::raw(padded("budget", 10)),
             Span::styled("no limit", dim()),
         ]));
     }
-    let share = budget.left_bytes as f64 / budget.bytes_per_second as f64;
+    let share = budget.left_bytes as f64 / budget.bytes_per_s as f64;
     let words = format!(
         "{} of {}/s, {} known",
         bytes(budget.left_bytes as f64),
-        bytes(budget.bytes_per_second as f64),
-        count(budget.sources, "network")
+        bytes(budget.bytes_per_s as f64),
+        count(budget.networks, "network")
     );
     Row::Gauge {
         name: "budget",

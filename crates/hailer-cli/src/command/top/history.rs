@@ -16,7 +16,7 @@ impl History {
     pub(super) fn push(&mut self, snapshot: Snapshot) -> Option<u32> {
         let last = self.0.back();
         let other = last.filter(|last| {
-            (last.pid, last.started) != (snapshot.pid, snapshot.started)
+            (last.pid, last.started_at_ms) != (snapshot.pid, snapshot.started_at_ms)
                 || last.uptime_s > snapshot.uptime_s
         });
         let before = other.map(|last| last.pid);

@@ -1,0 +1,313 @@
+//! Parsers of argument values.
+//!
+//! A parser returns the value, or a sentence that says what was expected.
+
+use hailer::game::{
+    self,
+    server::{Encryption, GameMode, WorldKind},
+};
+use hailer::proto::minecraft_12w::Minecraft12w;
+use hailer::proto::{Direction, Protocol, Transport};
+use hailer::registry;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// Secret from the command line. It has no `Debug`, so that no message can contain it.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) Vec<u8>);
+
+pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
+    registry::find(id).ok_or_else(|| format!("the known protocols are {}", registry::known()))
+}
+
+/// Parses a protocol that `hailer serve` and `hailer farm` can respond in.
+pub(crate) fn served_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
+    let found = protocol(id)?;
+    if found.info().transport != Transport::Datagram {
+        return Err(format!(
+            "{id} is the game itself: run `hailer world` for it"
+        ));
+    }
+    Ok(found)
+}
+
+/// Parses an address; the default port is that of the game.
+pub(crate) fn game_address(text: &str) -> Result<SocketAddr, String> {
+    let ip = text.trim_start_matches('[').trim_end_matches(']');
+    let with_port = ip
+        .parse::<IpAddr>()
+        .map(|ip| (ip, Minecraft12w.info().port).into());
+    text.parse()
+        .or(with_port)
+        .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())
+}
+
+pub(crate) fn sweep_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
+    let is_fit = |protocol: &&dyn Protocol| protocol.info().transport == Transport::Datagram;
+    registry::find(id).filter(is_fit).ok_or_else(|| {
+        let ids = registry::PROTOCOLS
+            .iter()
+            .copied()
+            .filter(is_fit)
+            .map(|protocol| protocol.info().id);
+        format!("a sweep supports {}", ids.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// Parses `500`, `20k`, `1.5M`, `unlimited`; at least 0.1.
+pub(crate) fn quantity(text: &str) -> Result<f64, String> {
+    if text == "unlimited" {
+        return Ok(f64::INFINITY);
+    }
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
+        Some(b'M') => (&text[..text.len() - 1], 1e6),
+        Some(b'G') => (&text[..text.len() - 1], 1e9),
+        _ => (text, 1.0),
+    };
+    let number = digits.parse::<f64>().ok().map(|number| number * factor);
+    let number = number.filter(|number| number.is_finite() && *number >= 0.1);
+    number.ok_or_else(|| {
+        "expected a number such as 500, 20k or 1.5M, at least 0.1, or unlimited".into()
+    })
+}
+
+pub(crate) fn byte_size(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    for (unit, shift) in units {
+        let number = text
+            .strip_suffix(unit)
+            .and_then(|digits| digits.trim_end().parse::<usize>().ok());
+        if let Some(bytes) = number.and_then(|number| number.checked_mul(1 << shift)) {
+            return Ok(bytes);
+        }
+    }
+    Err("expected a size such as 512KiB, 256MiB or 2GiB".into())
+}
+
+pub(crate) fn world(text: &str) -> Result<WorldKind, String> {
+    match text {
+        "flat" => Ok(WorldKind::Flat),
+        "hilly" => Ok(WorldKind::Hilly),
+        _ => Err("expected flat or hilly".into()),
+    }
+}
+
+pub(crate) fn game_mode(text: &str) -> Result<GameMode, String> {
+    match text {
+        "survival" => Ok(GameMode::Survival),
+        "creative" => Ok(GameMode::Creative),
+        _ => Err("expected survival or creative".into()),
+    }
+}
+
+pub(crate) fn encryption(text: &str) -> Result<Encryption, String> {
+    match text {
+        "required" => Ok(Encryption::Required),
+        "offered" => Ok(Encryption::Offered),
+        "off" => Ok(Encryption::Off),
+        _ => Err("expected required, offered or off".into()),
+    }
+}
+
+pub(crate) fn direction(text: &str) -> Result<Direction, String> {
+    match text {
+        "request" | "to-server" => Ok(Direction::Request),
+        "reply" | "to-client" => Ok(Direction::Reply),
+        _ => {
+            Err("expected request or reply (or to-server or to-client, which mean the same)".into())
+        }
+    }
+}
+
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into()
+    })
+}
+
+/// Parses an interval that the control socket accepts: 100 ms to 1 h.
+pub(crate) fn update_interval(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);
+    if fits {
+        Ok(time)
+    } else {
+        Err("expected a time from 100ms to 1h".into())
+    }
+}
+
+/// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
+pub(crate) fn watch_interval(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
+    if fits {
+        Ok(time)
+    } else {
+        Err("expected a time from 1s to 1d".into())
+    }
+}
+
+pub(crate) fn name_server(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "expected an IP address and a port, such as 192.0.2.53:53".into())
+}
+
+pub(crate) fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+    let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
+    let network = address
+        .parse()
+        .ok()
+        .zip(bits.parse().ok().filter(|bits| *bits <= 32));
+    network.ok_or_else(|| "expected a network such as 127.0.0.0/8".into())
+}
+
+pub(crate) fn farm_port(text: &str) -> Result<(&'static dyn Protocol, u16), String> {
+    let (id, port) = text
+        .split_once('=')
+        .ok_or("expected PROTOCOL=PORT, such as ugp=22000")?;
+    let port = port
+        .parse()
+        .map_err(|_| "expected a port from 0 to 65535")?;
+    Ok((protocol(id)?, port))
+}
+
+/// Parses `20%` or `0.2` into a share from 0 to 1.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent
+            .trim_end()
+            .parse()
+            .map(|percent: f64| percent / 100.0),
+        None => text.parse(),
+    };
+    number
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a share such as 20% or 0.2, at most 100%".into())
+}
+
+/// Parses a player name that the game accepts.
+pub(crate) fn player_name(name: &str) -> Result<String, String> {
+    let is_forbidden =
+        |c: &char| c.is_control() || c.is_whitespace() || ['\u{A7}', ';', ':'].contains(c);
+    if let Some(c) = name.chars().find(is_forbidden) {
+        return Err(format!(
+            "the character {c:?} is not allowed in a player name"
+        ));
+    }
+    match name.encode_utf16().count() {
+        0 => Err("expected a player name of 1 to 16 characters".into()),
+        1..=16 => Ok(name.into()),
+        count => Err(format!("{count} characters; at most 16 are allowed")),
+    }
+}
+
+pub(crate) fn packet_direction(text: &str) -> Result<game::PacketDirection, String> {
+    match text {
+        "to-server" => Ok(game::PacketDirection::ToServer),
+        "to-client" => Ok(game::PacketDirection::ToClient),
+        _ => Err("expected to-server or to-client".into()),
+    }
+}
+
+pub(crate) fn secret(text: &str) -> Result<Secret, String> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16)
+            .ok()
+            .filter(|_| pair.len() == 2)
+    };
+    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
+    let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
+    bytes
+        .map(Secret)
+        .ok_or_else(|| "expected 16 bytes in hexadecimal, or 32 for 12w19a".into())
+}
+
+/// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    let time = watch_interval().or_else(|| humantime::parse_duration(text).ok());
+    let time = time.ok_or("expected a time such as 1s, 500ms or 2m")?;
+    if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
+        return Err("expected a time above 0 and up to 366 days".into());
+    }
+    Ok(time)
+}
+
+/// Parses an interval of at least 100 ms. Shorter ones would flood the server.
+pub(crate) fn poll_interval(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_millis(100) {
+        Err("expected a time of at least 100ms".into())
+    } else {
+        Ok(time)
+    }
+}
+
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        for (text, expected) in [
+            ("500", 500.0),
+            ("20k", 20e3),
+            ("1.5M", 1.5e6),
+            ("1G", 1e9),
+            ("unlimited", f64::INFINITY),
+        ] {
+            assert_eq!(quantity(text), Ok(expected), "{text}");
+        }
+        for wrong in [
+            "", "k", "0", "-1", "inf", "NaN", "1e308M", "many", "10m", "é",
+        ] {
+            assert!(quantity(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "0", "-1", "soon", "1e300", "NaN", "900y"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(poll_interval("10ms").is_err());
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(
+            ["20%", "0.2", "100 %", "1", "0"].map(share),
+            [Ok(0.2), Ok(0.2), Ok(1.0), Ok(1.0), Ok(0.0)]
+        );
+        for wrong in ["", "%", "20", "-1%", "101%", "NaN", "half"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        assert_eq!(network("127.3.0.0/16"), Ok(([127, 3, 0, 0].into(), 16)));
+        assert_eq!(network("127.3.2.1"), Ok(([127, 3, 2, 1].into(), 32)));
+        for wrong in [
+            "",
+            "/8",
+            "127.0.0.0/33",
+            "127/8",
+            "::1/128",
+            "127.0.0.0/8/8",
+            "127.0.0.0/-1",
+        ] {
+            assert!(network(wrong).is_err(), "{wrong}");
+        }
+    }
+}
