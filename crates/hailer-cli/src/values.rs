@@ -228,7 +228,7 @@ pub(crate) fn secret(text: &str) -> Result<Secret, String> {
 /// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
-    let time = watch_interval().or_else(|| humantime::parse_duration(text).ok());
+    let time = seconds().or_else(|| humantime::parse_duration(text).ok());
     let time = time.ok_or("expected a time such as 1s, 500ms or 2m")?;
     if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
         return Err("expected a time above 0 and up to 366 days".into());

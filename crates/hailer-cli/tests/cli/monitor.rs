@@ -468,13 +468,13 @@ fn columns_have_types(file: &Path, rows: usize) {
         types,
         [
             ("server", Type::BYTE_ARRAY),
-            ("at", Type::INT64),
-            ("answered", Type::BOOLEAN),
-            ("players", Type::INT64),
-            ("max", Type::INT64),
-            ("latency", Type::INT64),
-            ("sent", Type::INT64),
-            ("resent", Type::INT64)
+            ("at_ms", Type::INT64),
+            ("is_answered", Type::BOOLEAN),
+            ("players_online", Type::INT64),
+            ("players_max", Type::INT64),
+            ("latency_ms", Type::DOUBLE),
+            ("datagrams_sent", Type::INT64),
+            ("datagrams_resent", Type::INT64)
         ]
     );
     let at = columns.column(1);
@@ -517,7 +517,7 @@ fn killed_monitor_loses_at_most_one_interval() {
         .ends_with(0);
         let samples = std::fs::read_to_string(file).unwrap();
         let times = samples.lines().map(|line| {
-            serde_json::from_str::<Value>(line).unwrap()["at"]
+            serde_json::from_str::<Value>(line).unwrap()["at_ms"]
                 .as_i64()
                 .unwrap()
         });

@@ -193,6 +193,12 @@ fn read_cell(column: &Column, cell: &str) -> Result<Value, String> {
             .parse::<i64>()
             .map(Value::from)
             .map_err(|_| wrong("no whole number")),
+        Kind::Number => cell
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(Value::from)
+            .ok_or_else(|| wrong("no number")),
         Kind::Flag => cell
             .parse::<bool>()
             .map(Value::from)
@@ -327,7 +333,7 @@ mod tests {
         let (text, _) = there_and_back(Format::Csv(Table::Sessions), &records[7..]);
         assert_eq!(
             text,
-            "server,player,first,last\nlobby,'@Alice,1,2\nlobby,'',1,2\nlobby,Bob,1,2\n"
+            "server,player,first_seen_ms,last_seen_ms\nlobby,'@Alice,1,2\nlobby,'',1,2\nlobby,Bob,1,2\n"
         );
     }
 
@@ -338,17 +344,17 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(
-            error("{\"record\":\"session\",\"server\":\"a\",\"player\":\"b\",\"first\":1,\"last\":2}\n{")
+            error("{\"record\":\"session\",\"server\":\"a\",\"player\":\"b\",\"first_seen_ms\":1,\"last_seen_ms\":2}\n{")
                 .starts_with("line 2: ")
         );
-        let wrong = "server,player,first,last\na,b,1,2\na,b,1,two\n";
+        let wrong = "server,player,first_seen_ms,last_seen_ms\na,b,1,2\na,b,1,two\n";
         assert_eq!(
             error(wrong),
-            "line 3: column last: \"two\" is no whole number"
+            "line 3: column last_seen_ms: \"two\" is no whole number"
         );
         assert!(error("a,b\n1,2\n").starts_with("line 1: this is neither"));
         assert!(error("").starts_with("line 1: this is neither"));
-        assert!(error("server,player,first,last\na,b\n").starts_with("line 2: "));
+        assert!(error("server,player,first_seen_ms,last_seen_ms\na,b\n").starts_with("line 2: "));
         assert!(error(&"{".repeat(2 << 20)).starts_with("line 1: the line is longer"));
     }
 }

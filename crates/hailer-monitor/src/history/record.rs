@@ -33,7 +33,8 @@ impl std::str::FromStr for Table {
     }
 }
 
-/// A record of an export. Times are in Unix milliseconds, latencies in microseconds.
+/// A record of an export. In memory, times are in Unix milliseconds and latencies in microseconds; in
+/// exports, the unit is part of the name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
@@ -60,9 +61,11 @@ pub struct ExportedServer {
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Interval in milliseconds.
+    #[serde(rename = "interval_ms")]
     pub interval: Option<i64>,
     pub origin: Origin,
     /// When the server was removed; `None` while it is on the watchlist.
+    #[serde(rename = "removed_at_ms")]
     pub removed: Option<Millis>,
 }
 
@@ -71,12 +74,19 @@ pub struct ExportedServer {
 #[allow(missing_docs)]
 pub struct ExportedSample {
     pub server: String,
+    #[serde(rename = "at_ms")]
     pub at: Millis,
+    #[serde(rename = "is_answered")]
     pub answered: bool,
+    #[serde(rename = "players_online")]
     pub players: Option<u32>,
+    #[serde(rename = "players_max")]
     pub max: Option<u32>,
+    #[serde(rename = "latency_ms", default, with = "micros_as_ms")]
     pub latency: Option<u32>,
+    #[serde(rename = "datagrams_sent")]
     pub sent: u16,
+    #[serde(rename = "datagrams_resent")]
     pub resent: u16,
 }
 
@@ -87,21 +97,33 @@ pub struct ExportedRollup {
     pub server: String,
     pub level: Level,
     /// Start of the bucket.
+    #[serde(rename = "at_ms")]
     pub at: Millis,
+    #[serde(rename = "polls")]
     pub asked: u32,
     pub answered: u32,
     /// Replies with a number of players.
+    #[serde(rename = "with_players")]
     pub told: u32,
     /// Sum of the players in these replies.
+    #[serde(rename = "players_sum")]
     pub players: Option<i64>,
+    #[serde(rename = "players_peak")]
     pub players_max: Option<u32>,
+    /// Player limit.
+    #[serde(rename = "players_max")]
     pub max: Option<u32>,
     /// Replies with a latency.
+    #[serde(rename = "with_latency")]
     pub timed: u32,
     /// Sum of these latencies.
+    #[serde(rename = "latency_sum_ms", default, with = "micros_as_ms")]
     pub latency: Option<i64>,
+    #[serde(rename = "latency_max_ms", default, with = "micros_as_ms")]
     pub latency_max: Option<u32>,
+    #[serde(rename = "datagrams_sent")]
     pub sent: i64,
+    #[serde(rename = "datagrams_resent")]
     pub resent: i64,
 }
 
@@ -110,6 +132,7 @@ pub struct ExportedRollup {
 #[allow(missing_docs)]
 pub struct ExportedEvent {
     pub server: String,
+    #[serde(rename = "at_ms")]
     pub at: Millis,
     #[serde(flatten)]
     pub kind: EventKind,
@@ -121,7 +144,9 @@ pub struct ExportedEvent {
 pub struct ExportedSession {
     pub server: String,
     pub player: String,
+    #[serde(rename = "first_seen_ms")]
     pub first: Millis,
+    #[serde(rename = "last_seen_ms")]
     pub last: Millis,
 }
 
@@ -143,6 +168,8 @@ pub enum Kind {
     Text,
     /// 64-bit integers.
     Int,
+    /// Numbers with a fraction.
+    Number,
     /// Times in Unix milliseconds.
     Time,
     /// True or false.
@@ -218,44 +245,75 @@ impl Record {
     }
 }
 
+/// Microseconds, written as milliseconds with a fraction.
+mod micros_as_ms {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T, S>(micros: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Copy + Into<i64>,
+        S: Serializer,
+    {
+        micros
+            .map(|micros| micros.into() as f64 / 1e3)
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: TryFrom<i64>,
+        D: Deserializer<'de>,
+    {
+        let Some(ms) = Option::<f64>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
+        // Out of range saturates, and then fails unless the type is `i64`.
+        let micros = T::try_from((ms * 1e3).round() as i64);
+        micros
+            .map(Some)
+            .map_err(|_| Error::custom("latency out of range"))
+    }
+}
+
 const SERVERS: &[Column] = &[
     column("server", Kind::Text),
     column("target", Kind::Text),
     column("group", Kind::Text),
     column("labels", Kind::Json),
-    optional("interval", Kind::Int),
+    optional("interval_ms", Kind::Int),
     column("origin", Kind::Text),
-    optional("removed", Kind::Time),
+    optional("removed_at_ms", Kind::Time),
 ];
 const SAMPLES: &[Column] = &[
     column("server", Kind::Text),
-    column("at", Kind::Time),
-    column("answered", Kind::Flag),
-    optional("players", Kind::Int),
-    optional("max", Kind::Int),
-    optional("latency", Kind::Int),
-    column("sent", Kind::Int),
-    column("resent", Kind::Int),
+    column("at_ms", Kind::Time),
+    column("is_answered", Kind::Flag),
+    optional("players_online", Kind::Int),
+    optional("players_max", Kind::Int),
+    optional("latency_ms", Kind::Number),
+    column("datagrams_sent", Kind::Int),
+    column("datagrams_resent", Kind::Int),
 ];
 const ROLLUPS: &[Column] = &[
     column("server", Kind::Text),
     column("level", Kind::Text),
-    column("at", Kind::Time),
-    column("asked", Kind::Int),
+    column("at_ms", Kind::Time),
+    column("polls", Kind::Int),
     column("answered", Kind::Int),
-    column("told", Kind::Int),
-    optional("players", Kind::Int),
+    column("with_players", Kind::Int),
+    optional("players_sum", Kind::Int),
+    optional("players_peak", Kind::Int),
     optional("players_max", Kind::Int),
-    optional("max", Kind::Int),
-    column("timed", Kind::Int),
-    optional("latency", Kind::Int),
-    optional("latency_max", Kind::Int),
-    column("sent", Kind::Int),
-    column("resent", Kind::Int),
+    column("with_latency", Kind::Int),
+    optional("latency_sum_ms", Kind::Number),
+    optional("latency_max_ms", Kind::Number),
+    column("datagrams_sent", Kind::Int),
+    column("datagrams_resent", Kind::Int),
 ];
 const EVENTS: &[Column] = &[
     column("server", Kind::Text),
-    column("at", Kind::Time),
+    column("at_ms", Kind::Time),
     column("kind", Kind::Text),
     optional("reason", Kind::Text),
     optional("from", Kind::Text),
@@ -264,6 +322,6 @@ const EVENTS: &[Column] = &[
 const SESSIONS: &[Column] = &[
     column("server", Kind::Text),
     column("player", Kind::Text),
-    column("first", Kind::Time),
-    column("last", Kind::Time),
+    column("first_seen_ms", Kind::Time),
+    column("last_seen_ms", Kind::Time),
 ];

@@ -48,6 +48,7 @@ fn cells(kind: Kind) -> Cells {
     match kind {
         Kind::Text => Cells::Text,
         Kind::Int => Cells::Int,
+        Kind::Number => Cells::Number,
         Kind::Time => Cells::Time,
         Kind::Flag => Cells::Flag,
         Kind::Json => Cells::Json,
@@ -114,6 +115,7 @@ fn value(column: &Column, field: Field) -> Result<Option<Value>, String> {
         (Kind::Json, Field::Str(text)) => serde_json::from_str(&text)
             .map_err(|error| format!("column {}: no JSON: {error}", column.name))?,
         (Kind::Int, Field::Long(number)) => number.into(),
+        (Kind::Number, Field::Double(number)) => number.into(),
         (Kind::Time, Field::TimestampMicros(micros)) => micros.div_euclid(1_000).into(),
         (Kind::Time, Field::TimestampMillis(millis)) => millis.into(),
         (Kind::Flag, Field::Bool(flag)) => flag.into(),
