@@ -371,6 +371,35 @@ async fn servers_that_are_down_come_first_with_their_full_reason() {
     assert_eq!(up, site.names("/?state=up&sort=players").await);
 }
 
+/// The history and the state table count the same outages in different units, and the table of the
+/// first server has none of those in its history.
+#[tokio::test]
+async fn all_places_show_the_same_uptime_of_the_last_day() {
+    let site = Site::with(
+        fleet::fleet(fleet::now()),
+        fleet::history(fleet::now()).await,
+    );
+    let list = site.get("/").await.text;
+    for id in [1, 8, 21].map(ServerId) {
+        let name = site.live.row(id).unwrap().server.name.clone();
+        let page = site.get(&format!("/server/{name}")).await.text;
+        let row = between(&list, &format!(r#"<tr id="s{}""#, id.0), "</tr>");
+        let cell = between(row, r#"data-label="Uptime"><span class=""#, "</span>");
+        let expected = cell.split_once('>').unwrap().1;
+        assert!(expected.ends_with('%'), "{expected}");
+        let figure = between(&page, "<dt>Uptime</dt><dd><bdi>", "<");
+        let chart = between(&page, "<h2>Uptime</h2><span>", " ·");
+        let label = between(&page, r#"aria-label="Uptime, last 24 hours: "#, " ·");
+        assert_eq!([figure, chart, label], [expected; 3], "{name}");
+    }
+}
+
+/// Returns the text after `start` and before the next `end`.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("{start}"));
+    rest.split_once(end).unwrap().0
+}
+
 #[tokio::test]
 async fn server_page_shows_history_and_last_answer() {
     let site = Site::with(

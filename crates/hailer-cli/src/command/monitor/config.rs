@@ -9,6 +9,7 @@ use crate::config::reader::{
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
+use crate::values::byte_size;
 use hailer::catalog;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
@@ -35,6 +36,8 @@ pub(crate) struct CheckedMonitorConfig {
     pub(crate) keep: Retention,
     /// Maximum number of datagrams per second.
     pub(crate) rate: f64,
+    /// Maximum memory of the queries in flight, in bytes.
+    pub(crate) max_memory: usize,
     pub(crate) token: Option<Token>,
     pub(crate) server_metrics: bool,
     /// Host names that requests may use, if configured, and the host of the public page.
@@ -77,6 +80,7 @@ struct MonitorInput {
     players: Option<Players>,
     keep: KeepInput,
     rate: Option<Whole<1, 10_000_000>>,
+    max_memory: Option<Parsed<ByteSize>>,
     token_file: Option<Spanned<PathBuf>>,
     server_metrics: Option<bool>,
     page: Option<String>,
@@ -85,6 +89,19 @@ struct MonitorInput {
     badges: Option<bool>,
     widgets: Option<bool>,
     max_servers: Option<Whole<0, 10_000_000>>,
+}
+
+/// A size in bytes.
+struct ByteSize(usize);
+
+impl FromText for ByteSize {
+    const EXPECTED: &'static str = "a size in quotes such as \"512KiB\", \"256MiB\" or \"2GiB\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        byte_size(text)
+            .map(Self)
+            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
+    }
 }
 
 /// The table `keep = { … }`.
@@ -185,6 +202,7 @@ impl Default for CheckedMonitorConfig {
             players: Players::Names,
             keep: Retention::default(),
             rate: 20_000.0,
+            max_memory: 256 << 20,
             token: None,
             server_metrics: true,
             hosts: None,
@@ -353,6 +371,9 @@ impl MonitorInput {
             players: self.players.unwrap_or(default.players),
             keep,
             rate: self.rate.map_or(default.rate, |Whole(rate)| rate as f64),
+            max_memory: self
+                .max_memory
+                .map_or(default.max_memory, |Parsed(ByteSize(bytes))| bytes),
             token,
             server_metrics: self.server_metrics.unwrap_or(default.server_metrics),
             hosts,
@@ -492,6 +513,7 @@ mod tests {
                 (default.interval, default.down_after)
             );
             assert_eq!((plan.listen, plan.rate), (default.listen, default.rate));
+            assert_eq!(plan.max_memory, default.max_memory);
             assert!(!plan.servers.is_empty());
         }
     }
@@ -536,6 +558,22 @@ mod tests {
             for key in known {
                 assert!(full_example().contains(key), "the example lacks {key}");
             }
+        }
+    }
+
+    #[test]
+    fn max_memory_is_a_size_with_a_unit() {
+        let max_memory = |size: &str| {
+            read(&format!("[monitor]\nmax-memory = {size}\n")).map(|config| config.max_memory)
+        };
+        assert_eq!(max_memory("\"64MiB\""), Ok(64 << 20));
+        assert_eq!(read("").map(|config| config.max_memory), Ok(256 << 20));
+        for wrong in ["\"64\"", "\"64MB\"", "\"-1MiB\"", "67108864"] {
+            let problem = max_memory(wrong).unwrap_err();
+            assert!(
+                problem.starts_with("FILE:2: ") && problem.contains("expected a size in quotes"),
+                "{wrong}: {problem}"
+            );
         }
     }
 

@@ -416,6 +416,7 @@ async fn settings(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Res
     settings.poll.interval = plan.interval;
     settings.poll.rules.down_after = plan.down_after;
     settings.poll.sweep.rate_limits.packets_per_second = plan.rate;
+    settings.poll.sweep.max_memory = plan.max_memory;
     settings.keep = plan.keep;
     settings.alerts = plan.alerts.clone();
     if let Some(cluster) = &plan.cluster {
