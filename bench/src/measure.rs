@@ -33,7 +33,7 @@ const SHORT_ROUNDS: usize = 3;
 )]
 struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Measurement,
     /// Interleaved rounds. `rate` and `cpu`, whose runs are short, take three times as many.
     #[arg(long, global = true, default_value_t = 5)]
     rounds: usize,
@@ -52,7 +52,7 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Measurement {
     /// Completed queries per second, for each protocol.
     Rate,
     /// CPU for each completed query, decoded and written as NDJSON.
@@ -138,29 +138,29 @@ enum What {
 pub(crate) fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match &args.what {
-        What::Server(plan) => {
+        Measurement::Server(plan) => {
             host::pin(1);
             server::run(plan)
         }
-        What::Client(plan) => {
+        Measurement::Client(plan) => {
             host::pin(0);
             client::run(plan)
         }
-        What::Answer(plan) => {
+        Measurement::Answer(plan) => {
             host::pin(0);
             respond::answer(plan)
         }
-        What::Respond => respond::respond(args.rounds, args.scale),
-        What::Forge(plan) => {
+        Measurement::Respond => respond::respond(args.rounds, args.scale),
+        Measurement::Forge(plan) => {
             host::pin(1);
             flood::forge(plan)
         }
-        What::Flood {
+        Measurement::Flood {
             minutes,
             rate,
             loopback,
         } => flood::flood(args.seconds(*minutes, 10.0), *rate, *loopback),
-        What::Relay {
+        Measurement::Relay {
             minutes,
             rate,
             loopback,
@@ -168,27 +168,27 @@ pub(crate) fn main() -> anyhow::Result<()> {
             let rate = rate.map_or(flood::FloodRate::RELAY, flood::FloodRate::new);
             flood::relay(args.seconds(*minutes, 20.0), rate, *loopback)
         }
-        What::Count => count::run(),
-        What::Monitor { minutes } => {
+        Measurement::Count => count::run(),
+        Measurement::Monitor { minutes } => {
             monitor::monitor(&args.program()?, args.targets(100_000), *minutes)
         }
-        What::Fleet => monitor::fleet(),
-        What::CliOnce { port } => args.cli_once(*port),
-        What::OutputOnce {
+        Measurement::Fleet => monitor::fleet(),
+        Measurement::CliOnce { port } => args.cli_once(*port),
+        Measurement::OutputOnce {
             port,
             targets,
             format,
         } => args.output_once(*port, *targets, format),
-        What::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
-        What::Rate => args.rate(),
-        What::Cpu => args.cpu(),
-        What::Delay => args.delay(),
-        What::Memory => args.memory(),
-        What::Lost => args.lost(),
-        What::Million => args.million(),
-        What::Cli => args.cli(),
-        What::Output => args.output(),
-        What::All => {
+        Measurement::Work { path, times } => work::run(path.as_deref(), times.unwrap_or_default()),
+        Measurement::Rate => args.rate(),
+        Measurement::Cpu => args.cpu(),
+        Measurement::Delay => args.delay(),
+        Measurement::Memory => args.memory(),
+        Measurement::Lost => args.lost(),
+        Measurement::Million => args.million(),
+        Measurement::Cli => args.cli(),
+        Measurement::Output => args.output(),
+        Measurement::All => {
             args.rate()?;
             args.cpu()?;
             args.delay()?;

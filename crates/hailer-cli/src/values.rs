@@ -1,20 +1,11 @@
-//! Parsers of argument values.
+//! Parsers of argument values that several commands use.
 //!
 //! A parser returns the value, or a sentence that says what was expected.
 
-use hailer::game::{
-    self,
-    server::{Encryption, GameMode, WorldKind},
-};
-use hailer::proto::minecraft_12w::Minecraft12w;
 use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
-
-/// Secret from the command line. It has no `Debug`, so that no message can contain it.
-#[derive(Clone)]
-pub(crate) struct Secret(pub(crate) Vec<u8>);
 
 pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| format!("the known protocols are {}", registry::known()))
@@ -29,17 +20,6 @@ pub(crate) fn served_protocol(id: &str) -> Result<&'static dyn Protocol, String>
         ));
     }
     Ok(found)
-}
-
-/// Parses an address; the default port is that of the game.
-pub(crate) fn game_address(text: &str) -> Result<SocketAddr, String> {
-    let ip = text.trim_start_matches('[').trim_end_matches(']');
-    let with_port = ip
-        .parse::<IpAddr>()
-        .map(|ip| (ip, Minecraft12w.info().port).into());
-    text.parse()
-        .or(with_port)
-        .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())
 }
 
 pub(crate) fn sweep_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
@@ -85,31 +65,6 @@ pub(crate) fn byte_size(text: &str) -> Result<usize, String> {
     Err("expected a size such as 512KiB, 256MiB or 2GiB".into())
 }
 
-pub(crate) fn world(text: &str) -> Result<WorldKind, String> {
-    match text {
-        "flat" => Ok(WorldKind::Flat),
-        "hilly" => Ok(WorldKind::Hilly),
-        _ => Err("expected flat or hilly".into()),
-    }
-}
-
-pub(crate) fn game_mode(text: &str) -> Result<GameMode, String> {
-    match text {
-        "survival" => Ok(GameMode::Survival),
-        "creative" => Ok(GameMode::Creative),
-        _ => Err("expected survival or creative".into()),
-    }
-}
-
-pub(crate) fn encryption(text: &str) -> Result<Encryption, String> {
-    match text {
-        "required" => Ok(Encryption::Required),
-        "offered" => Ok(Encryption::Offered),
-        "off" => Ok(Encryption::Off),
-        _ => Err("expected required, offered or off".into()),
-    }
-}
-
 pub(crate) fn direction(text: &str) -> Result<Direction, String> {
     match text {
         "request" | "to-server" => Ok(Direction::Request),
@@ -120,12 +75,6 @@ pub(crate) fn direction(text: &str) -> Result<Direction, String> {
     }
 }
 
-pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "expected an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into()
-    })
-}
-
 /// Parses an interval that the control socket accepts: 100 ms to 1 h.
 pub(crate) fn update_interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
@@ -134,17 +83,6 @@ pub(crate) fn update_interval(text: &str) -> Result<Duration, String> {
         Ok(time)
     } else {
         Err("expected a time from 100ms to 1h".into())
-    }
-}
-
-/// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
-pub(crate) fn watch_interval(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
-    if fits {
-        Ok(time)
-    } else {
-        Err("expected a time from 1s to 1d".into())
     }
 }
 
@@ -187,44 +125,6 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a share such as 20% or 0.2, at most 100%".into())
 }
 
-/// Parses a player name that the game accepts.
-pub(crate) fn player_name(name: &str) -> Result<String, String> {
-    let is_forbidden =
-        |c: &char| c.is_control() || c.is_whitespace() || ['\u{A7}', ';', ':'].contains(c);
-    if let Some(c) = name.chars().find(is_forbidden) {
-        return Err(format!(
-            "the character {c:?} is not allowed in a player name"
-        ));
-    }
-    match name.encode_utf16().count() {
-        0 => Err("expected a player name of 1 to 16 characters".into()),
-        1..=16 => Ok(name.into()),
-        count => Err(format!("{count} characters; at most 16 are allowed")),
-    }
-}
-
-pub(crate) fn packet_direction(text: &str) -> Result<game::PacketDirection, String> {
-    match text {
-        "to-server" => Ok(game::PacketDirection::ToServer),
-        "to-client" => Ok(game::PacketDirection::ToClient),
-        _ => Err("expected to-server or to-client".into()),
-    }
-}
-
-pub(crate) fn secret(text: &str) -> Result<Secret, String> {
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16)
-            .ok()
-            .filter(|_| pair.len() == 2)
-    };
-    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-    let bytes = bytes.filter(|bytes| [16, 32].contains(&bytes.len()));
-    bytes
-        .map(Secret)
-        .ok_or_else(|| "expected 16 bytes in hexadecimal, or 32 for 12w19a".into())
-}
-
 /// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
@@ -244,11 +144,6 @@ pub(crate) fn poll_interval(text: &str) -> Result<Duration, String> {
     } else {
         Ok(time)
     }
-}
-
-pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Arguments of the commands that speak the Minecraft game protocol.
 
-use super::{duration, name_server};
 use crate::log::LogArgs;
 use crate::packet_filter::PacketNames;
+use crate::values;
 use clap::{Args, ValueHint};
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
@@ -72,7 +72,7 @@ pub(crate) struct World {
     #[arg(long, value_name = "required|offered|off", value_parser = encryption)]
     pub(crate) encryption: Option<Encryption>,
     /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -106,13 +106,13 @@ pub(crate) struct DecodeGame {
     #[arg(long)]
     pub(crate) summary: bool,
     #[command(flatten)]
-    pub(crate) choice: Choice,
+    pub(crate) choice: PacketSelection,
 }
 
 // Selection and format of game packets.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Game sessions")]
-pub(crate) struct Choice {
+pub(crate) struct PacketSelection {
     /// Show only these packets, such as Chat,0x33
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) only: Vec<PacketNames>,
@@ -169,10 +169,10 @@ pub(crate) struct Proxy {
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) max_connections: u16,
     /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
-    pub(crate) choice: Choice,
+    pub(crate) choice: PacketSelection,
 }
 
 #[derive(Args)]
@@ -187,7 +187,7 @@ pub(crate) struct Join {
     #[arg(long, short, default_value = "Hailer", value_parser = player, value_name = "NAME")]
     pub(crate) name: String,
     /// Leave at this time after joining
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     /// Text to send in chat after joining; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and
     /// /stop move the player, /quit leaves. Texts of more than 100 characters are sent as several lines, one per second
@@ -212,10 +212,10 @@ pub(crate) struct Join {
     #[arg(long)]
     pub(crate) json: bool,
     /// Longest time to wait for the connection, and then for the login
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME")]
+    #[arg(long, default_value = "10s", value_parser = values::duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Name server for host names [default: the system's]
-    #[arg(long, value_parser = name_server, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_parser = values::name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
 }
 

@@ -1,7 +1,8 @@
 //! Arguments of the commands that monitor servers.
 
-use super::{Asking, MoreGames, duration, interval};
+use super::{Asking, MoreGames};
 use crate::log::LogArgs;
+use crate::values;
 use clap::{Args, Subcommand, ValueHint};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -58,13 +59,13 @@ pub(crate) struct Monitor {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) history: Option<String>,
     /// Time between polls of a server [default: 1min]
-    #[arg(long, value_parser = interval, value_name = "TIME")]
+    #[arg(long, value_parser = values::poll_interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
     /// Share the polling with all nodes that use the same Redis and the same history, in PostgreSQL
     #[arg(long, value_name = "redis://HOST", value_hint = ValueHint::Url)]
     pub(crate) cluster: Option<String>,
     /// Stop after this time
-    #[arg(long, value_parser = duration, value_name = "TIME")]
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -120,7 +121,7 @@ pub(crate) struct MonitorAdd {
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) label: Vec<(String, String)>,
     /// Time between polls [default: the interval of the monitor]
-    #[arg(long, value_parser = interval, value_name = "TIME")]
+    #[arg(long, value_parser = values::poll_interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) remote: MonitorRemote,
@@ -201,7 +202,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
+    let time = values::duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
     if fits {
         Ok(time)
