@@ -5,7 +5,7 @@
 //! machines. The status is as old as the file: writing the same content again confirms it.
 
 use super::json::{self, MAX_BYTES};
-use super::{Complaint, SourceEvent, TimedStatus, kept, now};
+use super::{ProblemLog, SourceEvent, TimedStatus, kept, now};
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use std::io::Read;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Time for a writer to finish before a problem is reported.
 const SETTLE: Duration = Duration::from_millis(250);
 /// Shortest time between log lines about a bad file, in the long run.
-const COMPLAIN: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Status file that is read whenever it changes.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl File {
         let (wake, mut woken) = mpsc::channel(1);
         // Without a watcher, or if the folder is removed, the regular checks continue.
         let _watcher = watch(&self.path, wake);
-        let mut complaint = Complaint::new(COMPLAIN, 5);
+        let mut problems = ProblemLog::new(LOG_INTERVAL, 5);
         let mut known: Option<Option<Stamp>> = None;
         loop {
             let mut read = self.look(known).await;
@@ -76,14 +76,14 @@ impl File {
             match read {
                 Some(CheckResult::Status(stamp, truth)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
-                    complaint
+                    problems
                         .over(format!("{}: valid again", self.path.display()))
                         .map(&mut say);
                     truths.send_replace(Some(truth));
                 }
                 Some(CheckResult::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
-                    let word = complaint.word(problem, now());
+                    let word = problems.word(problem, now());
                     // A suppressed problem is reported at the next check.
                     if let SourceEvent::Trouble(_) = word {
                         known = Some(stamp);

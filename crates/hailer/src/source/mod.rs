@@ -123,7 +123,7 @@ fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
 
 /// Limits the log lines about a repeated problem, and counts the suppressed ones.
 #[derive(Debug)]
-pub struct Complaint {
+pub struct ProblemLog {
     /// Time between lines in the long run.
     every: Duration,
     /// Maximum time that the log lines may be ahead of their average rate, which allows a burst.
@@ -135,7 +135,7 @@ pub struct Complaint {
     stands: bool,
 }
 
-impl Complaint {
+impl ProblemLog {
     /// Creates a limit of one line per `every` in the long run, and of `at_once` lines in a burst.
     pub fn new(every: Duration, at_once: u32) -> Self {
         Self {
@@ -192,30 +192,30 @@ mod tests {
     fn log_lines_are_limited_and_counted() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut complaint = Complaint::new(Duration::from_secs(60), 1);
+        let mut problems = ProblemLog::new(Duration::from_secs(60), 1);
         let told: Vec<_> = (0..=120)
-            .filter_map(|second| complaint.about("bad", at(second)))
+            .filter_map(|second| problems.about("bad", at(second)))
             .collect();
         let counted = "bad (and 59 more times since the last such line)";
         assert_eq!(told, ["bad", counted, counted]);
-        let mut over = || complaint.over("good".into());
+        let mut over = || problems.over("good".into());
         assert_eq!(
             [over(), over()],
             [Some(SourceEvent::Over(Some("good".into()))), None]
         );
         // A short recovery does not reset the limit.
         assert_eq!(
-            complaint.word("bad".into(), at(121)),
+            problems.word("bad".into(), at(121)),
             SourceEvent::Untold("bad".into())
         );
         assert_eq!(
-            complaint.over("good".into()),
+            problems.over("good".into()),
             Some(SourceEvent::Over(None)),
             "it was seen, if not told"
         );
-        let mut complaint = Complaint::new(Duration::from_secs(10), 3);
+        let mut problems = ProblemLog::new(Duration::from_secs(10), 3);
         let told: Vec<_> = (0..30)
-            .filter(|second| complaint.about("bad", at(*second)).is_some())
+            .filter(|second| problems.about("bad", at(*second)).is_some())
             .collect();
         assert_eq!(told, [0, 1, 2, 10, 20]);
     }

@@ -1,6 +1,6 @@
 //! Polls the real server in any protocol. The responder then shields it and translates its status.
 
-use super::{Complaint, SourceEvent, TimedStatus, kept, now};
+use super::{ProblemLog, SourceEvent, TimedStatus, kept, now};
 use crate::client::{Client, ClientConfig};
 use crate::target::Target;
 use hailer_proto::Status;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 /// Shortest interval between polls.
 pub const MIN_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time between log lines about a server that does not answer.
-const COMPLAIN: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A server to poll.
 #[derive(Clone, Debug)]
@@ -48,12 +48,12 @@ impl Poll {
         mut say: impl FnMut(SourceEvent) + Send,
     ) {
         let client = Client::new(self.settings.clone());
-        let mut complaint = Complaint::new(COMPLAIN, 1);
+        let mut problems = ProblemLog::new(LOG_INTERVAL, 1);
         loop {
             let asked = Instant::now();
             match client.query(&self.target).await {
                 Ok(answer) => {
-                    complaint
+                    problems
                         .over(format!("{}: replies again", self.target))
                         .map(&mut say);
                     let status = Arc::new(self.cleaned(*answer.status));
@@ -66,7 +66,7 @@ impl Poll {
                 }
                 Err(error) => {
                     let problem = format!("{}: {error}{}", self.target, kept(&truths));
-                    say(complaint.word(problem, now()));
+                    say(problems.word(problem, now()));
                 }
             }
             tokio::select! {

@@ -77,14 +77,14 @@ impl fmt::Display for Place {
 }
 
 /// Receiver of pushed statuses, with its token.
-pub struct Door {
+pub struct PushTarget {
     name: Option<String>,
     /// SHA-256 of the token, compared in constant time. The token itself is not stored.
     token: [u8; 32],
     truths: watch::Sender<Option<TimedStatus>>,
 }
 
-impl Door {
+impl PushTarget {
     /// Creates a receiver at `/status/NAME`, or at `/status` without a name.
     pub fn new(
         name: Option<String>,
@@ -106,7 +106,7 @@ impl Door {
 /// Listener for pushed statuses.
 pub struct Push {
     listener: Listener,
-    doors: Arc<[Door]>,
+    targets: Arc<[PushTarget]>,
 }
 
 enum Listener {
@@ -120,7 +120,7 @@ impl Push {
     ///
     /// # Errors
     /// The address is not a loopback address and `insecure` is false, or the system refuses.
-    pub async fn bind(place: &Place, insecure: bool, doors: Vec<Door>) -> io::Result<Self> {
+    pub async fn bind(place: &Place, insecure: bool, targets: Vec<PushTarget>) -> io::Result<Self> {
         let listener = match place {
             Place::Address(address) if !insecure && !address.ip().is_loopback() => {
                 return Err(io::Error::new(
@@ -140,7 +140,7 @@ impl Push {
         };
         Ok(Self {
             listener,
-            doors: doors.into(),
+            targets: targets.into(),
         })
     }
 
@@ -158,10 +158,10 @@ impl Push {
 
     /// Accepts statuses until it is dropped. No request can end it.
     pub async fn run(self) {
-        let doors = self.doors;
+        let targets = self.targets;
         let respond = move |request, _| {
-            let doors = doors.clone();
-            async move { answer(request, &doors).await }
+            let targets = targets.clone();
+            async move { answer(request, &targets).await }
         };
         match self.listener {
             Listener::Tcp(listener) => serve(listener, LIMITS, respond, pending()).await,
@@ -173,11 +173,11 @@ impl Push {
 
 type Reply = Response<Full<Bytes>>;
 
-async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
+async fn answer(request: Request<Incoming>, targets: &[PushTarget]) -> Reply {
     let digest = bearer(&request).map(|token| <[u8; 32]>::from(Sha256::digest(token)));
-    let is_known = |door: &&Door| digest.is_some_and(|digest| door.opens(&digest));
+    let is_known = |target: &&PushTarget| digest.is_some_and(|digest| target.opens(&digest));
     // Without a valid token, do not reveal which names exist.
-    if !doors.iter().any(|door| is_known(&door)) {
+    if !targets.iter().any(|target| is_known(&target)) {
         let mut reply = refusal(
             StatusCode::UNAUTHORIZED,
             "send Authorization: Bearer TOKEN, with the token of this server",
@@ -197,10 +197,10 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
             );
         }
     };
-    let Some(door) = doors
+    let Some(target) = targets
         .iter()
         .filter(is_known)
-        .find(|door| door.name.as_deref() == name)
+        .find(|target| target.name.as_deref() == name)
     else {
         return refusal(
             StatusCode::NOT_FOUND,
@@ -210,7 +210,7 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
     match *request.method() {
         Method::PUT => match put(request).await {
             Ok(status) => {
-                door.truths.send_replace(Some(TimedStatus {
+                target.truths.send_replace(Some(TimedStatus {
                     status: Arc::new(status),
                     since: now(),
                 }));
@@ -218,7 +218,7 @@ async fn answer(request: Request<Incoming>, doors: &[Door]) -> Reply {
             }
             Err((code, problem)) => refusal(code, &problem),
         },
-        Method::GET => reply(StatusCode::OK, known(door)),
+        Method::GET => reply(StatusCode::OK, known(target)),
         _ => {
             let mut reply = refusal(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -277,13 +277,13 @@ async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)>
     }
 }
 
-fn known(door: &Door) -> Vec<u8> {
+fn known(target: &PushTarget) -> Vec<u8> {
     #[derive(Serialize)]
     struct Known<'a> {
         age_seconds: Option<f64>,
         status: Option<&'a Status>,
     }
-    let truth = door.truths.borrow().clone();
+    let truth = target.truths.borrow().clone();
     let age_seconds = truth
         .as_ref()
         .map(|truth| (truth.age(now()).as_secs_f64() * 1e3).round() / 1e3);
@@ -329,11 +329,11 @@ mod tests {
     async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
         let (own, truth) = super::super::truths();
         let (other, _) = super::super::truths();
-        let doors = vec![
-            Door::new(None, &"a good token".into(), own),
-            Door::new(Some("b".into()), &"another".into(), other),
+        let targets = vec![
+            PushTarget::new(None, &"a good token".into(), own),
+            PushTarget::new(Some("b".into()), &"another".into(), other),
         ];
-        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, doors)
+        let push = Push::bind(&Place::Address(([127, 0, 0, 1], 0).into()), false, targets)
             .await
             .unwrap();
         let Ok(Place::Address(address)) = push.place() else {
@@ -457,11 +457,11 @@ mod tests {
     /// An idle connection does not block others.
     #[tokio::test]
     async fn idle_connections_are_closed_when_full() {
-        let door = Door::new(None, &"a good token".into(), super::super::truths().0);
+        let target = PushTarget::new(None, &"a good token".into(), super::super::truths().0);
         let push = Push::bind(
             &Place::Address(([127, 0, 0, 1], 0).into()),
             false,
-            vec![door],
+            vec![target],
         )
         .await
         .unwrap();

@@ -17,7 +17,7 @@ pub use connections::ConnectionOrder;
 
 use connections::Connections;
 
-use super::flight::{Flight, Id, TICK};
+use super::flight::{Id, ProbeTable, TICK};
 use super::pace::{PrefixLimiter, Throttle};
 use super::services;
 use super::window::{Delays, Window};
@@ -42,7 +42,7 @@ const MAX_WAITING: usize = 1 << 16;
 /// Longest wait of a probe for the rate limit of its network. A longer one holds up the whole
 /// sweep, which keeps the waiting probes few.
 const MAX_BOOKED: Duration = Duration::from_secs(60);
-/// Upper bound of the configured timeout: the timer wheel of [`Flight`] covers only about 268 s.
+/// Upper bound of the configured timeout: the timer wheel of [`ProbeTable`] covers only about 268 s.
 const MAX_TIMEOUT: Duration = Duration::from_secs(240);
 /// Longest deadline of a query: its start is stored in 32 bits of milliseconds.
 const MAX_DEADLINE: Duration = Duration::from_secs(30 * 86_400);
@@ -89,7 +89,7 @@ pub struct SweepEngine {
     /// Limits of a query once the server has replied, with the full timeout.
     limits: QueryLimits,
     secret: [u8; 16],
-    flight: Flight,
+    flight: ProbeTable,
     drivers: Vec<Option<ExchangeDriver>>,
     free_drivers: Vec<u32>,
     /// Estimated memory of all drivers, in bytes.
@@ -132,7 +132,7 @@ impl SweepEngine {
         Self {
             limits,
             secret,
-            flight: Flight::new(Cookie(seed).derive(other)),
+            flight: ProbeTable::new(Cookie(seed).derive(other)),
             drivers: Vec::new(),
             free_drivers: Vec::new(),
             memory: 0,

@@ -97,7 +97,7 @@ impl Slot {
 
 /// All probes in flight.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct ProbeTable {
     slots: Vec<Slot>,
     free: Id,
     table: HashTable<Id>,
@@ -111,7 +111,7 @@ pub(super) struct Flight {
     seed: u64,
 }
 
-impl Flight {
+impl ProbeTable {
     /// Creates an empty table. The seed prevents authors of target lists from choosing hash
     /// collisions.
     pub(super) fn new(seed: u64) -> Self {
@@ -376,7 +376,7 @@ mod tests {
         /// early and at most one tick late.
         #[test]
         fn it_is_a_map_with_an_alarm(steps in proptest::collection::vec((0u8..6, 0u16..40, 0u64..3_000), 1..400)) {
-            let mut flight = Flight::new(7);
+            let mut flight = ProbeTable::new(7);
             let mut model: BTreeMap<Id, (SocketAddr, Option<Duration>)> = BTreeMap::new();
             let mut now = Duration::ZERO;
             let mut found = Vec::new();
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_far_alarm_comes_at_the_horizon() {
-        let mut flight = Flight::new(7);
+        let mut flight = ProbeTable::new(7);
         let id = flight.insert(
             ([127, 0, 0, 1], 1).into(),
             0,

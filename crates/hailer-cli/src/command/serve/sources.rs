@@ -20,9 +20,9 @@ use governor::DefaultDirectRateLimiter;
 use hailer::Status;
 use hailer::respond::Board;
 use hailer::source::file::File;
-use hailer::source::push::{Door, Place, Push};
+use hailer::source::push::{Place, Push, PushTarget};
 use hailer::source::{
-    Complaint, Policy, Published as Decision, SourceEvent, Stale, TimedStatus, keep, truths,
+    Policy, ProblemLog, Published as Decision, SourceEvent, Stale, TimedStatus, keep, truths,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -353,7 +353,7 @@ pub(super) async fn start(
         ..Sources::default()
     };
     let mut problems = Vec::new();
-    let mut pushed: BTreeMap<Place, (bool, Vec<Door>)> = BTreeMap::new();
+    let mut pushed: BTreeMap<Place, (bool, Vec<PushTarget>)> = BTreeMap::new();
     for Server {
         number,
         source,
@@ -398,8 +398,8 @@ pub(super) async fn start(
                 .spawn(watch_health(network, sources.log.clone(), last_error));
         }
     }
-    for (place, (insecure, doors)) in pushed {
-        let push = Push::bind(&place, insecure, doors)
+    for (place, (insecure, targets)) in pushed {
+        let push = Push::bind(&place, insecure, targets)
             .await
             .and_then(|push| Ok((push.place()?, push)));
         match push.with_context(|| format!("cannot listen on {place} for pushed statuses")) {
@@ -433,7 +433,7 @@ impl Sources {
         source: ExternalSource,
         publish: Publish,
         old: &Self,
-        pushed: &mut BTreeMap<Place, (bool, Vec<Door>)>,
+        pushed: &mut BTreeMap<Place, (bool, Vec<PushTarget>)>,
     ) {
         let (sender, last) = truths();
         sender.send_replace(old.last(&source.origin));
@@ -464,9 +464,9 @@ impl Sources {
                 self.tasks.spawn(poll.run(sender, record));
             }
             SourceOrigin::Push(push) => {
-                let (insecure, doors) = pushed.entry(push.place).or_default();
+                let (insecure, targets) = pushed.entry(push.place).or_default();
                 *insecure |= push.insecure;
-                doors.push(Door::new(push.name, &push.token, sender));
+                targets.push(PushTarget::new(push.name, &push.token, sender));
             }
         }
     }
@@ -529,7 +529,7 @@ async fn follow(network: SharedNetwork, published: Arc<Published>) {
 /// Logs when Redis becomes unreachable and reachable again, at most once per
 /// [`NETWORK_LINE_INTERVAL`].
 async fn watch_health(network: SharedNetwork, log: Arc<SourceLog>, last_error: LastError) {
-    let mut complaint = Complaint::new(NETWORK_LINE_INTERVAL, 1);
+    let mut problems = ProblemLog::new(NETWORK_LINE_INTERVAL, 1);
     let mut errors = 0;
     loop {
         let Some(health) = lock(&network).as_ref().map(Network::health) else {
@@ -542,13 +542,13 @@ async fn watch_health(network: SharedNetwork, log: Arc<SourceLog>, last_error: L
             ..
         } = health;
         if connected {
-            if let Some(event) = complaint.over("network: connected again".into()) {
+            if let Some(event) = problems.over("network: connected again".into()) {
                 log.record(event, &last_error);
             }
         } else if let Some(error) = error.filter(|_| count != errors) {
             errors = count;
             log.record(
-                complaint.word(format!("network: {error}"), Instant::now()),
+                problems.word(format!("network: {error}"), Instant::now()),
                 &last_error,
             );
         }
