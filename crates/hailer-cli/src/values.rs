@@ -1,6 +1,6 @@
 //! Parsers of argument values that several commands use.
 //!
-//! A parser returns the value, or a sentence that says what was expected.
+//! A parser returns the value, or a sentence with the expected form.
 
 use hailer::proto::{Direction, Protocol, Transport};
 use hailer::registry;

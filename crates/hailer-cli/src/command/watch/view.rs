@@ -1,4 +1,4 @@
-//! What `hailer watch` draws: the board and the state of the screen.
+//! Input of a screen of `hailer watch`: the board and the state of the screen.
 
 use super::board::{Board, Entry, Past};
 use hailer_monitor::sample::Millis;
