@@ -216,7 +216,7 @@ fn reload_changes_the_budget() {
         ])
         .ends_with(0)
         .json();
-        said[0]["budget"]["bytes_per_second"].as_u64().unwrap()
+        said[0]["budget"]["bytes_per_s"].as_u64().unwrap()
     };
     until("the first budget", || total() == 64 << 10);
     std::fs::write(config.text(), text(32, "metrics = \"127.0.0.1:9\"\n")).unwrap();
