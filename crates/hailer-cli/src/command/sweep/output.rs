@@ -371,8 +371,6 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::csv::Csv;
-    use crate::print::fields::Field;
     use crate::print::tests::{answer, failure};
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Condvar, Mutex};
