@@ -104,6 +104,13 @@ impl ConnectionTable {
         }
     }
 
+    /// Replaces the limits. Connections above a lower limit stay open until others need their
+    /// place.
+    pub fn set_limits(&mut self, limits: &ConnectionLimits) {
+        self.total = limits.total.max(1);
+        self.per_network = limits.per_network.max(1);
+    }
+
     /// Inserts a connection. Returns its number, and the number of the connection that must be
     /// closed for it, which is removed already. `peer` is `None` for Unix sockets.
     pub fn insert(&mut self, peer: Option<IpAddr>) -> (u64, Option<u64>) {
@@ -235,7 +242,15 @@ impl ConnectionLimiter {
         }
     }
 
-    fn insert(
+    /// Replaces the limits. Running connections keep their time limits.
+    pub fn set_limits(&mut self, limits: ConnectionLimits) {
+        self.limits = limits;
+        self.table.set_limits(&limits);
+    }
+
+    /// Runs a connection that the caller accepted, and closes an older one if a limit is reached.
+    /// Call it within a tokio runtime.
+    pub fn insert(
         &mut self,
         peer: Option<SocketAddr>,
         connection: impl Future<Output = ()> + Send + 'static,

@@ -5,12 +5,13 @@
 //!                                                            │ in batches
 //!                                                          Worker ── reply ──► the socket that received the request
 //!                                                            └── unclaimed ──► Relay ──► game server
+//!   connections ──► one socket for each address ──► one thread for all
 //! ```
 //!
 //! For a datagram, a worker takes no lock and does not allocate. It reads the clock once for each
 //! batch. The status is behind an atomic pointer, the [`Board`]. [`ResponderPool::reload`] replaces
 //! the list of listeners; listeners whose address stays keep their sockets, so that no datagram is
-//! lost.
+//! lost. A listener has sockets for the transports of its protocols, on the same port.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -19,14 +20,18 @@
 //! | age of counters | 200 ms |
 //! | batches that are still answered when a listener ends | 256 |
 //! | listeners of a worker | 65,536 |
+//! | connections | [`PoolConfig::connections`] |
 
 use super::reason::NO_QUERY;
 use super::relay::Relay;
+use super::stream::{StreamSocket, StreamThread};
 use super::{
     Board, Budget, Clock, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker,
     answer_batch,
 };
+use crate::listen::ConnectionLimits;
 use arc_swap::ArcSwap;
+use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -55,11 +60,13 @@ const MAX_WAIT: Duration = Duration::from_millis(200);
 /// Largest number of batches answered on a socket before it is closed: more than its queue holds,
 /// and finite in a flood.
 const MAX_DRAIN_BATCHES: usize = 256;
+/// Attempts to find a port number that is free for both transports.
+const PORT_ATTEMPTS: u32 = 16;
 
 /// A listening address, its responders and its optional relay.
 #[derive(Clone)]
 pub struct ListenerConfig {
-    /// Address to listen on. Port 0 selects any free port.
+    /// Address to listen on. Port 0 selects any free port, the same for both transports.
     pub address: SocketAddr,
     /// Responders of the listener.
     pub board: Board,
@@ -85,6 +92,8 @@ pub struct PoolConfig {
     pub relay_sessions: usize,
     /// Idle time of the source after which a relay session is closed.
     pub relay_idle: Duration,
+    /// Limits of the connections of all listeners together.
+    pub connections: ConnectionLimits,
 }
 
 impl Default for PoolConfig {
@@ -94,6 +103,11 @@ impl Default for PoolConfig {
             budget: Budget::default(),
             relay_sessions: 1_024,
             relay_idle: Duration::from_secs(60),
+            connections: ConnectionLimits {
+                total: 1_024,
+                lifetime: Some(Duration::from_secs(30)),
+                ..ConnectionLimits::default()
+            },
         }
     }
 }
@@ -112,6 +126,8 @@ impl PoolConfig {
 pub struct ResponderPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    /// Started with the first listener that has a stream protocol.
+    streams: Mutex<Option<StreamThread>>,
 }
 
 struct Shared {
@@ -136,8 +152,11 @@ struct BoundListener {
     local: SocketAddr,
     board: Board,
     relay: Option<SocketAddr>,
-    /// One socket per worker. Inherited sockets: one for each of the first workers.
+    /// One socket per worker. Inherited sockets: one for each of the first workers. None without
+    /// datagram protocols.
     sockets: Arc<[Socket]>,
+    /// The socket for connections, if there are stream protocols.
+    stream: Option<Arc<StreamSocket>>,
     /// Counters of each worker, as last published.
     counts: Arc<[Mutex<Counts>]>,
 }
@@ -153,10 +172,12 @@ pub struct ListenerCounts {
 
 /// Error of an address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {cause}")]
+#[error("cannot listen on {address} over {transport}: {cause}")]
 pub struct ListenError {
     /// Address that failed.
     pub address: SocketAddr,
+    /// Transport that failed.
+    pub transport: Transport,
     /// Error of the system.
     pub cause: io::Error,
 }
@@ -169,8 +190,10 @@ impl ResponderPool {
     pub fn start(listeners: Vec<ListenerConfig>, config: &PoolConfig) -> Result<Self, ListenError> {
         let count = config.threads();
         let list = bind(listeners, count, &[])?;
+        let first = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
         let no_poll = |cause| ListenError {
-            address: list.first().map_or(([0; 4], 0).into(), |bound| bound.local),
+            address: first,
+            transport: Transport::Datagram,
             cause,
         };
         let polls = (0..count)
@@ -197,15 +220,48 @@ impl ResponderPool {
         };
         let workers: io::Result<Vec<_>> = polls.into_iter().enumerate().map(start).collect();
         match workers {
-            Ok(workers) => Ok(Self { shared, workers }),
+            Ok(workers) => {
+                let pool = Self {
+                    shared,
+                    workers,
+                    streams: Mutex::default(),
+                };
+                pool.update_streams()?;
+                Ok(pool)
+            }
             Err(cause) => {
                 shared.stop.store(true, Ordering::Relaxed);
-                Err(ListenError {
-                    address: ([0; 4], 0).into(),
-                    cause,
-                })
+                Err(no_poll(cause))
             }
         }
+    }
+
+    /// Passes the sockets for connections to their thread, and starts it for the first one.
+    fn update_streams(&self) -> Result<(), ListenError> {
+        let list = self.shared.list.load();
+        let streams = list.iter().filter_map(|bound| bound.stream.clone());
+        let streams: Vec<_> = streams.collect();
+        let mut thread = self.lock_streams();
+        match &*thread {
+            Some(thread) => thread.set_sockets(streams),
+            None if streams.is_empty() => {}
+            None => {
+                let limits = self.shared.config.load().connections;
+                let address = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
+                let started = StreamThread::start(streams, limits);
+                *thread = Some(started.map_err(|cause| ListenError {
+                    address,
+                    transport: Transport::Stream,
+                    cause,
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_streams(&self) -> std::sync::MutexGuard<'_, Option<StreamThread>> {
+        // A panicked writer leaves complete data.
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the listeners. Those whose address stays keep their sockets, so that no datagram is
@@ -215,9 +271,14 @@ impl ResponderPool {
     /// If a new address cannot be listened on. Then nothing changes.
     pub fn reload(&self, listeners: Vec<ListenerConfig>) -> Result<(), ListenError> {
         let list = bind(listeners, self.workers.len(), &self.shared.list.load())?;
+        for bound in &list {
+            if let Some(stream) = &bound.stream {
+                stream.set_board(bound.board.clone());
+            }
+        }
         self.shared.list.store(Arc::new(list));
         self.wake();
-        Ok(())
+        self.update_streams()
     }
 
     /// Replaces the configuration, except for the number of workers. Bytes spent of the old budget
@@ -225,6 +286,9 @@ impl ResponderPool {
     pub fn configure(&self, config: &PoolConfig) {
         self.shared.config.store(Arc::new(config.clone()));
         self.wake();
+        if let Some(streams) = &*self.lock_streams() {
+            streams.set_limits(config.connections);
+        }
     }
 
     /// Returns the current configuration. [`PoolConfig::workers`] is as configured;
@@ -285,7 +349,8 @@ impl ResponderPool {
         }))
     }
 
-    /// Answers the datagrams that wait in the sockets, stops, and returns the counters.
+    /// Answers the datagrams and connections that wait in the sockets, stops, and returns the
+    /// counters. Open connections have 500 ms.
     pub fn stop(mut self) -> Vec<ListenerCounts> {
         self.join();
         self.counts()
@@ -294,6 +359,7 @@ impl ResponderPool {
     fn join(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.wake();
+        drop(self.lock_streams().take());
         for worker in self.workers.drain(..) {
             // A worker that panicked has printed its message.
             let _ = worker.join();
@@ -326,6 +392,9 @@ impl BoundListener {
         self.counts
             .iter()
             .for_each(|other| counts.add(&lock(other)));
+        if let Some(stream) = &self.stream {
+            counts.add(&stream.counts());
+        }
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
         ListenerCounts {
             address: self.local,
@@ -351,30 +420,74 @@ fn bind(
         let kept = old.iter().find(|bound| {
             bound.configured == address && !list.iter().any(|new| new.local == bound.local)
         });
-        let (local, sockets, counts) = match kept {
-            Some(kept) => (kept.local, kept.sockets.clone(), kept.counts.clone()),
-            None => {
-                let sockets = match &inherited {
-                    Some(inherited) if !inherited.is_empty() => {
-                        adopt(&inherited[..inherited.len().min(workers)])
-                    }
-                    _ => open(address, workers),
-                };
-                let sockets = sockets.map_err(|cause| ListenError { address, cause })?;
-                let counts = (0..workers).map(|_| Mutex::default()).collect();
-                (sockets[0].local_addr(), sockets.into(), counts)
+        let has_streams = board.has(Transport::Stream);
+        // A relay needs the datagrams of other protocols.
+        let has_datagrams = board.has(Transport::Datagram) || relay.is_some() || !has_streams;
+        let kept_stream = kept.and_then(|kept| kept.stream.clone());
+        let kept_sockets = kept.map_or_else(Arc::default, |kept| kept.sockets.clone());
+        let wanted = kept.map_or(address, |kept| kept.local);
+        let mut attempt = 1;
+        let (local, sockets, stream) = loop {
+            let sockets = match (&*kept_sockets, &inherited) {
+                _ if !has_datagrams => Arc::default(),
+                ([_, ..], _) => kept_sockets.clone(),
+                ([], Some(inherited)) if !inherited.is_empty() => {
+                    adopt(&inherited[..inherited.len().min(workers)])
+                        .map_err(|cause| error(address, Transport::Datagram, cause))?
+                        .into()
+                }
+                ([], _) => open(wanted, workers)
+                    .map_err(|cause| error(address, Transport::Datagram, cause))?
+                    .into(),
+            };
+            let local = sockets.first().map_or(wanted, Socket::local_addr);
+            let stream = match kept_stream.clone() {
+                _ if !has_streams => Ok(None),
+                Some(stream) => Ok(Some(stream)),
+                None => StreamSocket::bind(local, board.clone()).map(Some),
+            };
+            match stream {
+                Ok(stream) => break (local, sockets, stream),
+                // Connections of other programs use the ports that the system chooses, too.
+                Err(cause)
+                    if cause.kind() == io::ErrorKind::AddrInUse
+                        && wanted.port() == 0
+                        && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                Err(cause) => return Err(error(address, Transport::Stream, cause)),
             }
         };
+        let local = match &stream {
+            Some(stream) if sockets.is_empty() => stream
+                .local_addr()
+                .map_err(|cause| error(address, Transport::Stream, cause))?,
+            _ => local,
+        };
+        let counts = kept.map_or_else(
+            || (0..workers).map(|_| Mutex::default()).collect(),
+            |kept| kept.counts.clone(),
+        );
         list.push(Arc::new(BoundListener {
             configured: address,
             local,
             board,
             relay,
             sockets,
+            stream,
             counts,
         }));
     }
     Ok(list)
+}
+
+fn error(address: SocketAddr, transport: Transport, cause: io::Error) -> ListenError {
+    ListenError {
+        address,
+        transport,
+        cause,
+    }
 }
 
 fn queues(address: SocketAddr) -> SocketConfig {

@@ -6,8 +6,9 @@
 //!   socket ──► Service::answer(from, bytes) ──► reply   tries each responder, charges the budget
 //! ```
 //!
-//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, and a relay to
-//! the game server. For a socket of your own, use a [`Service`]:
+//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, one for
+//! connections, and a relay to the game server. For a datagram socket of your own, use a
+//! [`Service`]:
 //!
 //! ```no_run
 //! use hailer::respond::{Board, Budget, Service};
@@ -28,7 +29,8 @@
 //! # }
 //! ```
 //!
-//! Requests are read up to 2,048 bytes. Replies are limited by a [`Budget`].
+//! Datagrams are read up to 2,048 bytes. Replies to them are limited by a [`Budget`], and
+//! connections by [`ConnectionLimits`](crate::listen::ConnectionLimits).
 
 mod budget;
 #[cfg(unix)]
@@ -37,6 +39,8 @@ pub mod farm;
 mod reason;
 #[cfg(unix)]
 mod relay;
+#[cfg(unix)]
+mod stream;
 
 pub use budget::{
     Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RemainingBudget, TopTalker, is_free,
@@ -64,8 +68,8 @@ const MAX_REPLY_DATAGRAMS: usize = 256;
 
 /// The current status, as responders. Cheap to clone: all clones are one board.
 ///
-/// A board answers datagrams. It leaves out stream protocols, whose responders treat a connection
-/// as proof of the address.
+/// A board may have datagram and stream protocols. A [`ResponderPool`] answers both, a [`Service`]
+/// datagrams.
 #[derive(Clone)]
 pub struct Board(Arc<Inner>);
 
@@ -79,9 +83,15 @@ struct Inner {
 /// Responders, with the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
 
+/// Responders by transport: datagrams, streams.
+type ByTransport = (Responders, Responders);
+
 /// Published state, which readers share.
 struct Published {
+    /// Responders of datagram protocols.
     responders: Responders,
+    /// Responders of stream protocols.
+    streams: Responders,
     /// Whether queries are recognized but not answered.
     is_silent: bool,
 }
@@ -99,19 +109,20 @@ impl Board {
         Self::with_options(protocols, Keys::new(random_secret()), status)
     }
 
-    /// Creates a board with options for each protocol. Datagrams are offered to the protocols in
-    /// this order.
+    /// Creates a board with options for each protocol. Datagrams and connections are offered to
+    /// the protocols in this order.
     ///
     /// # Errors
     /// A protocol rejects its options.
     pub fn with_options(
-        mut protocols: Vec<(&'static dyn Protocol, Options)>,
+        protocols: Vec<(&'static dyn Protocol, Options)>,
         keys: Keys,
         status: &Status,
     ) -> Result<Self, OptionError> {
-        protocols.retain(|(protocol, _)| protocol.info().transport == Transport::Datagram);
+        let (responders, streams) = build(&protocols, &keys, status)?;
         let published = Published {
-            responders: build(&protocols, &keys, status)?,
+            responders,
+            streams,
             is_silent: false,
         };
         let source = Mutex::new((status.clone(), keys));
@@ -155,6 +166,12 @@ impl Board {
         self.lock().1.clone()
     }
 
+    /// Returns whether the board has a protocol of this transport.
+    pub fn has(&self, transport: Transport) -> bool {
+        let mut protocols = self.0.protocols.iter();
+        protocols.any(|(protocol, _)| protocol.info().transport == transport)
+    }
+
     fn published(&self) -> arc_swap::Guard<Arc<Published>> {
         self.0.published.load()
     }
@@ -171,9 +188,10 @@ impl Board {
     ) -> Result<(), OptionError> {
         let mut source = self.lock();
         change(&mut source);
-        let responders = build(&self.0.protocols, &source.1, &source.0)?;
+        let (responders, streams) = build(&self.0.protocols, &source.1, &source.0)?;
         self.0.published.store(Arc::new(Published {
             responders,
+            streams,
             is_silent,
         }));
         Ok(())
@@ -184,14 +202,17 @@ fn build(
     protocols: &[(&'static dyn Protocol, Options)],
     keys: &Keys,
     status: &Status,
-) -> Result<Responders, OptionError> {
-    let build = |(protocol, options): &(&'static dyn Protocol, Options)| {
-        Ok((
-            protocol.info().id,
-            protocol.responder(status, keys, options)?,
-        ))
-    };
-    protocols.iter().map(build).collect()
+) -> Result<ByTransport, OptionError> {
+    let (mut responders, mut streams) = ByTransport::default();
+    for (protocol, options) in protocols {
+        let info = protocol.info();
+        let responder = protocol.responder(status, keys, options)?;
+        match info.transport {
+            Transport::Datagram => responders.push((info.id, responder)),
+            Transport::Stream => streams.push((info.id, responder)),
+        }
+    }
+    Ok((responders, streams))
 }
 
 /// Returns a secret from the operating system's random source.
@@ -220,15 +241,19 @@ pub struct Service {
 pub struct Counts {
     /// Datagrams received.
     pub received: u64,
-    /// Replies to verified sources.
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections that are open now.
+    pub open_connections: u64,
+    /// Datagrams to verified sources, and connections with a reply.
     pub answered: u64,
     /// Replies to unverified sources: challenges, and every reply of a protocol without challenges.
     pub unverified: u64,
-    /// Bytes of UDP payload received.
+    /// Bytes of UDP and TCP payload received.
     pub bytes_in: u64,
-    /// Bytes of UDP payload sent, without those of relays.
+    /// Bytes of UDP and TCP payload sent, without those of relays.
     pub bytes_out: u64,
-    /// Datagrams dropped, by [`Reason::name`].
+    /// Datagrams dropped, and connections that ended without a reply, by [`Reason::name`].
     pub dropped: BTreeMap<&'static str, u64>,
     /// Counters by protocol, without protocols that got no request.
     pub by_protocol: Vec<ProtocolCounts>,
@@ -250,9 +275,9 @@ pub struct Counts {
 pub struct ProtocolCounts {
     /// Id of the protocol, as in its `Info`.
     pub id: &'static str,
-    /// Requests received, answered or not.
+    /// Requests received, answered or not. For stream protocols: connections.
     pub requests: u64,
-    /// Replies to verified sources.
+    /// Replies to verified sources. For stream protocols: connections with a reply.
     pub answered: u64,
     /// Replies to unverified sources.
     pub unverified: u64,
@@ -262,6 +287,8 @@ impl Counts {
     /// Adds the counters of another service.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
+        self.connections += other.connections;
+        self.open_connections += other.open_connections;
         self.answered += other.answered;
         self.unverified += other.unverified;
         self.bytes_in += other.bytes_in;

@@ -1,17 +1,20 @@
-//! Reasons for dropping a datagram.
+//! Reasons for dropping a datagram, or closing a connection without a reply.
 
-/// A reason for dropping a datagram, a key of [`Counts::dropped`](super::Counts::dropped).
+/// A reason for dropping a datagram or closing a connection, a key of [`Counts::dropped`](super::Counts::dropped).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reason {
     /// Key of the counter: words separated by spaces.
     pub name: &'static str,
-    /// Description that completes a sentence after the number of datagrams.
+    /// Description that completes a sentence after the number of datagrams or connections.
     pub words: &'static str,
 }
 
 pub(super) const BUDGET: Reason = reason("budget", "over the limit for replies");
+pub(super) const EVICTED: Reason = reason("evicted", "closed for newer connections");
+pub(super) const MALFORMED: Reason = reason("malformed", "malformed");
 pub(super) const NO_QUERY: Reason = reason("no query", "in no protocol served here");
+pub(super) const OVERSIZED: Reason = reason("oversized", "longer than a request");
 pub(super) const RELAY_BUDGET: Reason = reason(
     "relay budget",
     "from the game server, over the limit for replies",
@@ -24,22 +27,27 @@ pub(super) const RELAY_FAILED: Reason = reason(
     "relay failed",
     "that could not be forwarded to the game server",
 );
+pub(super) const SLOW: Reason = reason("slow", "too slow");
 pub(super) const STALE: Reason = reason("stale", "while no current status was known");
+pub(super) const UNFINISHED: Reason = reason("unfinished", "without a complete request");
 
 /// All reasons of the library and its protocols. Protocols of other crates may have more.
 ///
 /// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[
     BUDGET,
+    EVICTED,
     reason("full", "for free slots on a full server"),
-    reason("malformed", "malformed"),
+    MALFORMED,
     NO_QUERY,
-    reason("oversized", "longer than a request"),
+    OVERSIZED,
     RELAY_BUDGET,
     RELAY_FULL,
     RELAY_FAILED,
+    SLOW,
     STALE,
     reason("token", "with a wrong or old challenge token"),
+    UNFINISHED,
     reason("unsent", "that the system did not send"),
     reason("v1 is off", "in version 1, which is off"),
 ];

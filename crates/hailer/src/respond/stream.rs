@@ -1,0 +1,535 @@
+//! Stream protocols of a [`Board`]: accepts connections, and answers them within limits.
+//!
+//! ```text
+//!   StreamSocket ─► accept ─► ConnectionLimiter ─► converse ─► Session ─► Connection of a protocol
+//!                                                    I/O         bytes
+//! ```
+//!
+//! One thread runs all connections of a pool. A connection belongs to the first protocol of the
+//! board that does not pass its bytes on, with the status of that moment. A connection counts once:
+//! as answered, or as dropped for a reason.
+//!
+//! A client that is connected has proved its address, so replies have no budget.
+//!
+//! | limit | value |
+//! | --- | --- |
+//! | connections, and the times of each | [`PoolConfig::connections`](super::PoolConfig::connections) |
+//! | bytes that no protocol has claimed | 4 KiB |
+//! | bytes that a protocol has not consumed | 8 KiB |
+//! | bytes received on a connection | 64 KiB |
+//! | wait for the end of the client after the last reply | 1 s |
+//! | connections that wait for the thread | those of the system, and 64 |
+//! | end of the pool: time for open connections | 500 ms |
+
+use super::{Board, Clock, Counts, Published, reason};
+use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
+use arc_swap::ArcSwap;
+use hailer_proto::{Connection, ConnectionStep, Epoch};
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle as Task;
+use tokio::time::timeout;
+
+/// Limit of bytes that no protocol has claimed. The longest handshake has about 1,100 bytes.
+const MAX_UNCLAIMED_BYTES: usize = 4 << 10;
+/// Limit of bytes that a protocol has not consumed.
+const MAX_UNREAD_BYTES: usize = 8 << 10;
+/// Limit of bytes received on a connection. A status ping has less than 1 KiB.
+const MAX_RECEIVED_BYTES: usize = 64 << 10;
+/// Bytes of one read.
+const READ_BYTES: usize = 1 << 10;
+/// Wait for the end of the client after the last reply. A connection that is closed with unread
+/// bytes is reset, and a reset discards replies in flight.
+const LINGER: Duration = Duration::from_secs(1);
+/// Requested number of connections that wait to be accepted.
+const BACKLOG: i32 = 4_096;
+/// Accepted connections that wait for the thread.
+const MAX_WAITING: usize = 64;
+/// Connections taken from the queue of a socket that is closed.
+const MAX_DRAINED: usize = 1_024;
+/// Delay after the system refused to accept a connection.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Time for open connections at the end.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// Listening socket with its current board and its counters.
+pub(super) struct StreamSocket {
+    listener: StdListener,
+    board: ArcSwap<Board>,
+    counts: Mutex<Counts>,
+}
+
+impl StreamSocket {
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// The error of the system.
+    pub(super) fn bind(address: SocketAddr, board: Board) -> io::Result<Arc<Self>> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if address.is_ipv6() {
+            // As for datagrams.
+            socket.set_only_v6(true)?;
+        }
+        // Connections of an earlier process may still wait for their end.
+        #[cfg(unix)]
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(Arc::new(Self {
+            listener: socket.into(),
+            board: ArcSwap::from_pointee(board),
+            counts: Mutex::default(),
+        }))
+    }
+
+    /// Replaces the board, for connections from now on.
+    pub(super) fn set_board(&self, board: Board) {
+        self.board.store(Arc::new(board));
+    }
+
+    /// Returns the address with its port.
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns the counters.
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        // A panicked writer leaves complete data.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sockets and limits of the thread.
+#[derive(Clone)]
+struct Work {
+    sockets: Vec<Arc<StreamSocket>>,
+    limits: ConnectionLimits,
+}
+
+/// Thread that runs all connections. Dropping it answers those that wait, and ends it.
+pub(super) struct StreamThread {
+    /// `None` while it stops.
+    work: Option<watch::Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StreamThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread or an event queue.
+    pub(super) fn start(
+        sockets: Vec<Arc<StreamSocket>>,
+        limits: ConnectionLimits,
+    ) -> io::Result<Self> {
+        let (work, updates) = watch::channel(Work { sockets, limits });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = std::thread::Builder::new()
+            .name("answer-streams".into())
+            .spawn(move || runtime.block_on(run(updates)))?;
+        Ok(Self {
+            work: Some(work),
+            thread: Some(thread),
+        })
+    }
+
+    /// Replaces the sockets. Those that stay keep their connections and their queues.
+    pub(super) fn set_sockets(&self, sockets: Vec<Arc<StreamSocket>>) {
+        if let Some(work) = &self.work {
+            work.send_modify(|work| work.sockets = sockets);
+        }
+    }
+
+    /// Replaces the limits.
+    pub(super) fn set_limits(&self, limits: ConnectionLimits) {
+        if let Some(work) = &self.work {
+            work.send_modify(|work| work.limits = limits);
+        }
+    }
+}
+
+impl Drop for StreamThread {
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has printed its message.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Accepted connection.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+    socket: Arc<StreamSocket>,
+}
+
+/// A socket and the task that accepts its connections.
+struct OpenSocket {
+    socket: Arc<StreamSocket>,
+    task: Option<Task<()>>,
+}
+
+/// State of the thread.
+struct Server {
+    limiter: ConnectionLimiter,
+    limits: ConnectionLimits,
+    clock: Clock,
+}
+
+impl Server {
+    fn insert(&mut self, accepted: Accepted) {
+        let Accepted {
+            stream,
+            peer,
+            socket,
+        } = accepted;
+        // Replies are written whole, so do not wait for more data.
+        let _ = stream.set_nodelay(true);
+        let stream = LimitedStream::new(stream, &self.limits);
+        let visit = Visit::start(socket);
+        let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
+        let clock = self.clock;
+        self.limiter
+            .insert(Some(peer), converse(stream, peer, visit, lifetime, clock));
+    }
+
+    fn set_limits(&mut self, limits: ConnectionLimits) {
+        self.limits = limits;
+        // The lifetime is limited by `converse`, which counts it.
+        self.limiter.set_limits(ConnectionLimits {
+            lifetime: None,
+            ..limits
+        });
+    }
+
+    /// Runs the connections that wait at a socket.
+    fn drain(&mut self, socket: &Arc<StreamSocket>) {
+        let accept = || socket.listener.accept().ok();
+        for (stream, peer) in std::iter::from_fn(accept).take(MAX_DRAINED) {
+            let convert = |stream: StdStream| {
+                stream.set_nonblocking(true)?;
+                TcpStream::from_std(stream)
+            };
+            if let Ok(stream) = convert(stream) {
+                let socket = socket.clone();
+                self.insert(Accepted {
+                    stream,
+                    peer,
+                    socket,
+                });
+            }
+        }
+    }
+}
+
+/// Runs until the sender of the updates is dropped.
+async fn run(mut updates: watch::Receiver<Work>) {
+    let limits = updates.borrow().limits;
+    let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
+    let mut server = Server {
+        limiter: ConnectionLimiter::new(limits),
+        limits,
+        clock: Clock::start(),
+    };
+    let mut open: Vec<OpenSocket> = Vec::new();
+    updates.mark_changed();
+    loop {
+        tokio::select! {
+            changed = updates.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                let work = updates.borrow_and_update().clone();
+                server.set_limits(work.limits);
+                apply(work.sockets, &mut open, &mut server, &sender);
+            }
+            Some(accepted) = waiting.recv() => server.insert(accepted),
+        }
+    }
+    apply(Vec::new(), &mut open, &mut server, &sender);
+    while let Ok(accepted) = waiting.try_recv() {
+        server.insert(accepted);
+    }
+    // Connections that are still open then are closed with the runtime.
+    let _ = timeout(STOP_GRACE, server.limiter.closed()).await;
+}
+
+/// Accepts on these sockets and on no others. Connections that wait at the others are answered.
+fn apply(
+    sockets: Vec<Arc<StreamSocket>>,
+    open: &mut Vec<OpenSocket>,
+    server: &mut Server,
+    sender: &mpsc::Sender<Accepted>,
+) {
+    let mut old = std::mem::take(open);
+    for socket in sockets {
+        let same = old.iter().position(|old| Arc::ptr_eq(&old.socket, &socket));
+        let same = same.map(|same| old.swap_remove(same));
+        open.push(same.unwrap_or_else(|| {
+            let task = tokio::spawn(accept(socket.clone(), sender.clone()));
+            OpenSocket {
+                socket,
+                task: Some(task),
+            }
+        }));
+    }
+    for OpenSocket { socket, task } in old {
+        task.inspect(Task::abort);
+        server.drain(&socket);
+    }
+}
+
+/// Accepts connections until it is aborted.
+async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
+    let listener = loop {
+        match socket.listener.try_clone().and_then(TcpListener::from_std) {
+            Ok(listener) => break listener,
+            // Too many open files: temporary.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+        }
+    };
+    loop {
+        // Reserve first: an aborted task then loses no connection.
+        let Ok(place) = sender.reserve().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, peer)) => place.send(Accepted {
+                stream,
+                peer,
+                socket: socket.clone(),
+            }),
+            // An error of one connection, or too many open files: temporary.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+        }
+    }
+}
+
+/// Counts one connection. If it is dropped before the end, the connection was evicted.
+struct Visit {
+    socket: Arc<StreamSocket>,
+    has_reply: bool,
+    /// Why the connection ended.
+    end: &'static str,
+}
+
+impl Visit {
+    fn start(socket: Arc<StreamSocket>) -> Self {
+        let mut counts = socket.counts();
+        counts.connections += 1;
+        counts.open_connections += 1;
+        drop(counts);
+        Self {
+            socket,
+            has_reply: false,
+            end: reason::EVICTED.name,
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut counts = self.socket.counts();
+        counts.open_connections -= 1;
+        if !self.has_reply {
+            Counts::drop(&mut counts, self.end);
+        }
+    }
+}
+
+/// Runs one connection.
+async fn converse(
+    mut stream: LimitedStream<TcpStream>,
+    peer: SocketAddr,
+    mut visit: Visit,
+    lifetime: Duration,
+    clock: Clock,
+) {
+    let end = timeout(lifetime, talk(&mut stream, peer, &mut visit, clock)).await;
+    visit.end = end.unwrap_or(reason::SLOW.name);
+}
+
+/// Answers until either side ends the connection. Returns the reason, which is counted if there was
+/// no reply.
+async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut LimitedStream<S>,
+    peer: SocketAddr,
+    visit: &mut Visit,
+    clock: Clock,
+) -> &'static str {
+    let mut session = Session::new(peer);
+    let mut out = Vec::new();
+    loop {
+        let mut bytes = [0; READ_BYTES];
+        let length = match stream.read(&mut bytes).await {
+            Ok(0) => return reason::UNFINISHED.name,
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return reason::SLOW.name,
+            Err(_) => return reason::UNFINISHED.name,
+        };
+        let board = visit.socket.board.load_full();
+        let epoch = clock.moment(clock.since()).epoch;
+        let turn = session.receive(&board, epoch, &bytes[..length], &mut out);
+        let is_first_reply = !out.is_empty() && !visit.has_reply;
+        visit.has_reply |= is_first_reply;
+        {
+            let mut counts = visit.socket.counts();
+            counts.bytes_in += length as u64;
+            counts.bytes_out += out.len() as u64;
+            counts.answered += u64::from(is_first_reply);
+            if let Some((index, id)) = session.claimed {
+                let of = counts.of_protocol(index, id);
+                of.requests += u64::from(!session.is_counted);
+                of.answered += u64::from(is_first_reply);
+                session.is_counted = true;
+            }
+        }
+        if !out.is_empty() {
+            if stream.write_all(&out).await.is_err() {
+                visit.socket.counts().unsent += 1;
+                return reason::UNFINISHED.name;
+            }
+            out.clear();
+        }
+        match turn {
+            Turn::Wait => {}
+            Turn::Close => {
+                finish(stream).await;
+                return reason::UNFINISHED.name;
+            }
+            Turn::Drop(reason) => return reason,
+        }
+    }
+}
+
+/// Ends our side, and waits for the end of the client, within limits.
+async fn finish<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut LimitedStream<S>) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let rest = async {
+        let mut bytes = [0; READ_BYTES];
+        for _ in 0..MAX_RECEIVED_BYTES / READ_BYTES {
+            if !matches!(stream.read(&mut bytes).await, Ok(1..)) {
+                break;
+            }
+        }
+    };
+    let _ = timeout(LINGER, rest).await;
+}
+
+/// What to do with a connection after its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Wait for more bytes.
+    Wait,
+    /// Close it after its replies.
+    Close,
+    /// Close it. The reason is counted if the connection had no reply.
+    Drop(&'static str),
+}
+
+/// The protocol side of one connection, without I/O.
+struct Session {
+    peer: SocketAddr,
+    /// The responders of the first bytes.
+    responders: Option<Arc<Published>>,
+    /// Number of protocols that passed the connection on.
+    passed: usize,
+    current: Option<Box<dyn Connection>>,
+    /// Index and id of the protocol that consumed bytes, replied, or closed the connection.
+    claimed: Option<(usize, &'static str)>,
+    /// Whether the caller counted the claim.
+    is_counted: bool,
+    unread: Vec<u8>,
+    received: usize,
+}
+
+impl Session {
+    fn new(peer: SocketAddr) -> Self {
+        Self {
+            peer,
+            responders: None,
+            passed: 0,
+            current: None,
+            claimed: None,
+            is_counted: false,
+            unread: Vec::new(),
+            received: 0,
+        }
+    }
+
+    /// Handles received bytes. Appends the replies to `out`.
+    fn receive(&mut self, board: &Board, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Turn {
+        self.received += bytes.len();
+        if self.received > MAX_RECEIVED_BYTES {
+            return Turn::Drop(reason::OVERSIZED.name);
+        }
+        self.unread.extend_from_slice(bytes);
+        let published = board.published();
+        let responders = self
+            .responders
+            .get_or_insert_with(|| Arc::clone(&published))
+            .clone();
+        let step = loop {
+            let Some((id, responder)) = responders.streams.get(self.passed) else {
+                return Turn::Drop(reason::NO_QUERY.name);
+            };
+            if self.current.is_none() {
+                self.current = responder.connection(self.peer);
+            }
+            let Some(connection) = &mut self.current else {
+                self.passed += 1;
+                continue;
+            };
+            let received = connection.receive(epoch, &self.unread, out);
+            let consumed = received.consumed.min(self.unread.len());
+            let is_end = matches!(
+                received.step,
+                ConnectionStep::Close | ConnectionStep::Bad(_)
+            );
+            if consumed > 0 || !out.is_empty() || is_end {
+                self.claimed.get_or_insert((self.passed, id));
+            }
+            if received.step == ConnectionStep::Pass && self.claimed.is_none() {
+                self.current = None;
+                self.passed += 1;
+                continue;
+            }
+            self.unread.drain(..consumed);
+            break received.step;
+        };
+        if !out.is_empty() && published.is_silent {
+            out.clear();
+            return Turn::Drop(reason::STALE.name);
+        }
+        let limit = match self.claimed {
+            Some(_) => MAX_UNREAD_BYTES,
+            None => MAX_UNCLAIMED_BYTES,
+        };
+        match step {
+            ConnectionStep::Wait if self.unread.len() > limit => {
+                Turn::Drop(reason::OVERSIZED.name)
+            }
+            ConnectionStep::Wait => Turn::Wait,
+            ConnectionStep::Close => Turn::Close,
+            // The replies before the invalid bytes are still sent.
+            ConnectionStep::Bad(_) if !out.is_empty() => Turn::Close,
+            ConnectionStep::Bad(_) => Turn::Drop(reason::MALFORMED.name),
+            // A protocol cannot pass on what it has answered or consumed.
+            ConnectionStep::Pass => Turn::Drop(reason::NO_QUERY.name),
+        }
+    }
+}
