@@ -384,6 +384,26 @@ pub trait Connection: Send {
     /// Handles received bytes: all that the connection has not consumed, with more at the end.
     /// Replies are appended to `out`, and are sent also if the connection ends.
     fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received;
+
+    /// Returns the attempt to join the game that this connection made, once it is complete: with
+    /// the step that closes the connection. `None` for protocols of queries only.
+    fn join_attempt(&self) -> Option<&JoinAttempt> {
+        None
+    }
+}
+
+/// An attempt to join the game on the port of a responder. All texts are unverified.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JoinAttempt {
+    /// Name of the player, at most 64 bytes.
+    pub name: CompactString,
+    /// Host that the client connected to, in lower case, without what proxies append. Empty if the
+    /// client did not send it.
+    pub host: CompactString,
+    /// Port that the client connected to; 0 if it did not send it.
+    pub port: u16,
+    /// Protocol number of the client; 0 if it did not send it.
+    pub protocol: i32,
 }
 
 /// Result of [`Connection::receive`].

@@ -3,6 +3,7 @@
 
 use hailer::listen::ConnectionLimits;
 use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::protocol::JoinAttempt;
 use hailer::proto::wire::{self, Notes};
 use hailer::proto::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Epoch, Exchange,
@@ -61,6 +62,7 @@ struct LineConnection {
     first: u8,
     motd: Arc<str>,
     has_consumed: bool,
+    join: Option<JoinAttempt>,
 }
 
 impl Protocol for Lines {
@@ -100,6 +102,7 @@ impl Responder for LineResponder {
             first: self.0,
             motd: self.1.clone(),
             has_consumed: false,
+            join: None,
         }))
     }
 }
@@ -122,11 +125,23 @@ impl Connection for LineConnection {
                 b"status" => out.extend_from_slice(format!("{}\n", self.motd).as_bytes()),
                 b"big" => out.resize(out.len() + BIG_REPLY, b'.'),
                 b"bye" => step = ConnectionStep::Close,
+                b"join" => {
+                    self.join = Some(JoinAttempt {
+                        name: "Alice".into(),
+                        ..JoinAttempt::default()
+                    });
+                    out.extend_from_slice(b"later\n");
+                    step = ConnectionStep::Close;
+                }
                 b"skip" => {}
                 _ => step = ConnectionStep::Bad(wire::Error::bad("line", 0, "a known one")),
             }
         }
         Received { consumed, step }
+    }
+
+    fn join_attempt(&self) -> Option<&JoinAttempt> {
+        self.join.as_ref()
     }
 }
 
@@ -333,7 +348,7 @@ fn clients_that_close_their_side_get_their_reply() {
 }
 
 #[test]
-fn a_flood_of_idle_connections_locks_nobody_out() {
+fn new_clients_are_answered_in_a_flood_of_idle_connections() {
     let limits = ConnectionLimits {
         total: 16,
         ..limits()
@@ -402,6 +417,31 @@ fn connections_see_the_current_status() {
 }
 
 #[test]
+fn join_attempts_are_reported_once() {
+    let board = board("asleep");
+    let (pool, address) = start(&board, limits());
+    assert_eq!(converse(address, b"ajoin\n"), "later\n");
+    let (sender, attempts) = std::sync::mpsc::channel();
+    board.on_join(move |source, attempt| {
+        let _ = sender.send((source, attempt.clone()));
+    });
+    let mut stream = connect(address);
+    let source = stream.local_addr().unwrap();
+    stream.write_all(b"astatus\n").unwrap();
+    stream.write_all(b"join\n").unwrap();
+    assert_eq!(rest(&mut stream), "asleep\nlater\n");
+    let (from, attempt) = attempts.recv_timeout(WAIT).unwrap();
+    assert_eq!((from, attempt.name.as_str()), (source, "Alice"));
+    // Attempts count without a current status, too.
+    board.silence();
+    assert_eq!(converse(address, b"ajoin\n"), "");
+    assert_eq!(attempts.recv_timeout(WAIT).unwrap().1, attempt);
+    assert_eq!(converse(address, b"abye\n"), "");
+    assert!(attempts.try_recv().is_err());
+    assert_eq!(counts(&pool).join_attempts, 3);
+}
+
+#[test]
 fn a_reload_keeps_sockets_whose_address_stays() {
     let (pool, address) = start(&board("old"), limits());
     let mut early = connect(address);
@@ -425,7 +465,10 @@ fn a_reload_keeps_sockets_whose_address_stays() {
     assert_eq!(rest(&mut late), "new\n");
     until(|| TcpStream::connect(second).is_err());
 
-    // A stream protocol may come and go.
+    // A stream protocol may come and go. Its connections stay open, and its socket does not.
+    let mut open = connect(address);
+    open.write_all(b"astatus\n").unwrap();
+    assert_eq!(open.read(&mut [0; 64]).unwrap(), 4);
     let datagrams = Board::new(&[&MinecraftQuery], &status("udp")).unwrap();
     pool.reload(vec![listener(ANY, &datagrams)]).unwrap();
     assert_eq!(pool.addresses(), [address]);
@@ -433,6 +476,8 @@ fn a_reload_keeps_sockets_whose_address_stays() {
     pool.reload(vec![listener(ANY, &new)]).unwrap();
     assert_eq!(pool.addresses(), [address]);
     assert_eq!(converse(address, b"astatus\nbye\n"), "new\n");
+    open.write_all(b"status\nbye\n").unwrap();
+    assert_eq!(rest(&mut open), "new\n");
 }
 
 #[test]
@@ -478,8 +523,7 @@ fn a_port_in_use_is_an_error_of_its_transport() {
     // Streams alone do not need the UDP port.
     drop((pool, taken));
     let _taken = UdpSocket::bind(address).unwrap();
-    let pool =
-        ResponderPool::start(vec![listener(address, &other)], &config(limits())).unwrap();
+    let pool = ResponderPool::start(vec![listener(address, &other)], &config(limits())).unwrap();
     assert_eq!(converse(address, b"astatus\nbye\n"), "tcp\n");
     drop(pool);
 }

@@ -49,8 +49,9 @@ pub use budget::{
 pub use engine::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 pub use reason::{REASONS, Reason};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use budget::Trust;
+use hailer_proto::protocol::JoinAttempt;
 use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
 };
@@ -78,7 +79,11 @@ struct Inner {
     /// Status and keys of the responders. Only writers lock it.
     source: Mutex<(Status, Keys)>,
     published: ArcSwap<Published>,
+    join_hook: ArcSwapOption<JoinHook>,
 }
+
+/// Called for each attempt to join the game.
+struct JoinHook(Box<dyn Fn(SocketAddr, &JoinAttempt) + Send + Sync>);
 
 /// Responders, with the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
@@ -130,6 +135,7 @@ impl Board {
             protocols,
             source,
             published: ArcSwap::from_pointee(published),
+            join_hook: ArcSwapOption::empty(),
         })))
     }
 
@@ -158,6 +164,16 @@ impl Board {
         self.rebuild(self.0.published.load().is_silent, |source| {
             source.1 = source.1.rotate(secret);
         })
+    }
+
+    /// Calls a function for each attempt to join the game on a connection, for protocols that
+    /// [report them](hailer_proto::Connection::join_attempt), also while the board is silent. It
+    /// runs on the thread of all connections, so it must not block. Clients choose number and
+    /// content of the attempts.
+    pub fn on_join(&self, hook: impl Fn(SocketAddr, &JoinAttempt) + Send + Sync + 'static) {
+        self.0
+            .join_hook
+            .store(Some(Arc::new(JoinHook(Box::new(hook)))));
     }
 
     /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of
@@ -245,6 +261,8 @@ pub struct Counts {
     pub connections: u64,
     /// Connections that are open now.
     pub open_connections: u64,
+    /// Attempts to join the game.
+    pub join_attempts: u64,
     /// Datagrams to verified sources, and connections with a reply.
     pub answered: u64,
     /// Replies to unverified sources: challenges, and every reply of a protocol without challenges.
@@ -289,6 +307,7 @@ impl Counts {
         self.received += other.received;
         self.connections += other.connections;
         self.open_connections += other.open_connections;
+        self.join_attempts += other.join_attempts;
         self.answered += other.answered;
         self.unverified += other.unverified;
         self.bytes_in += other.bytes_in;

@@ -24,6 +24,7 @@
 use super::{Board, Clock, Counts, Published, reason};
 use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
+use hailer_proto::protocol::JoinAttempt;
 use hailer_proto::{Connection, ConnectionStep, Epoch};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -59,11 +60,23 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Time for open connections at the end.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// Listening socket with its current board and its counters.
+/// Listening socket with its state.
 pub(super) struct StreamSocket {
     listener: StdListener,
+    state: Arc<SocketState>,
+}
+
+/// Current board and counters of a socket. Connections share it, and do not keep the socket open.
+struct SocketState {
     board: ArcSwap<Board>,
     counts: Mutex<Counts>,
+}
+
+impl SocketState {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        // A panicked writer leaves complete data.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl StreamSocket {
@@ -85,14 +98,16 @@ impl StreamSocket {
         socket.set_nonblocking(true)?;
         Ok(Arc::new(Self {
             listener: socket.into(),
-            board: ArcSwap::from_pointee(board),
-            counts: Mutex::default(),
+            state: Arc::new(SocketState {
+                board: ArcSwap::from_pointee(board),
+                counts: Mutex::default(),
+            }),
         }))
     }
 
     /// Replaces the board, for connections from now on.
     pub(super) fn set_board(&self, board: Board) {
-        self.board.store(Arc::new(board));
+        self.state.board.store(Arc::new(board));
     }
 
     /// Returns the address with its port.
@@ -102,8 +117,7 @@ impl StreamSocket {
 
     /// Returns the counters.
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
-        // A panicked writer leaves complete data.
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.counts()
     }
 }
 
@@ -172,7 +186,7 @@ impl Drop for StreamThread {
 struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
-    socket: Arc<StreamSocket>,
+    state: Arc<SocketState>,
 }
 
 /// A socket and the task that accepts its connections.
@@ -193,12 +207,12 @@ impl Server {
         let Accepted {
             stream,
             peer,
-            socket,
+            state,
         } = accepted;
         // Replies are written whole, so do not wait for more data.
         let _ = stream.set_nodelay(true);
         let stream = LimitedStream::new(stream, &self.limits);
-        let visit = Visit::start(socket);
+        let visit = Visit::start(state);
         let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
         let clock = self.clock;
         self.limiter
@@ -223,11 +237,11 @@ impl Server {
                 TcpStream::from_std(stream)
             };
             if let Ok(stream) = convert(stream) {
-                let socket = socket.clone();
+                let state = socket.state.clone();
                 self.insert(Accepted {
                     stream,
                     peer,
-                    socket,
+                    state,
                 });
             }
         }
@@ -309,7 +323,7 @@ async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
             Ok((stream, peer)) => place.send(Accepted {
                 stream,
                 peer,
-                socket: socket.clone(),
+                state: socket.state.clone(),
             }),
             // An error of one connection, or too many open files: temporary.
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
@@ -319,20 +333,20 @@ async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
 
 /// Counts one connection. If it is dropped before the end, the connection was evicted.
 struct Visit {
-    socket: Arc<StreamSocket>,
+    state: Arc<SocketState>,
     has_reply: bool,
     /// Why the connection ended.
     end: &'static str,
 }
 
 impl Visit {
-    fn start(socket: Arc<StreamSocket>) -> Self {
-        let mut counts = socket.counts();
+    fn start(state: Arc<SocketState>) -> Self {
+        let mut counts = state.counts();
         counts.connections += 1;
         counts.open_connections += 1;
         drop(counts);
         Self {
-            socket,
+            state,
             has_reply: false,
             end: reason::EVICTED.name,
         }
@@ -341,7 +355,7 @@ impl Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        let mut counts = self.socket.counts();
+        let mut counts = self.state.counts();
         counts.open_connections -= 1;
         if !self.has_reply {
             Counts::drop(&mut counts, self.end);
@@ -379,13 +393,13 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return reason::SLOW.name,
             Err(_) => return reason::UNFINISHED.name,
         };
-        let board = visit.socket.board.load_full();
+        let board = visit.state.board.load_full();
         let epoch = clock.moment(clock.since()).epoch;
         let turn = session.receive(&board, epoch, &bytes[..length], &mut out);
         let is_first_reply = !out.is_empty() && !visit.has_reply;
         visit.has_reply |= is_first_reply;
         {
-            let mut counts = visit.socket.counts();
+            let mut counts = visit.state.counts();
             counts.bytes_in += length as u64;
             counts.bytes_out += out.len() as u64;
             counts.answered += u64::from(is_first_reply);
@@ -396,9 +410,17 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 session.is_counted = true;
             }
         }
+        if turn != Turn::Wait
+            && let Some(attempt) = session.join_attempt()
+        {
+            visit.state.counts().join_attempts += 1;
+            if let Some(hook) = &*board.0.join_hook.load() {
+                (hook.0)(peer, attempt);
+            }
+        }
         if !out.is_empty() {
             if stream.write_all(&out).await.is_err() {
-                visit.socket.counts().unsent += 1;
+                visit.state.counts().unsent += 1;
                 return reason::UNFINISHED.name;
             }
             out.clear();
@@ -430,7 +452,7 @@ async fn finish<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut LimitedStream<S>
     let _ = timeout(LINGER, rest).await;
 }
 
-/// What to do with a connection after its replies.
+/// Next action on a connection, after its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// Wait for more bytes.
@@ -469,6 +491,11 @@ impl Session {
             unread: Vec::new(),
             received: 0,
         }
+    }
+
+    /// Returns the attempt to join the game, once the connection ends.
+    fn join_attempt(&self) -> Option<&JoinAttempt> {
+        self.current.as_ref()?.join_attempt()
     }
 
     /// Handles received bytes. Appends the replies to `out`.
@@ -520,15 +547,13 @@ impl Session {
             None => MAX_UNCLAIMED_BYTES,
         };
         match step {
-            ConnectionStep::Wait if self.unread.len() > limit => {
-                Turn::Drop(reason::OVERSIZED.name)
-            }
+            ConnectionStep::Wait if self.unread.len() > limit => Turn::Drop(reason::OVERSIZED.name),
             ConnectionStep::Wait => Turn::Wait,
             ConnectionStep::Close => Turn::Close,
             // The replies before the invalid bytes are still sent.
             ConnectionStep::Bad(_) if !out.is_empty() => Turn::Close,
             ConnectionStep::Bad(_) => Turn::Drop(reason::MALFORMED.name),
-            // A protocol cannot pass on what it has answered or consumed.
+            // Bytes that were consumed or answered cannot be passed on.
             ConnectionStep::Pass => Turn::Drop(reason::NO_QUERY.name),
         }
     }
