@@ -512,6 +512,9 @@ pub(crate) struct Serve {
     /// Message of the day; colour codes with & or the section sign
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) motd: Option<String>,
+    /// Icon: a PNG file of at most 64 KiB, usually 64 × 64 pixels
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["config", "demo"])]
+    pub(crate) icon: Option<PathBuf>,
     /// Name of the game
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) game: Option<String>,
@@ -579,7 +582,7 @@ pub(crate) struct Farm {
     #[arg(value_name = "NETWORK", default_value = "127.0.0.0/8", value_parser = values::network)]
     pub(crate) network: Vec<(Ipv4Addr, u8)>,
     /// Protocol to respond in; may be given several times [default: all over UDP]
-    #[arg(long, short, value_parser = values::served_protocol, value_name = "PROTOCOL")]
+    #[arg(long, short, value_parser = values::simulated_protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
     /// Port of a protocol; may be given several times; port 0 takes a free one [default: its usual port]
     #[arg(long, value_name = "PROTOCOL=PORT", value_parser = values::farm_port)]

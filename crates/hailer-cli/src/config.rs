@@ -59,6 +59,24 @@ pub(crate) struct ServerConfig {
     pub(crate) listeners: Vec<ListenConfig>,
     /// The game server that receives datagrams of unknown protocols.
     pub(crate) relay: Option<SocketAddr>,
+    pub(crate) on_join: Option<HookConfig>,
+}
+
+/// Hook that runs when a player tries to join.
+#[derive(Clone)]
+pub(crate) struct HookConfig {
+    pub(crate) action: HookAction,
+    /// Minimum time between two runs.
+    pub(crate) every: Duration,
+}
+
+/// Action of a hook.
+#[derive(Clone)]
+pub(crate) enum HookAction {
+    /// Runs a program with arguments, without a shell.
+    Command(Vec<String>),
+    /// Sends a POST request to a URL, which may contain a secret.
+    Webhook(Secret),
 }
 
 /// Origin of the status.
@@ -134,6 +152,8 @@ pub(crate) struct EngineConfig {
     pub(crate) workers: Option<usize>,
     pub(crate) relay_sessions: Option<usize>,
     pub(crate) relay_idle: Option<Duration>,
+    pub(crate) connections: Option<usize>,
+    pub(crate) connections_per_network: Option<usize>,
     pub(crate) unverified_per_source: Allowance,
     pub(crate) unverified_total: Allowance,
     pub(crate) verified_per_source: Allowance,

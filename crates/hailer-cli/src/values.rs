@@ -11,13 +11,24 @@ pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| format!("the known protocols are {}", registry::known()))
 }
 
-/// Parses a protocol that `hailer serve` and `hailer farm` can respond in.
+/// Name of the game's own protocol, which `hailer world` serves.
+pub(crate) const GAME: &str = "minecraft-12w";
+
+/// Parses a protocol that `hailer serve` can respond in.
 pub(crate) fn served_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    let found = protocol(id)?;
-    if found.info().transport != Transport::Datagram {
+    if id == GAME {
         return Err(format!(
             "{id} is the game itself: run `hailer world` for it"
         ));
+    }
+    protocol(id)
+}
+
+/// Parses a protocol that `hailer farm` can respond in.
+pub(crate) fn simulated_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
+    let found = served_protocol(id)?;
+    if found.info().transport != Transport::Datagram {
+        return Err(format!("{id} uses TCP, and this command only UDP"));
     }
     Ok(found)
 }

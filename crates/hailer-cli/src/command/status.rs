@@ -71,6 +71,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("address", Fit::Whole),
         ("protocols", Fit::Cut),
         ("received", Fit::Number),
+        ("connections", Fit::Spare(5)),
         ("answered", Fit::Number),
         ("unverified", Fit::Spare(3)),
         ("dropped", Fit::Number),
@@ -87,6 +88,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             .any(|listener| counter(&listener.counts) > 0)
     };
     let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.lost));
+    let is_connected = any(|counts| counts.connections);
     // Empty columns are not printed.
     let number = |is_shown: bool, count: u64| {
         if is_shown {
@@ -114,6 +116,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
                     .collect::<Vec<_>>()
                     .join(", "),
                 received.to_string(),
+                number(is_connected, listener.counts.connections),
                 answered.to_string(),
                 unverified.to_string(),
                 listener.counts.all_dropped().to_string(),

@@ -1,11 +1,16 @@
 //! Checks that types cannot express: keys that exclude or need each other, and named files.
 
 use super::reader::{Lines, Problem};
-use hailer::proto::Secret;
+use hailer::proto::{Icon, Secret};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+
+/// Limit of the bytes of an icon, as in [`Icon::from_png`].
+const MAX_ICON_BYTES: u64 = 64 << 10;
 
 /// Collects mistakes and warnings about one file.
 pub(crate) struct Checker<'a> {
@@ -83,6 +88,19 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Reads the icon of a status from a PNG file.
+    pub(crate) fn icon(&mut self, file: &Spanned<PathBuf>) -> Option<Icon> {
+        let path = self.folder.join(file.get_ref());
+        read_icon(&path).map_or_else(
+            |problem| {
+                let fix = "expected the path of a PNG file of at most 64 KiB";
+                let text = format!("status.icon: {}: {problem}; {fix}", path.display());
+                self.wrong(&file.span(), text)
+            },
+            Some,
+        )
+    }
+
     /// Reads a PEM file for TLS. Errors never contain its content.
     #[cfg(feature = "redis")]
     pub(crate) fn pem(&mut self, key: &str, file: &Spanned<PathBuf>) -> Option<Vec<u8>> {
@@ -98,6 +116,18 @@ impl<'a> Checker<'a> {
         let fix = "expected the path of a PEM file";
         self.wrong(&file.span(), format!("{key}: {shown}: {problem}; {fix}"))
     }
+}
+
+/// Reads an icon.
+fn read_icon(path: &Path) -> Result<Icon, String> {
+    let mut bytes = Vec::new();
+    // Do not read more than is needed to notice that the file is too large.
+    let read = File::open(path).and_then(|file| {
+        let limit = MAX_ICON_BYTES + 1;
+        file.take(limit).read_to_end(&mut bytes)
+    });
+    read.map_err(|error| error.to_string())?;
+    Icon::from_png(&bytes).map_err(|error| error.to_string())
 }
 
 /// Returns a warning if every user of the machine can read a file with a secret.

@@ -34,6 +34,7 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
         mode: args.mode.clone(),
         map: args.map.clone(),
         version: args.game_version.clone(),
+        icon: args.icon.clone().map(plain),
         max_players,
         rules: Ordered(args.rule.iter().map(rule).collect::<Result<_, _>>()?),
         ..StatusConfig::default()

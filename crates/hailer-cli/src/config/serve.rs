@@ -8,12 +8,12 @@ use super::reader::{
 };
 use super::status::StatusConfig;
 use super::{
-    Allowance, EngineConfig, ExternalSource, ListenConfig, MIN_TOKEN_BYTES, ObserveConfig,
-    PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
+    Allowance, EngineConfig, ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES,
+    ObserveConfig, PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::population::Population;
 use hailer::proto::model::Value;
-use hailer::proto::{Keys, Options, Protocol, Transport};
+use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
 use hailer::source::{Policy, Stale, Wording};
@@ -25,7 +25,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use toml::Spanned;
+
+/// Default time between two runs of `on-join`.
+const HOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Content of the configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -54,6 +58,7 @@ pub(super) struct ServerInput {
     pub(super) options: Ordered<ProtocolOptions>,
     secret: Option<Parsed<SharedSecret>>,
     relay: Option<Spanned<Parsed<SocketAddr>>>,
+    on_join: Option<Spanned<HookInput>>,
 }
 
 /// Options of a protocol by key.
@@ -88,6 +93,15 @@ struct PushInput {
     insecure: bool,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct HookInput {
+    command: Option<Spanned<Vec<String>>>,
+    url: Option<Spanned<String>>,
+    url_file: Option<Spanned<PathBuf>>,
+    every: Option<Parsed<Time<1_000>>>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum StaleInput {
@@ -102,6 +116,7 @@ struct EngineInput {
     workers: Whole<0, 1_024>,
     budget: BudgetInput,
     relay: RelayInput,
+    connections: ConnectionsInput,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -124,6 +139,13 @@ struct AllowanceInput {
 struct RelayInput {
     sessions: Option<Whole<1, 65_536>>,
     idle: Option<Parsed<Time<1_000>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct ConnectionsInput {
+    total: Option<Whole<1, 65_536>>,
+    per_network: Option<Whole<1, 65_536>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -332,6 +354,33 @@ pub(super) fn parse(
     Ok((config, checker.warnings))
 }
 
+/// Merges listeners with the same address: a protocol over UDP and one over TCP often have the same
+/// port. Those with port 0 get different ports.
+fn merge(listeners: Vec<ListenConfig>) -> Vec<ListenConfig> {
+    let mut merged: Vec<ListenConfig> = Vec::new();
+    for listener in listeners {
+        let mut earlier = merged.iter_mut();
+        let is_same = |earlier: &&mut ListenConfig| {
+            listener.address.port() != 0 && earlier.address == listener.address
+        };
+        let Some(same) = earlier.find(is_same) else {
+            merged.push(listener);
+            continue;
+        };
+        for (protocol, options) in listener.protocols {
+            let id = protocol.info().id;
+            if same
+                .protocols
+                .iter()
+                .all(|(known, _)| known.info().id != id)
+            {
+                same.protocols.push((protocol, options));
+            }
+        }
+    }
+    merged
+}
+
 /// Records a mistake for each address that two servers share.
 fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Checker<'_>) {
     let mut taken = BTreeMap::new();
@@ -384,6 +433,7 @@ impl ServerInput {
         let listeners = self.listeners(&protocols, checker);
         self.check_options(&protocols, checker);
         let relay = self.relay(&listeners, checker);
+        let on_join = self.on_join(&protocols, checker);
         self.check_exclusions(checker);
         let stale = self.stale(checker);
         let status = self.status.as_ref().map(|status| status.status(checker));
@@ -418,6 +468,7 @@ impl ServerInput {
             network,
             listeners,
             relay,
+            on_join,
         })
     }
 
@@ -470,26 +521,30 @@ impl ServerInput {
         }
     }
 
-    /// Returns the protocols with their options. The default is every protocol over UDP.
+    /// Returns the protocols with their options. The default is every protocol over UDP: the TCP
+    /// port usually belongs to the game. With `on-join`, it does not.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen = Vec::new();
         for id in &self.protocols {
             let key = "server.protocols";
+            if id.get_ref() == crate::values::GAME {
+                let text = format!(
+                    "{key}: {} is the game itself; run `hailer world` for it",
+                    id.get_ref()
+                );
+                checker.wrong::<()>(&id.span(), text);
+                continue;
+            }
             match find(key, id.get_ref()) {
-                Ok(protocol) if protocol.info().transport == Transport::Datagram => {
-                    chosen.push(protocol);
-                }
-                Ok(_) => {
-                    let id_ = id.get_ref();
-                    let text =
-                        format!("{key}: {id_} is the game itself; run `hailer world` for it");
-                    checker.wrong::<()>(&id.span(), text);
-                }
+                Ok(protocol) => chosen.push(protocol),
                 Err(text) => drop(checker.wrong::<()>(&id.span(), text)),
             }
         }
         if self.protocols.is_empty() {
-            chosen.extend(registry::datagram());
+            match self.on_join {
+                Some(_) => chosen.extend(registry::PROTOCOLS),
+                None => chosen.extend(registry::datagram()),
+            }
         }
         let options = |id: &str| {
             let mut entries = self.options.0.iter();
@@ -553,7 +608,7 @@ impl ServerInput {
                 })
         };
         if self.listen.0.is_empty() {
-            return each_on_its_own_port(Ipv4Addr::LOCALHOST.into()).collect();
+            return merge(each_on_its_own_port(Ipv4Addr::LOCALHOST.into()).collect());
         }
         let mut listeners = Vec::new();
         for listen in &self.listen.0 {
@@ -589,7 +644,28 @@ impl ServerInput {
                 }
             }
         }
-        listeners
+        merge(listeners)
+    }
+
+    fn on_join(
+        &self,
+        protocols: &[(&'static dyn Protocol, Options)],
+        checker: &mut Checker<'_>,
+    ) -> Option<HookConfig> {
+        let input = self.on_join.as_ref()?;
+        let is_stream = |(protocol, _): &(&'static dyn Protocol, Options)| {
+            protocol.info().transport == Transport::Stream
+        };
+        if !protocols.iter().any(is_stream) {
+            let text =
+                "server.on-join: players join over TCP; add a protocol over TCP to protocols";
+            return checker.wrong(&input.span(), text);
+        }
+        let every = input.get_ref().every.as_ref();
+        Some(HookConfig {
+            action: input.get_ref().action(&input.span(), checker)?,
+            every: every.map_or(HOOK_INTERVAL, |Parsed(Time(every))| *every),
+        })
     }
 
     fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<SocketAddr> {
@@ -611,6 +687,59 @@ impl ServerInput {
             return checker.wrong(&relay.span(), text);
         }
         Some(to)
+    }
+}
+
+impl HookInput {
+    fn action(&self, span: &Range<usize>, checker: &mut Checker<'_>) -> Option<HookAction> {
+        match (&self.command, &self.url, &self.url_file) {
+            (Some(command), None, None) => {
+                let mut words = command.get_ref().clone();
+                match words.first_mut().filter(|program| !program.is_empty()) {
+                    // A program without a slash is searched in PATH.
+                    Some(program) if program.contains('/') => {
+                        *program = checker.folder.join(&*program).to_string_lossy().into();
+                    }
+                    Some(_) => {}
+                    None => {
+                        let text = "server.on-join.command: expected a program and its arguments";
+                        return checker.wrong(&command.span(), text);
+                    }
+                }
+                Some(HookAction::Command(words))
+            }
+            (None, Some(url), None) => {
+                let (url, span) = (url.get_ref().as_str().into(), url.span());
+                webhook("server.on-join.url", url, &span, checker)
+            }
+            (None, None, Some(file)) => {
+                let key = "server.on-join.url-file";
+                let url = checker.token(key, file, 1)?;
+                webhook(key, url, &file.span(), checker)
+            }
+            _ => {
+                let text = "server.on-join: exactly one is needed: command = [\"PROGRAM\", …], url = \"https://…\" or url-file = \"FILE\"";
+                checker.wrong(span, text)
+            }
+        }
+    }
+}
+
+/// Checks the URL of a webhook. Errors never contain it, because it may be a secret.
+fn webhook(
+    key: &str,
+    url: Secret,
+    span: &Range<usize>,
+    checker: &mut Checker<'_>,
+) -> Option<HookAction> {
+    let uri = url.reveal().parse::<ureq::http::Uri>().ok();
+    let is_http = uri.is_some_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    match is_http {
+        true => Some(HookAction::Webhook(url)),
+        false => checker.wrong(span, format!("{key}: not a URL; write https://HOST/PATH")),
     }
 }
 
@@ -712,14 +841,15 @@ impl EngineInput {
         let workers = usize::try_from(self.workers.0)
             .ok()
             .filter(|workers| *workers > 0);
-        let sessions = self
-            .relay
-            .sessions
-            .and_then(|Whole(sessions)| sessions.try_into().ok());
+        let number = |limit: Option<Whole<1, 65_536>>| {
+            limit.and_then(|Whole(limit)| usize::try_from(limit).ok())
+        };
         EngineConfig {
             workers,
-            relay_sessions: sessions,
+            relay_sessions: number(self.relay.sessions),
             relay_idle: self.relay.idle.as_ref().map(|Parsed(Time(idle))| *idle),
+            connections: number(self.connections.total),
+            connections_per_network: number(self.connections.per_network),
             unverified_per_source: allowance(self.budget.unverified_per_source.as_ref()),
             unverified_total: allowance(self.budget.unverified_total.as_ref()),
             verified_per_source: allowance(self.budget.verified_per_source.as_ref()),

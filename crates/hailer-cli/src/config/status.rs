@@ -7,6 +7,7 @@ use hailer::proto::model::{Address, Extra, Rule, uuid_from_text};
 use hailer::{Player, Status, Text};
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// The table `status = { … }`.
@@ -15,6 +16,8 @@ use toml::Spanned;
 pub(crate) struct StatusConfig {
     pub(crate) name: Option<String>,
     pub(crate) motd: Option<String>,
+    /// A PNG file.
+    pub(crate) icon: Option<Spanned<PathBuf>>,
     pub(crate) game: Option<String>,
     pub(crate) mode: Option<String>,
     pub(crate) map: Option<String>,
@@ -119,6 +122,7 @@ impl StatusConfig {
                 .motd
                 .as_deref()
                 .map(|motd| Text::legacy(coloured(motd))),
+            icon: self.icon.as_ref().and_then(|file| checker.icon(file)),
             game: self.game.as_deref().map(Into::into),
             mode: self.mode.as_deref().map(Into::into),
             map: self.map.as_deref().map(Into::into),

@@ -18,6 +18,7 @@ fn folder() -> PathBuf {
         fs::write(folder.join(pem), "-----BEGIN PEM-----\n").unwrap();
     }
     fs::write(folder.join("games.toml"), "").unwrap();
+    fs::write(folder.join("server-icon.png"), b"\x89PNG\r\n\x1a\n...").unwrap();
     folder
 }
 
@@ -85,6 +86,7 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
         read_text(&full_example()).unwrap_or_else(|problem| panic!("{problem}"));
     assert_eq!((config.servers.len(), warnings), (5, Vec::<String>::new()));
     let budget = hailer::respond::Budget::default();
+    let connections = hailer::respond::PoolConfig::default().connections;
     let allow = |bytes, packets| Allowance {
         bytes: Some(bytes),
         packets: Some(packets),
@@ -93,6 +95,8 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
         workers: None,
         relay_sessions: Some(1024),
         relay_idle: Some(Duration::from_secs(60)),
+        connections: Some(connections.total),
+        connections_per_network: Some(connections.per_network),
         unverified_per_source: allow(budget.unverified_per_source, budget.unverified_packets),
         unverified_total: allow(budget.unverified_total, budget.unverified_total_packets),
         verified_per_source: allow(budget.verified_per_source, budget.verified_packets),
@@ -124,6 +128,7 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
         ("[[server]]\nstatus.zzz = 1\n", "/$defs/status"),
         ("[[server]]\nsource.zzz = 1\n", "/$defs/source"),
         ("[[server]]\nnetwork.zzz = 1\n", "/$defs/network"),
+        ("[[server]]\non-join.zzz = 1\n", "/$defs/on-join"),
         ("[[server]]\nsource.poll.zzz = 1\n", "/$defs/poll"),
         ("[[server]]\nsource.push.zzz = 1\n", "/$defs/push"),
         ("[engine]\nzzz = 1\n", "/properties/engine"),
@@ -134,6 +139,10 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
         (
             "[engine]\nrelay.zzz = 1\n",
             "/properties/engine/properties/relay",
+        ),
+        (
+            "[engine]\nconnections.zzz = 1\n",
+            "/properties/engine/properties/connections",
         ),
         (
             "[engine]\nbudget.unverified-total.zzz = 1\n",
@@ -190,6 +199,7 @@ fn keys_mean_what_they_say() {
         [engine]
         workers = 3
         relay = { sessions = 9, idle = "5s" }
+        connections = { total = 7, per-network = 3 }
         [engine.budget]
         unverified-per-source = "8KiB"
         unverified-total = { packets = 40 }
@@ -207,6 +217,8 @@ fn keys_mean_what_they_say() {
         workers: Some(3),
         relay_sessions: Some(9),
         relay_idle: Some(Duration::from_secs(5)),
+        connections: Some(7),
+        connections_per_network: Some(3),
         unverified_per_source: allow(Some(8192), None),
         unverified_total: allow(None, Some(40)),
         verified_per_source: allow(Some(2_000_000), Some(1)),
@@ -575,4 +587,105 @@ fn mistakes_are_one_line_with_the_fix() {
         assert!(!problem.contains("5ec4e7"), "{problem}");
         assert!(!problem.contains('\n'), "{problem}");
     }
+}
+
+#[test]
+fn protocols_of_both_transports_share_an_address() {
+    let ids: Vec<&str> = registry_ids();
+    let list = ids
+        .iter()
+        .map(|id| format!("{id:?}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let text = |listen: &str| format!("[[server]]\nprotocols = [{list}]\n{listen}");
+    let listeners = |listen: &str| {
+        let (config, _) = read_text(&text(listen)).unwrap_or_else(|problem| panic!("{problem}"));
+        config.servers[0].listeners.clone()
+    };
+    // Each protocol is at its port once, and protocols with the same port share it.
+    let usual = listeners("");
+    let ports: std::collections::BTreeSet<u16> =
+        usual.iter().map(|listen| listen.address.port()).collect();
+    assert_eq!(ports.len(), usual.len());
+    let served = usual.iter().flat_map(|listen| &listen.protocols);
+    assert_eq!(served.count(), ids.len());
+    let each: Vec<String> = ids
+        .iter()
+        .map(|id| format!("\"{id}=127.0.0.1:7\""))
+        .collect();
+    let same = listeners(&format!("listen = [{}]\n", each.join(", ")));
+    assert_eq!((same.len(), same[0].protocols.len()), (1, ids.len()));
+    let free = listeners("listen = [\"127.0.0.1:0\", \"127.0.0.1:0\"]\n");
+    assert_eq!(free.len(), 2);
+}
+
+fn registry_ids() -> Vec<&'static str> {
+    let all = hailer::registry::PROTOCOLS.iter();
+    let ids = all.map(|protocol| protocol.info().id);
+    ids.filter(|id| *id != crate::values::GAME).collect()
+}
+
+#[test]
+fn an_icon_is_a_png_file() {
+    let (config, _) = read_text("[[server]]\nstatus = { icon = \"server-icon.png\" }\n").unwrap();
+    let icon = config.servers[0].source.fixed().icon.clone().unwrap();
+    assert!(icon.as_bytes().ends_with(b"..."));
+    for (file, expected) in [
+        ("none.png", "No such file"),
+        ("token", "the icon is not a PNG image"),
+        (".", "Is a directory"),
+    ] {
+        let problem = problem(&format!("[[server]]\n\nstatus.icon = {file:?}\n"));
+        assert!(
+            problem.starts_with("FILE:3: status.icon: ") && problem.contains(expected),
+            "{problem}"
+        );
+        assert!(problem.ends_with("expected the path of a PNG file of at most 64 KiB"));
+        assert_eq!(problem.lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_hook_is_a_command_or_a_webhook() {
+    let read_hook = |hook: &str| {
+        let (config, _) = read_text(&format!("[[server]]\non-join = {hook}\n"))
+            .unwrap_or_else(|problem| panic!("{problem}"));
+        config.servers[0].on_join.clone().unwrap()
+    };
+    let hook = read_hook("{ command = [\"./wake\", \"now\"], every = \"5min\" }");
+    assert_eq!(hook.every, Duration::from_secs(300));
+    let HookAction::Command(command) = hook.action else {
+        panic!()
+    };
+    assert!(command[0].len() > 6 && command[0].ends_with("/wake") && command[1] == "now");
+    let hook = read_hook("{ url = \"https://192.0.2.1/hook\" }");
+    assert_eq!(hook.every, Duration::from_secs(10));
+    assert!(matches!(&hook.action, HookAction::Webhook(url) if url.reveal().ends_with("/hook")));
+    for (hook, expected) in [
+        ("{}", "exactly one is needed"),
+        (
+            "{ command = [\"a\"], url = \"http://x\" }",
+            "exactly one is needed",
+        ),
+        ("{ command = [] }", "expected a program"),
+        ("{ command = [\"\"] }", "expected a program"),
+        ("{ url = \"s3cret\" }", "server.on-join.url: not a URL"),
+        (
+            "{ url-file = \"token\" }",
+            "server.on-join.url-file: not a URL",
+        ),
+        ("{ command = [\"a\"], every = \"1ms\" }", "every"),
+    ] {
+        let problem = problem(&format!("[[server]]\non-join = {hook}\n"));
+        assert!(
+            problem.starts_with("FILE:2: ") && problem.contains(expected),
+            "{problem}"
+        );
+        assert!(
+            !problem.contains("s3cret") && !problem.contains("0123456789"),
+            "{problem}"
+        );
+    }
+    let problem = problem("[[server]]\nprotocols = [\"ugp\"]\non-join.command = [\"a\"]\n");
+    assert!(problem.contains("players join over TCP"), "{problem}");
 }

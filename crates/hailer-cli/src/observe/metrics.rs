@@ -147,18 +147,28 @@ impl Collector for SnapshotMetrics {
 
 fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener]) -> fmt::Result {
     type Count = fn(&Counts) -> u64;
-    let counts: [(_, _, Count); 6] = [
+    let counts: [(_, _, Count); 8] = [
         ("received_datagrams", "Datagrams received.", |counts| {
             counts.received
         }),
+        ("connections", "Connections accepted.", |counts| {
+            counts.connections
+        }),
+        (
+            "join_attempts",
+            "Attempts to join the game, on connections.",
+            |counts| counts.join_attempts,
+        ),
         (
             "received_bytes",
-            "Bytes received, of UDP payload.",
+            "Bytes received, of UDP and TCP payload.",
             |counts| counts.received_bytes,
         ),
-        ("sent_bytes", "Bytes sent, of UDP payload.", |counts| {
-            counts.sent_bytes
-        }),
+        (
+            "sent_bytes",
+            "Bytes sent, of UDP and TCP payload.",
+            |counts| counts.sent_bytes,
+        ),
         (
             "relayed_datagrams",
             "Datagrams passed to the game server by a relay.",
@@ -182,7 +192,15 @@ fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener])
             encode_count(&mut family, &labels, count(&listener.counts))?;
         }
     }
-    let mut family = counter(encoder, "requests", "Received datagrams, by protocol.")?;
+    let help = "Connections that are open now.";
+    let mut family = gauge(encoder, "open_connections", help)?;
+    for listener in listeners {
+        family
+            .encode_family(&[("listener", &*listener.address)])?
+            .encode_gauge(&listener.counts.open_connections)?;
+    }
+    let help = "Received datagrams and connections, by protocol.";
+    let mut family = counter(encoder, "requests", help)?;
     for listener in listeners {
         for (protocol, count) in &listener.counts.requests {
             let labels = [("listener", &*listener.address), ("protocol", protocol)];
@@ -203,7 +221,7 @@ fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener])
             }
         }
     }
-    let help = "Datagrams without a reply, by reason.";
+    let help = "Datagrams and connections without a reply, by reason.";
     let mut family = counter(encoder, "dropped_datagrams", help)?;
     for listener in listeners {
         // Report all reasons from the start: rates ignore the first value of a new series.

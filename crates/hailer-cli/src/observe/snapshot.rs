@@ -75,14 +75,20 @@ pub(crate) struct Listener {
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// Replies to verified addresses.
+    /// Connections accepted.
+    pub(crate) connections: u64,
+    /// Connections that are open now.
+    pub(crate) open_connections: u64,
+    /// Attempts to join the game, on connections.
+    pub(crate) join_attempts: u64,
+    /// Replies to verified addresses, and connections with a reply.
     pub(crate) answered: u64,
     /// Replies to unverified addresses: challenges, and all replies of protocols without
     /// challenges.
     pub(crate) unverified: u64,
-    /// Bytes received, of UDP payload.
+    /// Bytes received, of UDP and TCP payload.
     pub(crate) received_bytes: u64,
-    /// Bytes sent, of UDP payload.
+    /// Bytes sent, of UDP and TCP payload.
     pub(crate) sent_bytes: u64,
     /// Datagrams forwarded to the game server.
     pub(crate) relayed: u64,
@@ -90,11 +96,11 @@ pub(crate) struct Counts {
     pub(crate) relayed_back: u64,
     /// Datagrams that the system dropped because the receive queue was full.
     pub(crate) lost: u64,
-    /// Datagrams of each protocol, answered or not.
+    /// Datagrams or connections of each protocol, answered or not.
     pub(crate) requests: BTreeMap<String, u64>,
     /// Replies by protocol and kind: `answer` to verified addresses, `unverified` to others.
     pub(crate) answers: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Datagrams not answered, by the key of one of the [`reasons`].
+    /// Datagrams and connections not answered, by the key of one of the [`reasons`].
     pub(crate) dropped: BTreeMap<String, u64>,
 }
 
@@ -118,6 +124,9 @@ impl Counts {
     /// Adds the counts of another listener.
     pub(crate) fn add(&mut self, other: &Self) {
         self.received += other.received;
+        self.connections += other.connections;
+        self.open_connections += other.open_connections;
+        self.join_attempts += other.join_attempts;
         self.answered += other.answered;
         self.unverified += other.unverified;
         self.received_bytes += other.received_bytes;
@@ -138,7 +147,7 @@ impl Counts {
         }
     }
 
-    /// Returns the number of datagrams not answered.
+    /// Returns the number of datagrams and connections not answered.
     pub(crate) fn all_dropped(&self) -> u64 {
         self.dropped.values().sum()
     }

@@ -2,6 +2,7 @@
 
 use crate::support::{closed, ids};
 use crate::tool::{Process, Serve, Temporary, address, assert_harmless, command, run};
+use hailer::proto::Transport;
 use hailer::registry;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -538,8 +539,15 @@ fn dropped_server_leaves_no_process() {
     let _ = closed();
 }
 
+/// Returns the protocols over TCP, without the game itself.
+fn streams() -> impl Iterator<Item = &'static str> {
+    let all = registry::PROTOCOLS.iter().map(|protocol| protocol.info());
+    all.filter(|info| info.transport == Transport::Stream && info.id != "minecraft-12w")
+        .map(|info| info.id)
+}
+
 #[test]
-fn stream_protocols_are_not_served() {
+fn stream_protocols_are_served_if_named() {
     run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"])
         .fails_as_usage("is not among the protocols");
     let serve = Serve::with(&["--demo"]);
@@ -548,6 +556,75 @@ fn stream_protocols_are_not_served() {
         "{}",
         serve.listening[0]
     );
+    for id in streams() {
+        run(["serve", "--listen", &format!("{id}=127.0.0.1:0")])
+            .fails_as_usage("is not among the protocols");
+        let serve = Serve::with(&["--demo"]);
+        assert!(!serve.listening[0].contains(id), "{}", serve.listening[0]);
+        drop(serve);
+        let serve = Serve::with(&["--protocol", id, "--motd", "Over TCP"]);
+        assert!(serve.listening[0].ends_with(&format!(" for {id}")));
+        let said = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
+        assert_eq!(said[0]["protocol"], id);
+        assert_eq!(said[0]["status"]["motd"]["plain"], "Over TCP");
+    }
+}
+
+#[test]
+fn both_transports_share_a_port() {
+    for id in streams() {
+        let text = |motd: &str| {
+            format!(
+                "[[server]]\nlisten = \"127.0.0.1:0\"\nprotocols = [\"minecraft-query\", \"{id}\"]\nstatus = {{ motd = \"{motd}\" }}\n"
+            )
+        };
+        let folder = std::env::temp_dir().join(format!("hls{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let control = folder.join("s.sock");
+        let control = control.to_str().unwrap();
+        let config = Temporary::file("both.toml", text("before"));
+        let args = ["--config", config.text(), "--control", control];
+        let serve = Serve::start(1, args);
+        assert!(serve.listening[0].ends_with(&format!(" for minecraft-query, {id}")));
+        let motd = |id: &str| {
+            let said = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
+            said[0]["status"]["motd"]["plain"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!([motd("minecraft-query"), motd(id)], ["before", "before"]);
+        std::fs::write(config.text(), text("after")).unwrap();
+        serve.signal("HUP");
+        assert!((0..100).any(|_| motd(id) == "after"), "at the same address");
+        assert_eq!(motd("minecraft-query"), "after");
+
+        std::net::TcpStream::connect(serve.address()).unwrap();
+        let status = || {
+            let said = run(["serve", "status", "--control", control, "--json"]).ends_with(0);
+            said.json()[0]["listeners"][0]["counts"].clone()
+        };
+        assert!((0..100).any(|_| status()["dropped"]["unfinished"] == 1));
+        let counts = status();
+        let connections = counts["connections"].as_u64().unwrap();
+        assert_eq!(counts["requests"][id], connections - 1);
+        assert_eq!(counts["answers"][id]["answer"], connections - 1);
+        assert_eq!(counts["open_connections"], 0);
+        let said = run(["serve", "status", "--control", control]).ends_with(0);
+        assert!(said.out.contains(id), "{}", said.out);
+        drop(serve);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn an_icon_is_read_from_a_file() {
+    run(["serve", "--icon", "/no/such/icon.png"])
+        .fails_as_usage("status.icon: /no/such/icon.png: No such file");
+    let text = Temporary::file("icon.png", "GIF89a");
+    run(["serve", "--icon", text.text()]).fails_as_usage("the icon is not a PNG image");
+    let icon = Temporary::file("icon.png", b"\x89PNG\r\n\x1a\n");
+    Serve::with(&["--icon", icon.text()]);
 }
 
 #[test]

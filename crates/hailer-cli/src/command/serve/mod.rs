@@ -7,10 +7,12 @@
 //!   ResponderPool ◄─ boards        View ─► control socket, metrics
 //! ```
 
+mod hook;
 mod open_files;
 mod sources;
 mod view;
 
+use self::hook::JoinHook;
 use self::sources::{Published, Server, Sources};
 use self::view::View;
 use super::block_on;
@@ -21,7 +23,7 @@ use crate::exit::Exit;
 use crate::print::count;
 use crate::{activation, observe};
 use hailer::Status;
-use hailer::proto::Keys;
+use hailer::proto::{Keys, Transport};
 use hailer::respond::{
     Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
     random_secret,
@@ -170,9 +172,10 @@ async fn serve(
             () = &mut stopped => break,
             _ = summaries.tick() => {
                 let counts = total(&pool.counts());
-                if counts.received != reported {
+                let arrived = counts.received + counts.connections;
+                if arrived != reported {
                     info!("{}", summary(&counts));
-                    reported = counts.received;
+                    reported = arrived;
                 }
                 generation.sources.report_suppressed();
             }
@@ -265,6 +268,11 @@ fn pool_config(file: &config::EngineConfig) -> PoolConfig {
     config.workers = file.workers.unwrap_or_default();
     config.relay_sessions = file.relay_sessions.unwrap_or(config.relay_sessions);
     config.relay_idle = file.relay_idle.unwrap_or(config.relay_idle);
+    let connections = &mut config.connections;
+    connections.total = file.connections.unwrap_or(connections.total);
+    connections.per_network = file
+        .connections_per_network
+        .unwrap_or(connections.per_network);
     let budget = &mut config.budget;
     let unverified = file.unverified_per_source;
     budget.unverified_per_source = unverified.bytes.unwrap_or(budget.unverified_per_source);
@@ -303,7 +311,11 @@ impl Generation {
         };
         let mut listeners = Vec::new();
         let mut requested = Vec::new();
-        for (server, listen) in addresses(servers) {
+        let hooks = servers.iter().enumerate().flat_map(|(i, server)| {
+            let new = |config| Arc::new(JoinHook::new(i + 1, config));
+            std::iter::repeat_n(server.on_join.clone().map(new), server.listeners.len())
+        });
+        for ((server, listen), hook) in addresses(servers).zip(hooks) {
             let same = left
                 .iter()
                 .position(|(old, _)| old.address == listen.address);
@@ -324,6 +336,9 @@ impl Generation {
             )?;
             if status.is_none() {
                 board.silence();
+            }
+            if let Some(hook) = hook {
+                board.on_join(move |source, attempt| hook.record(source, attempt));
             }
             let sockets = inherited
                 .iter()
@@ -444,7 +459,12 @@ fn addresses(servers: &[ServerConfig]) -> impl Iterator<Item = (&ServerConfig, &
 fn with_hint(error: ListenError) -> anyhow::Error {
     let hint =
         "choose another address with --listen, or `listen` in the file; port 0 takes a free one";
-    anyhow::Error::new(error.cause).context(format!("cannot listen on {} ({hint})", error.address))
+    let over = match error.transport {
+        Transport::Datagram => "",
+        Transport::Stream => " over TCP",
+    };
+    anyhow::Error::new(error.cause)
+        .context(format!("cannot listen on {}{over} ({hint})", error.address))
 }
 
 fn total(listeners: &[ListenerCounts]) -> Counts {
@@ -534,8 +554,12 @@ fn summary(counts: &Counts) -> String {
         0 => String::new(),
         unverified => format!("{unverified} to unverified addresses"),
     };
+    let connections = match counts.connections {
+        0 => String::new(),
+        connections => format!(" and {}", count(connections, "connection")),
+    };
     format!(
-        "{} received: {} answered{}, {unanswered} not answered{}",
+        "{}{connections} received: {} answered{}, {unanswered} not answered{}",
         count(counts.received, "datagram"),
         counts.answered + counts.unverified,
         braces(unverified),
@@ -560,6 +584,12 @@ mod tests {
             summary(&counts),
             "1 datagram received: 1 answered, 0 not answered"
         );
+        counts.connections = 1;
+        assert_eq!(
+            summary(&counts),
+            "1 datagram and 1 connection received: 1 answered, 0 not answered"
+        );
+        counts.connections = 0;
         counts.received = 9;
         counts.unverified = 2;
         for (reason, number) in [("budget", 1), ("malformed", 3), ("no query", 2)] {

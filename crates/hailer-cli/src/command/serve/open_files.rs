@@ -1,25 +1,35 @@
-//! Limit of open files. Each relay session uses one, so relays must not use up the files of the
-//! rest.
+//! Limit of open files. Each relay session and each connection uses one, and they must not use up
+//! the files of the rest.
 
 use super::addresses;
-use crate::config::ServerConfig;
+use crate::config::{ListenConfig, ServerConfig};
+use hailer::proto::Transport;
 use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of files for other purposes: listeners, sources, control connections and libraries.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit of open files to the need of all relay sessions. Returns a note if the system
-/// refuses.
+/// Raises the limit of open files to the need of all relay sessions and connections. Returns a note
+/// if the system refuses.
 pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Option<String> {
     let relays = addresses(servers)
         .filter(|(server, _)| server.relay.is_some())
         .count();
-    if relays == 0 {
+    let is_stream = |(_, listen): &(_, &ListenConfig)| {
+        let mut protocols = listen.protocols.iter();
+        protocols.any(|(protocol, _)| protocol.info().transport == Transport::Stream)
+    };
+    let streams = addresses(servers).filter(is_stream).count();
+    if relays == 0 && streams == 0 {
         return None;
     }
     let (threads, sessions) = (settings.threads(), settings.relay_sessions);
-    let needed = (relays * threads * sessions) as u64
+    let connections = match streams {
+        0 => 0,
+        _ => settings.connections.total,
+    };
+    let needed = (relays * threads * sessions + connections + streams) as u64
         + (addresses(servers).count() * threads) as u64
         + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -39,8 +49,8 @@ pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Op
     let got = may(getrlimit(Resource::Nofile).current);
     (got < needed).then(|| {
         format!(
-            "{relays} × {threads} × {sessions} sessions of relays need {needed} open files, and the system allows {got}; \
-             raise LimitNOFILE= or lower relay.sessions in [engine]"
+            "{relays} × {threads} × {sessions} sessions of relays and {connections} connections need {needed} open files, and the system \
+             allows {got}; raise LimitNOFILE=, or lower relay.sessions or connections.total in [engine]"
         )
     })
 }

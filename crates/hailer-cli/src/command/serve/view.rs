@@ -108,6 +108,9 @@ fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
     let from = &done.counts;
     let mut counts = snapshot::Counts {
         received: from.received,
+        connections: from.connections,
+        open_connections: from.open_connections,
+        join_attempts: from.join_attempts,
         answered: from.answered,
         unverified: from.unverified,
         received_bytes: from.bytes_in,
