@@ -8,7 +8,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    registry::find(id).ok_or_else(|| format!("the known protocols are {}", registry::known()))
+    registry::find(id).ok_or_else(|| {
+        if id == GAME {
+            format!("{id} is the game itself; its status is minecraft-status")
+        } else {
+            format!("the known protocols are {}", registry::known())
+        }
+    })
 }
 
 /// Name of the game's own protocol, which `hailer world` serves.

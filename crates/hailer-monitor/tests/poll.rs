@@ -82,7 +82,7 @@ async fn polls_servers_and_reports_changes() {
     }
     poll.watch(server(10, format!("onequery://localhost:{port}")), None)
         .unwrap();
-    poll.watch(server(11, format!("minecraft-12w://{closed}")), None)
+    poll.watch(server(11, format!("minecraft-status://{closed}")), None)
         .unwrap();
     let wrong = poll
         .watch(server(12, "127.0.0.1".into()), None)

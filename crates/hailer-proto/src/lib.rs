@@ -70,9 +70,9 @@ pub mod gamespy2;
 pub mod gamespy3;
 pub mod infostring;
 pub mod memory;
-pub mod minecraft_12w;
 pub mod minecraft_bedrock;
 pub mod minecraft_query;
+pub mod minecraft_status;
 pub mod model;
 pub mod onequery;
 pub mod protocol;
@@ -89,8 +89,8 @@ pub use games::Game;
 pub use model::{Address, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction, Doc,
-    Exchange, Explanation, Fault, Frame, Info, Input, OptionError, Options, Proof, Protocol,
-    Received, Responder, Secret, Step, Transport, Verdict,
+    Excerpt, Exchange, Explanation, Fault, Frame, Info, Input, JoinAttempt, OptionError, Options,
+    Proof, Protocol, Received, Responder, Secret, Step, Transport, Verdict,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

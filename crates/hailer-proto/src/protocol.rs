@@ -330,6 +330,47 @@ pub enum Fault {
         /// Names of the refused endpoints, if the protocol has several.
         endpoints: &'static [&'static str],
     },
+    /// The server disconnected the client with a text instead of sending a status.
+    Kicked(Excerpt),
+}
+
+/// Start of a text of a server: one line of at most 120 bytes, without control characters. Has no
+/// allocation, so that faults can be copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Excerpt {
+    length: u8,
+    bytes: [u8; Self::MAX_BYTES],
+}
+
+impl Excerpt {
+    const MAX_BYTES: usize = 120;
+
+    /// Copies the start of a text.
+    pub fn new(text: &str) -> Self {
+        let line = crate::model::printable(text);
+        let line = wire::cut(line.trim(), Self::MAX_BYTES);
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes
+            .iter_mut()
+            .zip(line.bytes())
+            .for_each(|(to, from)| *to = from);
+        Self {
+            length: line.len() as u8,
+            bytes,
+        }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.length));
+        core::str::from_utf8(bytes.unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
 }
 
 impl fmt::Display for Fault {
@@ -338,6 +379,7 @@ impl fmt::Display for Fault {
             Self::Malformed(error) => write!(f, "{error}"),
             Self::Misbehaved(rule) => write!(f, "{rule}"),
             Self::Refused { reason, .. } => f.write_str(reason),
+            Self::Kicked(text) => write!(f, "it kicks the client: {}", text.as_str()),
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::doom3::Doom3;
 use crate::gamespy1::GameSpy1;
 use crate::gamespy2::GameSpy2;
 use crate::gamespy3::GameSpy3;
-use crate::minecraft_12w::Minecraft12w;
 use crate::minecraft_bedrock::MinecraftBedrock;
 use crate::minecraft_query::MinecraftQuery;
+use crate::minecraft_status::MinecraftStatus;
 use crate::onequery::OneQuery;
 use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
 use crate::quake1::Quake1;
@@ -23,7 +23,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &MinecraftQuery, //
     &Ugp,
     &OneQuery,
-    &Minecraft12w,
+    &MinecraftStatus,
     &A2s,
     &GameSpy1,
     &GameSpy2,
@@ -54,7 +54,6 @@ pub enum Wave {
 /// effect.
 pub static DETECTION: &[(&str, Wave)] = &[
     ("minecraft-status", Wave::First),
-    ("minecraft-12w", Wave::First),
     ("minecraft-query", Wave::First),
     ("a2s", Wave::First),
     ("minecraft-bedrock", Wave::First),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Protocols that rows name although the registry lacks them. Their games are listed, with this
 /// obstacle.
-const PLANNED: [&str; 54] = [
+const PLANNED: [&str; 52] = [
     "a2s",
     "armagetron",
     "ase",
@@ -29,9 +29,7 @@ const PLANNED: [&str; 54] = [
     "kspdmp",
     "luanti",
     "mafia2mp",
-    "minecraft-12w",
     "minecraft-bedrock",
-    "minecraft-status",
     "mumble",
     "netquake",
     "openspades",

@@ -166,6 +166,24 @@ fn explained(vector: &Vector) -> Result<(), String> {
                 Err(differences.join("\n  "))
             });
     }
+    if let Some(message) = &vector.without_direction {
+        same(
+            "message without a direction",
+            message.clone(),
+            anyway.map_or_else(none, |anyway| anyway.message.into()),
+        );
+        differences.extend(
+            golden::check(
+                &format!("explained/{}.txt", vector.name),
+                &listing(&explanation, &notes),
+            )
+            .err(),
+        );
+        return match differences.is_empty() {
+            true => Ok(()),
+            false => Err(differences.join("\n  ")),
+        };
+    }
     same(
         "without a direction",
         format!("{:?}", Some(explanation)),
@@ -265,18 +283,34 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
     let is_stream = conversation.protocol.info().transport == Transport::Stream;
     let mut step = Some(exchange.handle(Input::Start, &mut out));
     let mut end = None;
+    // Start of a message of a stream.
+    let mut unread: Vec<u8> = Vec::new();
     for (number, line) in &conversation.lines {
         let fail = |complaint: String| Err((*number, complaint));
         if end.is_some() {
             return fail("the conversation is over already".into());
         }
+        let message;
         let input = match line {
             Line::Heard(bytes) => {
-                if is_stream && exchange.frame(bytes) != Ok(Frame::Complete(bytes.len())) {
-                    let frame = exchange.frame(bytes);
-                    return fail(format!("not cut as one message: {frame:?}"));
+                unread.extend_from_slice(bytes);
+                let length = unread.len();
+                let early = match exchange.frame(&unread) {
+                    _ if !is_stream => None,
+                    Ok(Frame::Complete(message)) if message == length => None,
+                    Ok(Frame::Incomplete { total }) if total > length => Some(Step::Wait),
+                    Err(error) => Some(Step::Bad(error.into())),
+                    frame => return fail(format!("not cut as one message: {frame:?}")),
+                };
+                if let Some(early) = early {
+                    if let Some(step) = step {
+                        return fail(format!("add a line that expects {step:?}"));
+                    }
+                    step = Some(early);
+                    continue;
                 }
-                Input::Datagram(bytes)
+                message = std::mem::take(&mut unread);
+                Input::Datagram(&message)
             }
             Line::Closed(rest) => Input::Closed(rest),
             Line::Timeout => Input::Timeout,

@@ -375,7 +375,7 @@ fn statuses() -> Vec<(String, &'static str, &'static str, Status)> {
         let protocol = match number {
             12..=15 => "ugp",
             16..=17 => "onequery",
-            18 => "minecraft-12w",
+            18 => "minecraft-status",
             _ => "minecraft-query",
         };
         all.push((

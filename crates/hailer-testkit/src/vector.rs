@@ -8,6 +8,7 @@
 //! direction: reply                  or request
 //! deviations: missing-nul           in the order found, or none
 //! error: none                       or the full text of the error
+//! without-direction: ping           optional: the message that it is without a known direction
 //!
 //! 00 01 02 03 04  "splitnum\x00"    # hexadecimal pairs and quoted text, in any mixture
 //! ```
@@ -23,7 +24,8 @@
 //! > FE FD 09 01 02 03 04            what the exchange must send
 //! >> FE FD 09                       the same, and it must send another datagram directly after it
 //! reconnect 01 02                   what it must send on a new connection
-//! < 09 01 02 03 04 "1\x00"          what it receives; lines that begin with a blank continue the bytes
+//! < 09 01 02 03 04 "1\x00"          what it receives; lines that begin with a blank continue the bytes. On a
+//!                                   stream this can be a part of a message, if `wait` follows
 //! wait                              it must wait for a datagram
 //! progress                          it must wait for the rest of the reply
 //! timeout                           no datagram arrived
@@ -34,7 +36,9 @@
 //! ```
 
 use crate::golden;
-use hailer_proto::{Ask, Cookie, Depth, Direction, Exchange, Input, Protocol, Step, registry};
+use hailer_proto::{
+    Ask, Cookie, Depth, Direction, Exchange, Frame, Input, Protocol, Step, Transport, registry,
+};
 use std::path::{Path, PathBuf};
 
 /// A datagram and its expected explanation.
@@ -47,6 +51,9 @@ pub struct Vector {
     pub direction: Direction,
     pub deviations: Vec<String>,
     pub error: Option<String>,
+    /// Message that the bytes are if the direction is unknown, for messages that are the same in
+    /// both directions.
+    pub without_direction: Option<String>,
     pub bytes: Vec<u8>,
 }
 
@@ -158,14 +165,25 @@ impl Conversation {
         let (mut exchange, mut out) = (self.exchange(), Vec::new());
         let mut step = exchange.handle(Input::Start, &mut out);
         let mut heard = 0;
+        let is_stream = self.protocol.info().transport == Transport::Stream;
+        // Parts of a message, before and after the edit.
+        let (mut unread, mut edited) = (Vec::new(), Vec::new());
         for (_, line) in &self.lines {
             out.clear();
             match line {
                 Line::Heard(bytes) => {
-                    let Some(bytes) = edit(heard, bytes) else {
+                    let Some(new) = edit(heard, bytes) else {
                         break;
                     };
                     heard += 1;
+                    unread.extend_from_slice(bytes);
+                    edited.extend(new);
+                    if is_stream && matches!(exchange.frame(&unread), Ok(Frame::Incomplete { .. }))
+                    {
+                        continue;
+                    }
+                    unread.clear();
+                    let bytes = std::mem::take(&mut edited);
                     step = exchange.handle(Input::Datagram(&bytes), &mut out);
                 }
                 Line::SentMore(_) => step = exchange.handle(Input::Continue, &mut out),
@@ -185,7 +203,13 @@ impl Conversation {
 fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vector {
     let text = std::fs::read_to_string(file).expect("a readable vector");
     let (headers, body) = split(name, &text);
-    let known = ["message", "direction", "deviations", "error"];
+    let known = [
+        "message",
+        "direction",
+        "deviations",
+        "error",
+        "without-direction",
+    ];
     for (key, _) in &headers {
         assert!(
             known.contains(key),
@@ -222,6 +246,10 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
             .map(String::from)
             .collect(),
         error: some("error"),
+        without_direction: headers
+            .iter()
+            .find(|(own, _)| *own == "without-direction")
+            .map(|(_, message)| (*message).into()),
         bytes,
     }
 }

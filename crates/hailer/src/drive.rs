@@ -342,7 +342,10 @@ impl ExchangeDriver {
         if matches!(step, Step::Done(_)) {
             self.record_useful_reply(now, false);
         }
-        let action = self.follow(step, now, None, start, out);
+        if !rest.is_empty() && !matches!(step, Step::Wait | Step::Progress) {
+            self.received += 1;
+        }
+        let action = self.follow(step, now, Some(rest), start, out);
         if !matches!(action, Action::Wait | Action::Progress) {
             return action;
         }

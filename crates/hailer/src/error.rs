@@ -217,7 +217,11 @@ impl Error {
             Self::Unreachable { .. } => "unreachable",
             Self::PortClosed { .. } => "port-closed",
             Self::Silence { .. } => "silence",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. }
+            | Self::Malformed {
+                fault: Fault::Kicked(_),
+                ..
+            } => "refused",
             Self::Malformed { .. } => "malformed",
             Self::Flood { .. } => "flood",
             Self::Deviates { .. } => "deviates",
@@ -259,6 +263,10 @@ impl Error {
             Self::PortClosed { transcript } => port_closed(transcript),
             Self::Silence { transcript, after } => silence(transcript, *after),
             Self::Refused { reason, .. } => format!("refused by the server: {reason}"),
+            Self::Malformed {
+                fault: fault @ Fault::Kicked(_),
+                ..
+            } => format!("refused by the server: {fault}"),
             Self::Malformed {
                 transcript, fault, ..
             } => format!("malformed {} reply: {fault}", transcript.protocol.title),

@@ -2,7 +2,7 @@
 //! and names from a name server of these tests.
 
 use hailer::client::Answers;
-use hailer::proto::{Direction, Fault, Options, Roster};
+use hailer::proto::{Ask, ConnectionStep, Cookie, Direction, Fault, Input, Options, Roster};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer::{Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
 use hailer_testkit::servers::dns::{Dns, Record};
@@ -228,7 +228,7 @@ async fn detection_does_not_depend_on_timing() {
             .unwrap();
         assert_eq!(
             protocols(&answers),
-            ["minecraft-query", "minecraft-12w"],
+            ["minecraft-query", "minecraft-status"],
             "lost {lost:?}, delay {delay} ms"
         );
     }
@@ -624,7 +624,7 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
             ("ugp", "silence"),
             ("onequery", "silence"),
             ("a2s", "silence"),
-            ("minecraft-12w", "port-closed"),
+            ("minecraft-status", "port-closed"),
         ]
     );
     assert_eq!(error.kind(), "malformed");
@@ -931,7 +931,7 @@ async fn datagrams_are_stored_if_configured() {
 const LISTING: &str = "A \u{A7}quiet\u{A7}5\u{A7}20";
 
 fn list_ping(server: &Stream) -> String {
-    format!("minecraft-12w://{}", server.address)
+    format!("minecraft-status://{}", server.address)
 }
 
 #[tokio::test]
@@ -963,7 +963,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
             (answer.status.players.online, answer.status.players.max),
             (Some(5), Some(20))
         );
-        assert_eq!(answer.status.deviations.len(), 1);
+        assert_eq!(answer.status.deviations.len(), 2);
         assert_eq!(
             (
                 answer.transcript.address,
@@ -972,6 +972,15 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
             ),
             (server.address, 1, 1)
         );
+        let mut request = Vec::new();
+        let ask = Ask {
+            host: server.address.ip().to_string().into(),
+            port: server.address.port(),
+            ..Ask::default()
+        };
+        protocol("minecraft-status")
+            .exchange(&ask, Cookie(0))
+            .handle(Input::Start, &mut request);
         let kept: Vec<_> = answer
             .transcript
             .datagrams
@@ -981,7 +990,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
         assert_eq!(
             kept,
             [
-                (Direction::Request, vec![0xFE]),
+                (Direction::Request, request.clone()),
                 (Direction::Reply, kick(LISTING))
             ]
         );
@@ -989,7 +998,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
         assert!(
             answer.latency > Duration::ZERO && answer.latency <= answer.transcript.datagrams[1].at
         );
-        assert_eq!(heard.recv_timeout(ms(5_000)), Ok(vec![0xFE]));
+        assert_eq!(heard.recv_timeout(ms(5_000)), Ok(request));
     }
 }
 
@@ -1000,12 +1009,11 @@ async fn streams_answer_pings_and_basic_queries() {
         .ping(list_ping(&server).as_str())
         .await
         .unwrap();
+    let mut status = *answer.status;
+    assert_eq!(status.deviations.len(), 1);
+    status.deviations.clear();
     assert_eq!(
-        (
-            *answer.status,
-            answer.transcript.sent,
-            answer.transcript.received
-        ),
+        (status, answer.transcript.sent, answer.transcript.received),
         (Status::default(), 1, 1)
     );
     for depth in [Depth::Basic, Depth::Full] {
@@ -1028,15 +1036,22 @@ async fn streams_answer_pings_and_basic_queries() {
 #[tokio::test]
 async fn our_responder_works_over_a_stream() {
     let keys = hailer::proto::Keys::new(random_secret());
-    let own = protocol("minecraft-12w")
+    let own = protocol("minecraft-status")
         .responder(&status("Own", ALICE), &keys, &Options::default())
         .unwrap();
     let server = Stream::run(ANY, move |mut stream| {
-        let (mut request, mut reply) = ([0; 64], Vec::new());
-        let length = stream.read(&mut request).unwrap();
         let mut connection = own.connection(stream.peer_addr().unwrap()).unwrap();
-        connection.receive(hailer::proto::Epoch(1), &request[..length], &mut reply);
-        stream.write_all(&reply).unwrap();
+        let mut step = ConnectionStep::Wait;
+        while step == ConnectionStep::Wait {
+            let (mut request, mut reply) = ([0; 64], Vec::new());
+            let length = stream.read(&mut request).unwrap();
+            let received =
+                connection.receive(hailer::proto::Epoch(1), &request[..length], &mut reply);
+            assert_eq!(received.consumed, length, "each write is a whole request");
+            stream.write_all(&reply).unwrap();
+            step = received.step;
+        }
+        assert_eq!(step, ConnectionStep::Close);
     });
     let answer = Client::new(settings())
         .query(list_ping(&server).as_str())
@@ -1056,7 +1071,7 @@ async fn our_responder_works_over_a_stream() {
 async fn incomplete_streams_are_reported_with_field_and_offset() {
     let whole = kick(LISTING);
     for (length, problem) in [
-        (1, "text at offset 1: ends 2 bytes too early"),
+        (1, "packet length at offset 0: ends 1 byte too early"),
         (9, "text at offset 3: ends 20 bytes too early"),
     ] {
         let server = Stream::answering(ANY, &whole[..length]);
@@ -1094,14 +1109,15 @@ async fn streams_closed_without_a_reply_are_refusals() {
         {
             Err(error @ Error::Refused { .. }) => {
                 let transcript = error.transcript().unwrap();
+                // Every form gets a separate connection.
                 assert_eq!(
                     (transcript.address, transcript.sent, transcript.received),
-                    (server.address, 1, 0)
+                    (server.address, 5, 0)
                 );
                 assert!(
                     error
                         .to_string()
-                        .ends_with("closed the connection without a reply"),
+                        .contains("it closes connections without a reply: "),
                     "{error}"
                 );
             }
@@ -1120,7 +1136,8 @@ async fn silent_streams_time_out() {
                 error
                     .transcript()
                     .map(|transcript| (transcript.sent, transcript.received)),
-                Some((1, 0))
+                Some((2, 0)),
+                "another form is tried"
             );
             let Error::Silence { after, .. } = &error else {
                 unreachable!()
@@ -1172,7 +1189,7 @@ async fn connection_attempts_time_out() {
     }
     let started = Instant::now();
     match Client::new(patience(ms(60), 2))
-        .query(format!("minecraft-12w://{address}").as_str())
+        .query(format!("minecraft-status://{address}").as_str())
         .await
     {
         Err(error @ Error::Silence { .. }) => {
@@ -1227,7 +1244,7 @@ async fn endless_streams_are_bounded() {
 #[tokio::test]
 async fn closed_ports_are_reported_with_their_transport() {
     match Client::new(settings())
-        .query(format!("minecraft-12w://{}", closed()).as_str())
+        .query(format!("minecraft-status://{}", closed()).as_str())
         .await
     {
         Err(error @ Error::PortClosed { .. }) => {
@@ -1261,7 +1278,7 @@ async fn detection_prefers_the_query_to_the_list_ping() {
     );
     let _stream = Stream::answering(server.address, kick("Both\u{A7}2\u{A7}20"));
     let answers = all_answers(server.address).await;
-    assert_eq!(protocols(&answers), ["minecraft-query", "minecraft-12w"]);
+    assert_eq!(protocols(&answers), ["minecraft-query", "minecraft-status"]);
 }
 
 #[tokio::test]
@@ -1282,7 +1299,7 @@ async fn hanging_streams_do_not_delay_detection() {
     for (reply, word) in [
         (&b"SSH-2.0-OpenSSH\r\n"[..], "UDP port"),
         (b"", "UDP port"),
-        (&kick("You are banned"), "a kick"),
+        (&kick("You are banned"), "kicks the client: You are banned"),
     ] {
         let stream = Stream::answering(closed(), reply);
         let error = Client::new(settings())
@@ -1412,7 +1429,7 @@ async fn service_record_without_its_host_is_reported() {
     assert_eq!(
         reports,
         [
-            "Minecraft Query, Minecraft List Ping: its SRV record leads to gone.example.test, which has no address",
+            "Minecraft Query, Minecraft Status: its SRV record leads to gone.example.test, which has no address",
             "UGP, OneQuery V2, A2S, GameSpy 1, GameSpy 2, GameSpy 3: only.example.test has no address",
         ]
     );

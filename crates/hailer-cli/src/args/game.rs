@@ -6,8 +6,7 @@ use crate::values;
 use clap::{Args, ValueHint};
 use hailer::game::server::{Encryption, GameMode, WorldKind};
 use hailer::game::{self, Build};
-use hailer::proto::Protocol;
-use hailer::proto::minecraft_12w::Minecraft12w;
+use hailer::proto::minecraft_status;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -224,7 +223,7 @@ fn game_address(text: &str) -> Result<SocketAddr, String> {
     let ip = text.trim_start_matches('[').trim_end_matches(']');
     let with_port = ip
         .parse::<IpAddr>()
-        .map(|ip| (ip, Minecraft12w.info().port).into());
+        .map(|ip| (ip, minecraft_status::PORT).into());
     text.parse()
         .or(with_port)
         .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())

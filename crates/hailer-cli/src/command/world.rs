@@ -8,8 +8,7 @@ use crate::log::limiter;
 use crate::print::line;
 use hailer::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
-use hailer::proto::Protocol;
-use hailer::proto::minecraft_12w::Minecraft12w;
+use hailer::proto::minecraft_status;
 use hailer::proto::model::Text;
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -50,7 +49,7 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
     };
     let mut listen = args.listen;
     if listen.is_empty() {
-        listen.push((Ipv4Addr::LOCALHOST, Minecraft12w.info().port).into());
+        listen.push((Ipv4Addr::LOCALHOST, minecraft_status::PORT).into());
     }
     let mut server = GameServer::bind(&listen, config).await.map_err(|error| match error {
         GameServerError::Listen { address, error } => anyhow::Error::from(error).context(format!(
@@ -64,7 +63,7 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
         writeln!(
             out,
             "listening on {address} for {}, build {build}{also}",
-            Minecraft12w.info().id
+            crate::values::GAME
         )?;
     }
     out.flush()?;

@@ -215,24 +215,27 @@ fn standard_input_may_be_lines_or_a_dump() {
 }
 
 #[test]
-fn list_pings_are_detected_by_their_shape_only() {
+fn legacy_status_requests_are_detected_by_their_shape_only() {
     let lines = b"fe\nff0006004100a7003000a700320030\nfefd0900000001\n";
     let said = run_with(["decode", "--json"], lines).ends_with(0);
     assert_eq!(
         messages(&said),
         [
-            "minecraft-12w list ping",
-            "minecraft-12w list ping reply",
+            "minecraft-status legacy request of beta",
+            "minecraft-status legacy reply of beta",
             "minecraft-query handshake request"
         ]
     );
-    for other in ["fe01", "ff0006", "ff0001004100"] {
-        assert!(!run(["decode", other]).out.contains("List Ping"), "{other}");
+    for other in ["fe02", "ff0006", "ff0001004100"] {
+        assert!(
+            !run(["decode", other]).out.contains("Minecraft Status"),
+            "{other}"
+        );
     }
     let cut = [
         "decode",
         "--protocol",
-        "minecraft-12w",
+        "minecraft-status",
         "--way",
         "reply",
         "ff00060041",

@@ -122,7 +122,7 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
 #[test]
 fn server_list_ping_is_answered() {
     let serve = serve(&["--motd", "&aBy §chailer", "--max-players", "7"]);
-    let said = run(["query", "--json", &serve.url("minecraft-12w")])
+    let said = run(["query", "--json", &serve.url("minecraft-status")])
         .ends_with(0)
         .json();
     let status = &said[0]["status"];

@@ -1030,15 +1030,15 @@ fn shows_stream_answers() {
     let server = Stream::answering(ANY, kick("Old \u{A7}but alive\u{A7}3\u{A7}20"));
     let (address, target) = (
         server.address.to_string(),
-        format!("minecraft-12w://{}", server.address),
+        format!("minecraft-status://{}", server.address),
     );
     for args in [
         ["query", &target, "--long"],
-        ["query", &address, "--protocol=minecraft-12w"],
+        ["query", &address, "--protocol=minecraft-status"],
     ] {
         let said = run(args).ends_with(0);
         for expected in [
-            "Minecraft List Ping",
+            "Minecraft Status",
             "Old ut alive",
             "3 / 20",
             "round trip",
@@ -1053,7 +1053,7 @@ fn shows_stream_answers() {
     let said = run(["query", &address, "--json"]).ends_with(0).json();
     assert_eq!(
         (said.len(), &said[0]["protocol"]),
-        (1, &"minecraft-12w".into())
+        (1, &"minecraft-status".into())
     );
     assert_eq!(
         (&said[0]["datagrams_sent"], &said[0]["datagrams_received"]),
@@ -1062,8 +1062,8 @@ fn shows_stream_answers() {
 
     let raw = run(["query", &target, "--raw"]).ends_with(0).out;
     for expected in [
-        "list ping (by its shape), 1 byte\n",
-        "list ping reply (by its shape), ",
+        "handshake and status request (by its shape), 20 bytes\n",
+        "legacy reply of beta (by its shape), ",
         "online",
         "\"20\"",
     ] {
@@ -1087,8 +1087,8 @@ fn shows_stream_answers() {
 #[test]
 fn kick_reason_is_shown() {
     let server = Stream::answering(ANY, kick("You are \u{1b}[2Jbanned"));
-    let said = run(["query", &format!("minecraft-12w://{}", server.address)]).ends_with(1);
-    for expected in ["a kick without player counts", "banned"] {
+    let said = run(["query", &format!("minecraft-status://{}", server.address)]).ends_with(1);
+    for expected in ["it kicks the client: You are", "banned"] {
         assert!(said.out.contains(expected), "{expected}: {}", said.out);
     }
     assert_harmless(&said.out, false);

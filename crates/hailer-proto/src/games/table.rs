@@ -196,7 +196,7 @@ games! {
     "mafia2mp",          "Mafia II MP",                             ["mafia2mp"],                        27016, Offset(1),     "",  [], "NQL", ["m2m"];
     "mafiac",            "Mafia Connected",                         ["ugp"],                             22000, Same,          "",  [], "L", [];
     "minecraft",         "Minecraft Java",                          ["minecraft-status", "minecraft-query"], 25565, Same,          "_minecraft._tcp", [PlayersNeed("enable-query=true in server.properties")], "NQLM", [];
-    "minecraft-12w",     "Minecraft 1.2.5 to 1.3.2",                ["minecraft-12w"],                   25565, Same,          "_minecraft._tcp", [], "S", [];
+    "minecraft-12w",     "Minecraft 1.2.5 to 1.3.2",                ["minecraft-status"],                25565, Same,          "_minecraft._tcp", [], "S", [];
     "minecraft-query",   "Minecraft (query enabled)",               ["minecraft-query"],                 25565, Same,          "_minecraft._tcp", [StatusNeeds("enable-query=true in server.properties")], "QLM", [];
     "miscreated",        "Miscreated",                              ["a2s"],                             64090, Offset(2),     "",  [], "Q~", [];
     "moh2010",           "Medal of Honor (2010)",                   ["battlefield"],                     7673,  Fixed(48888),  "",  [], "N", ["moh"];

@@ -85,6 +85,16 @@ impl Colour {
         }
     }
 
+    /// Parses six hexadecimal digits, followed by anything.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.get(..HEX_DIGITS)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let [_, r, g, b] = u32::from_str_radix(digits, 16).ok()?.to_be_bytes();
+        Some(Self::Rgb(r, g, b))
+    }
+
     /// Returns the colour as SGR parameters of a terminal.
     fn sgr(self) -> String {
         // Terminals number their colours red, green, blue from the lowest bit; the legacy codes use
@@ -201,8 +211,8 @@ impl Text {
         }
     }
 
-    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and `x` with six
-    /// more digits for any colour.
+    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any colour
+    /// `x` with six more codes or `#` with six digits.
     pub fn legacy(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         // Searching for the first byte of the sign is faster than for the sign, and most texts have
@@ -358,6 +368,47 @@ impl serde::Serialize for Text {
 }
 
 impl Style {
+    /// Appends the codes that change the style `from` to this one.
+    fn codes(self, from: Self, out: &mut String) {
+        let adds_only = from.colour == self.colour
+            && from
+                .flags()
+                .iter()
+                .zip(self.flags())
+                .all(|(from, to)| !from.0 || to.0);
+        if !adds_only {
+            match self.colour {
+                None => out.push_str("\u{A7}r"),
+                Some(Colour::Legacy(code)) => {
+                    let _ = write!(out, "\u{A7}{code:x}");
+                }
+                Some(Colour::Rgb(r, g, b)) => {
+                    out.push_str("\u{A7}x");
+                    for byte in [r, g, b] {
+                        let _ = write!(out, "\u{A7}{:x}\u{A7}{:x}", byte >> 4, byte & 15);
+                    }
+                }
+            }
+        }
+        for ((is_on, code), (was_on, _)) in self.flags().into_iter().zip(from.flags()) {
+            if is_on && !(adds_only && was_on) {
+                out.push(SECTION);
+                out.push(code);
+            }
+        }
+    }
+
+    /// Returns the switches with their codes.
+    fn flags(self) -> [(bool, char); 5] {
+        [
+            (self.obfuscated, 'k'),
+            (self.bold, 'l'),
+            (self.strikethrough, 'm'),
+            (self.underline, 'n'),
+            (self.italic, 'o'),
+        ]
+    }
+
     fn start(self, out: &mut String) {
         let mut codes = Vec::new();
         let flags = [
@@ -396,11 +447,28 @@ pub fn is_control(c: char) -> bool {
     c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Splits a text at its codes. A colour resets all styles, as in the game. An unknown code is
-/// dropped with its letter.
+/// Splits a text at its codes. A text of codes only gets one empty run, to distinguish it from a
+/// text without codes.
 fn parse(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
-    let mut style = Style::default();
+    let style = split(raw, Style::default(), |style, start, end| {
+        runs.push(Run { start, end, style });
+    });
+    if runs.is_empty() {
+        runs.push(Run {
+            start: 0,
+            end: 0,
+            style,
+        });
+    }
+    runs
+}
+
+/// Calls `run` for each piece between codes, and returns the last style. A colour resets all
+/// styles, as in the game, and `r` restores the style `base`. An unknown code is dropped with its
+/// letter.
+fn split(raw: &str, base: Style, mut run: impl FnMut(Style, usize, usize)) -> Style {
+    let mut style = base;
     let mut start = 0;
     for at in memchr_iter(SECTION_START, raw.as_bytes()) {
         // This is the letter of another sign, or not a sign.
@@ -412,16 +480,16 @@ fn parse(raw: &str) -> Vec<Run> {
             continue;
         };
         if at > start {
-            runs.push(Run {
-                start,
-                end: at,
-                style,
-            });
+            run(style, start, at);
         }
         let mut chars = rest.chars();
         let Some(code) = chars.next() else {
             start = raw.len();
             break;
+        };
+        let coloured = |colour| Style {
+            colour: Some(colour),
+            ..Style::default()
         };
         match code.to_ascii_lowercase() {
             'k' => style.obfuscated = true,
@@ -429,43 +497,31 @@ fn parse(raw: &str) -> Vec<Run> {
             'm' => style.strikethrough = true,
             'n' => style.underline = true,
             'o' => style.italic = true,
-            'r' => style = Style::default(),
+            'r' => style = base,
             'x' => {
                 if let Some(colour) = hex_colour(chars.as_str()) {
-                    style = Style {
-                        colour: Some(colour),
-                        ..Style::default()
-                    };
+                    style = coloured(colour);
                     chars.nth(HEX_CODES - 1);
+                }
+            }
+            '#' => {
+                if let Some(colour) = Colour::from_hex(chars.as_str()) {
+                    style = coloured(colour);
+                    chars.nth(HEX_DIGITS - 1);
                 }
             }
             digit => {
                 if let Some(digit) = digit.to_digit(16) {
-                    style = Style {
-                        colour: Some(Colour::Legacy(digit as u8)),
-                        ..Style::default()
-                    };
+                    style = coloured(Colour::Legacy(digit as u8));
                 }
             }
         }
         start = raw.len() - chars.as_str().len();
     }
     if start < raw.len() {
-        runs.push(Run {
-            start,
-            end: raw.len(),
-            style,
-        });
+        run(style, start, raw.len());
     }
-    if runs.is_empty() {
-        // A text of codes only gets one empty run, to distinguish it from a text without codes.
-        runs.push(Run {
-            start: 0,
-            end: 0,
-            style,
-        });
-    }
-    runs
+    style
 }
 
 /// Splits a text at caret codes.
@@ -552,13 +608,54 @@ fn bedrock_colour(code: char) -> Option<Colour> {
     Some(Colour::Rgb(r, g, b))
 }
 
+/// Writes a text with section-sign codes from pieces of any style, for protocols that send styles
+/// in another form.
+#[derive(Debug, Default)]
+pub struct TextBuilder {
+    raw: String,
+    style: Style,
+}
+
+impl TextBuilder {
+    /// Appends a piece, whose own codes apply on top of `base` until its end. Returns the number of
+    /// bytes so far.
+    pub fn push(&mut self, base: Style, piece: &str) -> usize {
+        if piece.contains(SECTION) {
+            split(piece, base, |style, start, end| {
+                self.plain(style, piece.get(start..end).unwrap_or_default());
+            });
+        } else {
+            self.plain(base, piece);
+        }
+        self.raw.len()
+    }
+
+    fn plain(&mut self, style: Style, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        if style != self.style {
+            style.codes(self.style, &mut self.raw);
+            self.style = style;
+        }
+        self.raw.push_str(piece);
+    }
+
+    /// Returns the text.
+    pub fn finish(self) -> Text {
+        Text::legacy(self.raw)
+    }
+}
+
+/// Digits of a colour.
+const HEX_DIGITS: usize = 6;
 /// Characters of the six section-digit pairs that follow `x`.
-const HEX_CODES: usize = 12;
+const HEX_CODES: usize = 2 * HEX_DIGITS;
 
 fn hex_colour(rest: &str) -> Option<Colour> {
     let mut chars = rest.chars();
     let mut value = 0u32;
-    for _ in 0..HEX_CODES / 2 {
+    for _ in 0..HEX_DIGITS {
         if chars.next()? != SECTION {
             return None;
         }
@@ -673,6 +770,51 @@ mod tests {
         let text = Text::legacy("\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}1orange");
         assert_eq!(text.plain(), "orange");
         assert_eq!(text.ansi(), "\x1b[38;2;255;128;1morange\x1b[0m");
+    }
+
+    #[test]
+    fn hexadecimal_colours_of_networks() {
+        let text = Text::legacy("\u{A7}#F1AEFFpink");
+        assert_eq!(text.plain(), "pink");
+        assert_eq!(text.ansi(), "\x1b[38;2;241;174;255mpink\x1b[0m");
+        assert_eq!(Text::legacy("\u{A7}#F1AE+Fno").plain(), "F1AE+Fno");
+    }
+
+    #[test]
+    fn built_texts_parse_into_the_styles_they_were_built_from() {
+        let style = |colour, bold, italic| Style {
+            colour,
+            bold,
+            italic,
+            ..Style::default()
+        };
+        let (red, rgb) = (Some(Colour::Legacy(12)), Some(Colour::Rgb(255, 136, 0)));
+        let pieces = [
+            (Style::default(), "a"),
+            (style(red, false, false), "b"),
+            (style(red, true, false), "c"),
+            (style(red, true, true), "d"),
+            (style(red, false, true), "e"),
+            (style(rgb, false, true), "f"),
+            (style(None, false, true), "g"),
+            (Style::default(), "h"),
+        ];
+        let mut builder = TextBuilder::default();
+        for (style, piece) in pieces {
+            builder.push(style, piece);
+            builder.push(style, "");
+        }
+        let text = builder.finish();
+        assert_eq!(text.runs().collect::<Vec<_>>(), pieces);
+        assert_eq!(
+            text.raw(),
+            "a\u{A7}cb\u{A7}lc\u{A7}od\u{A7}c\u{A7}oe\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0\u{A7}of\u{A7}r\u{A7}og\u{A7}rh"
+        );
+        let mut nested = TextBuilder::default();
+        nested.push(style(red, true, false), "\u{A7}aA\u{A7}lB\u{A7}rC\u{A7}");
+        nested.push(Style::default(), "D");
+        let text = nested.finish();
+        assert_eq!(text.raw(), "\u{A7}aA\u{A7}lB\u{A7}c\u{A7}lC\u{A7}rD");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! - Bytes after the end of a message are an error or a named deviation, never ignored.
 
 mod deviation;
+pub mod json;
 mod notes;
 mod reader;
 mod text;

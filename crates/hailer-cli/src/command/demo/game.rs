@@ -28,7 +28,7 @@ pub(super) async fn run(out: &mut impl Write, client: &Client, seed: u64) -> any
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(server.run(async move { drop(stopped.await) }));
 
-    let target: Target = format!("minecraft-12w://{address}").parse()?;
+    let target: Target = format!("minecraft-status://{address}").parse()?;
     let asked = target.to_string();
     let mut exit = Exit::Success;
     match client.query(target.clone()).await {

@@ -476,10 +476,10 @@ mod tests {
             best(&answers).map(|answer| answer.transcript.protocol.id)
         };
         assert_eq!(
-            chosen(&["minecraft-12w", "minecraft-query"]),
+            chosen(&["minecraft-status", "minecraft-query"]),
             Some("minecraft-query")
         );
-        assert_eq!(chosen(&["minecraft-12w"]), Some("minecraft-12w"));
+        assert_eq!(chosen(&["minecraft-status"]), Some("minecraft-status"));
         assert_eq!(chosen(&[]), None);
     }
 }

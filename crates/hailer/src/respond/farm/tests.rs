@@ -338,8 +338,8 @@ fn settings_are_checked() {
     assert_eq!(refused(|s| s.variants = 0), Some(FarmError::Variants));
     assert_eq!(refused(|s| s.ports.clear()), Some(FarmError::NoProtocol));
     assert_eq!(
-        refused(|s| s.ports = vec![(registry::find("minecraft-12w").unwrap(), 1)]),
-        Some(FarmError::Stream("minecraft-12w"))
+        refused(|s| s.ports = vec![(registry::find("minecraft-status").unwrap(), 1)]),
+        Some(FarmError::Stream("minecraft-status"))
     );
 }
 

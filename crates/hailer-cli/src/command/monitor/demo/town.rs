@@ -139,9 +139,9 @@ const TOWNS: &[Row] = &[
     ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Way::Usual),
     ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Way::New),
     ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Way::Builds),
-    ("museum", "Museum", "minecraft-12w", Unversioned, "A museum by the sea", 4, 20, Europe, Way::Usual),
-    ("snapshot", "Museum", "minecraft-12w", Unversioned, "12w27a, as it was", 3, 10, America, Way::Usual),
-    ("first-night", "Museum", "minecraft-12w", Unversioned, "The first night, again and again", 2, 8, Asia, Way::Restarts),
+    ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Way::Usual),
+    ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Way::Usual),
+    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, again and again", 2, 8, Asia, Way::Restarts),
     ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Way::Hostile),
     ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
 ];

@@ -1,0 +1,31 @@
+//! The deviations that the client accepts, by name (spec/minecraft-status.md#9).
+
+use crate::wire::deviations;
+
+deviations! {
+    EMPTY_STATUS "empty-status" "the server closes the connection of a current request without a byte, and replies to an older form";
+    LEGACY_KICK "legacy-kick" "the reply to a current request has the form of servers before 1.7";
+    NUMBER_REFUSED "number-refused" "the server replies only to another protocol number";
+    NO_PONG "no-pong" "the status arrives, but no pong";
+    TRAILING_JSON "trailing-json" "more bytes follow the JSON text inside of its packet";
+    TRAILING_BYTES "trailing-bytes" "bytes follow the end of the packet";
+    LENGTH_WRONG "length-wrong" "the length of the packet does not fit the length of its text";
+    NO_VERSION "no-version" "`version` is absent";
+    NO_PLAYERS "no-players" "`players` is absent";
+    NO_DESCRIPTION "no-description" "`description` is absent";
+    DESCRIPTION_ARRAY "description-array" "the description is a list of components";
+    UNKNOWN_COLOR "unknown-color" "a color has an unknown name, and is ignored";
+    UUID_ODD "uuid-odd" "a player's id has no hyphens, is a list of numbers or is not a UUID";
+    FAVICON_LF "favicon-lf" "white space in the base64 of the icon";
+    FAVICON_OTHER "favicon-other" "the icon is not a PNG image of at most 64 KiB in a data URL, and is left out";
+    INT_AS_STRING "int-as-string" "a number is a text";
+    FLOAT "float" "a whole number has a fraction or an exponent";
+    WRONG_TYPE "wrong-type" "a field has a value of another type, and is left out";
+    DUPLICATE_KEYS "duplicate-keys" "an object has a key twice; the last value counts";
+    INVALID_UTF8 "invalid-utf8" "a text is not valid UTF-8";
+    MODS_UNREADABLE "mods-unreadable" "the packed mod list ends early or is invalid; mods up to there are kept";
+    PROTOCOL_127 "protocol-127" "the protocol number of a legacy reply is 127, which names no version";
+    LEGACY_NEG "legacy-neg" "a count of a legacy reply is -1, which means unknown";
+    FORMATTED_MOTD "formatted-motd" "the MOTD of a beta reply holds section signs; the counts are read from the end";
+    ODD_COUNT "odd-count" "a count of a legacy reply is not a number, and is left out";
+}

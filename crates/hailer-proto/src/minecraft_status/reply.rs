@@ -1,0 +1,509 @@
+//! The JSON of a status → [`Status`] (spec/minecraft-status.md#5). `server.rs` writes it.
+//!
+//! A field with a value of the wrong type counts as absent, as in the game. Limits: those of
+//! [`json`](crate::wire::json) and [`component`](super::component), 1,000 players, an icon of
+//! 64 KiB, 1,000 values in other fields.
+
+use super::component::{self, note_utf8};
+use super::deviation::*;
+use super::message::{self, ID_STATUS};
+use super::mods::ModList;
+use crate::model::{Extra, Icon, Player, Status, Text, Value, uuid_from_text};
+use crate::protocol::Depth;
+use crate::wire::json::{Item, Json, Kind};
+use crate::wire::{Deviation, Error, Notes, Reader};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Maximum number of players in a sample.
+const MAX_PLAYERS: usize = 1_000;
+/// Name of players who do not want to be shown.
+const ANONYMOUS: &str = "Anonymous Player";
+/// Maximum number of values in fields that this protocol does not define.
+const MAX_OTHER_VALUES: usize = 1_000;
+/// Maximum depth of these values.
+const MAX_OTHER_DEPTH: usize = 8;
+
+/// A packet with JSON.
+#[derive(Debug)]
+pub enum Reply {
+    /// A status.
+    Status(Box<Status>),
+    /// A text that explains why there is no status.
+    Disconnect(Text),
+}
+
+/// Parses a status reply of which all bytes are here.
+///
+/// # Errors
+///
+/// Names the field that is truncated, too long or invalid, with its offset.
+pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply, Error> {
+    let start = r.at();
+    let length = message::varint(r, 3, "packet length")?;
+    let end = r.at() + length as usize;
+    let id_at = r.at();
+    if message::varint(r, 5, "packet id")? != ID_STATUS {
+        return Err(Error::bad("packet id", id_at, "0, a status reply"));
+    }
+    let length_at = r.at();
+    let length = message::varint(r, 5, "JSON length")?;
+    let length = message::json_length(length, length_at)?;
+    let json_start = r.at();
+    r.take(length, "JSON")?;
+    let range = json_start..r.at();
+    r.note(json_start, "JSON", || format!("{length} bytes"));
+    let bytes = r.whole();
+    let reply = match depth {
+        // A ping has no interest in the text.
+        Depth::Ping => Reply::Status(Box::default()),
+        _ => {
+            let json = Json::parse(bytes, range, "JSON")?;
+            let parser = Parser {
+                notes: r.notes(),
+                status: Box::default(),
+                is_full: depth == Depth::Full,
+                players,
+            };
+            parser.root(json.root())?
+        }
+    };
+    match end.checked_sub(r.at()) {
+        None => r.notes().deviation(&LENGTH_WRONG, start),
+        Some(0) => {}
+        Some(rest) => {
+            let at = r.at();
+            let deviation = match rest <= r.remaining() {
+                true => &TRAILING_JSON,
+                false => &LENGTH_WRONG,
+            };
+            let rest = rest.min(r.remaining());
+            if rest > 0 {
+                r.raw(rest, "rest of the packet")?;
+            }
+            r.notes().deviation(deviation, at);
+        }
+    }
+    r.trailing(&TRAILING_BYTES);
+    Ok(reply)
+}
+
+struct Parser<'n> {
+    notes: &'n mut Notes,
+    status: Box<Status>,
+    /// Whether to keep the icon, the players, the mods and other fields too.
+    is_full: bool,
+    players: bool,
+}
+
+impl Parser<'_> {
+    fn root(mut self, root: Item<'_, '_>) -> Result<Reply, Error> {
+        if root.kind() != Kind::Object || is_component(root) {
+            return self.disconnect(root);
+        }
+        let (mut has_version, mut has_players, mut has_description) = (false, false, false);
+        let mut other = Vec::new();
+        let mut values = 0;
+        for (key, value) in root.entries() {
+            let name = key.text().unwrap_or_default();
+            let is_duplicate = is_repeated(root, key);
+            if is_duplicate {
+                self.notes.deviation(&DUPLICATE_KEYS, key.at());
+            }
+            let is_null = value.kind() == Kind::Null;
+            match &*name {
+                "version" if !is_null => has_version |= self.version(value),
+                "players" if !is_null => has_players |= self.players(value),
+                "description" if !is_null => {
+                    has_description = true;
+                    self.description(value)?;
+                }
+                "version" | "players" | "description" => {}
+                "favicon" => self.icon(value),
+                "enforcesSecureChat" => self.switch("enforces-secure-chat", value),
+                "previewsChat" => self.switch("previews-chat", value),
+                "preventsChatReports" => self.switch("prevents-chat-reports", value),
+                "isModded" => self.switch("is-modded", value),
+                "modinfo" if self.is_full => {
+                    self.notes.field(value.range(), "modinfo", || size(value));
+                    if let Some(mods) = ModList::read_modinfo(value, self.notes) {
+                        mods.add_to(&mut self.status);
+                    }
+                }
+                "forgeData" if self.is_full => {
+                    self.notes.field(value.range(), "forgeData", || size(value));
+                    if let Some(mods) = ModList::read_forge_data(value, self.notes) {
+                        mods.add_to(&mut self.status);
+                    }
+                }
+                "betterStatus" | "modpackData" if self.is_full => {
+                    self.notes.field(value.range(), "modpack", || size(value));
+                    if let Some(value) = convert(value, &mut values, 0) {
+                        self.set("modpack", value);
+                    }
+                }
+                _ => {}
+            }
+            if self.is_full && !KNOWN.contains(&&*name) {
+                self.notes.field(value.range(), "other", || {
+                    format!("{name}, {}", size(value))
+                });
+                if let Some(value) = convert(value, &mut values, 0) {
+                    if is_duplicate {
+                        other.retain(|(own, _): &(Cow<'static, str>, Value)| *own != name);
+                    }
+                    other.push((Cow::Owned(String::from(name)), value));
+                }
+            }
+        }
+        for (is_there, deviation) in [
+            (has_version, &NO_VERSION),
+            (has_players, &NO_PLAYERS),
+            (has_description, &NO_DESCRIPTION),
+        ] {
+            if !is_there {
+                self.notes.deviation(deviation, root.at());
+            }
+        }
+        if !other.is_empty() {
+            self.set("other", Value::Table(other));
+        }
+        Ok(Reply::Status(self.status))
+    }
+
+    fn disconnect(self, root: Item<'_, '_>) -> Result<Reply, Error> {
+        let text = component::read(root, "disconnect", self.notes)?;
+        self.notes
+            .field(root.range(), "reason", || format!("{:?}", text.plain()));
+        Ok(Reply::Disconnect(text))
+    }
+
+    /// Sets an extra, which replaces an earlier one of a duplicate key.
+    fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.status.extra.retain(|extra| extra.key != key);
+        self.status.extra.push(Extra::new(key, value));
+    }
+
+    fn wrong(&mut self, deviation: &'static Deviation, item: Item<'_, '_>) {
+        self.notes.deviation(deviation, item.at());
+    }
+
+    fn version(&mut self, item: Item<'_, '_>) -> bool {
+        if item.kind() != Kind::Object {
+            self.wrong(&WRONG_TYPE, item);
+            return false;
+        }
+        for (key, value) in item.entries() {
+            let name = key.text().unwrap_or_default();
+            if is_repeated(item, key) {
+                self.wrong(&DUPLICATE_KEYS, key);
+            }
+            match &*name {
+                "name" => {
+                    let text = self.text(value, "version.name");
+                    self.status.version = text
+                        .map(|text| Text::legacy(&*text).into_short())
+                        .filter(|text| !text.is_empty());
+                }
+                "protocol" => {
+                    if let Some(number) = self.number(value, "version.protocol") {
+                        self.set("protocol", number);
+                    }
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn players(&mut self, item: Item<'_, '_>) -> bool {
+        if item.kind() != Kind::Object {
+            self.wrong(&WRONG_TYPE, item);
+            return false;
+        }
+        for (key, value) in item.entries() {
+            let name = key.text().unwrap_or_default();
+            if is_repeated(item, key) {
+                self.wrong(&DUPLICATE_KEYS, key);
+            }
+            match &*name {
+                "online" => self.status.players.online = self.number(value, "players.online"),
+                "max" => self.status.players.max = self.number(value, "players.max"),
+                "sample" if self.is_full && self.players => self.sample(value),
+                _ => {}
+            }
+        }
+        true
+    }
+
+    fn sample(&mut self, item: Item<'_, '_>) {
+        if !matches!(item.kind(), Kind::List | Kind::Null) {
+            self.wrong(&WRONG_TYPE, item);
+        }
+        let mut list = Vec::new();
+        for (i, entry) in item.items().take(MAX_PLAYERS).enumerate() {
+            self.notes.group("sample", i);
+            list.extend(self.player(entry));
+        }
+        self.notes.ungroup();
+        if !list.is_empty() {
+            self.status.players.set_sample(list);
+        }
+    }
+
+    fn player(&mut self, item: Item<'_, '_>) -> Option<Player> {
+        let (mut name, mut id) = (None, None);
+        for (key, value) in item.entries() {
+            match key.bytes() {
+                b"name" => name = self.text(value, "name"),
+                b"id" if value.kind() != Kind::Null => id = Some(value),
+                _ => {}
+            }
+        }
+        if item.kind() == Kind::Text {
+            self.wrong(&WRONG_TYPE, item);
+            name = self.text(item, "name");
+        }
+        let name = name?;
+        let mut player = Player::named(Text::legacy(&*name));
+        if let Some(id) = id {
+            self.uuid(id, &mut player);
+        }
+        if !is_player_name(&name) && name != ANONYMOUS {
+            player.extra.push(Extra::new("text", true));
+        }
+        Some(player)
+    }
+
+    /// Reads a UUID: with hyphens, or as BungeeCord without, or as four integers of 32 bits.
+    fn uuid(&mut self, item: Item<'_, '_>, player: &mut Player) {
+        let text = self.text_or_list(item);
+        let uuid = match item.kind() {
+            Kind::List => {
+                let mut parts = item.items().map(|part| part.number()?.parse::<i32>().ok());
+                let mut bytes = [0; 16];
+                let (words, _) = bytes.as_chunks_mut::<4>();
+                let is_whole = words.iter_mut().all(|word| match parts.next().flatten() {
+                    Some(part) => {
+                        *word = part.to_be_bytes();
+                        true
+                    }
+                    None => false,
+                });
+                (is_whole && parts.next().is_none()).then_some(bytes)
+            }
+            _ => uuid_from_text(&text),
+        };
+        let has_hyphens = text.len() == 36 && item.kind() == Kind::Text;
+        if uuid.is_none() || !has_hyphens {
+            self.wrong(&UUID_ODD, item);
+        }
+        match uuid {
+            // The id of players who do not want to be shown.
+            Some(uuid) if uuid == [0; 16] => {}
+            Some(uuid) => player.uuid = Some(uuid),
+            None => player.extra.push(Extra::new("id", String::from(text))),
+        }
+    }
+
+    fn text_or_list<'a>(&mut self, item: Item<'_, 'a>) -> Cow<'a, str> {
+        let text = match item.kind() {
+            Kind::Text => item.text().unwrap_or_default(),
+            _ => String::from_utf8_lossy(item.bytes()),
+        };
+        self.notes.field(item.range(), "id", || format!("{text:?}"));
+        text
+    }
+
+    fn description(&mut self, item: Item<'_, '_>) -> Result<(), Error> {
+        if item.kind() == Kind::List {
+            self.wrong(&DESCRIPTION_ARRAY, item);
+        }
+        let text = component::read(item, "description", self.notes)?;
+        self.notes.field(item.range(), "description", || {
+            format!("{:?}", text.plain())
+        });
+        self.status.motd = Some(text);
+        Ok(())
+    }
+
+    fn icon(&mut self, item: Item<'_, '_>) {
+        self.notes.field(item.range(), "favicon", || {
+            format!("{} bytes", item.bytes().len())
+        });
+        if !self.is_full {
+            return;
+        }
+        self.status.icon = None;
+        let text = match item.kind() {
+            Kind::Text => item.text().unwrap_or_default(),
+            _ => Cow::default(),
+        };
+        let is_space = |c: char| c.is_ascii_whitespace();
+        let icon = match text.contains(is_space) {
+            false => Icon::from_data_uri(&text),
+            true => {
+                self.wrong(&FAVICON_LF, item);
+                Icon::from_data_uri(&text.replace(is_space, ""))
+            }
+        };
+        match icon {
+            Ok(icon) => self.status.icon = Some(icon),
+            Err(_) => self.wrong(&FAVICON_OTHER, item),
+        }
+    }
+
+    fn switch(&mut self, key: &'static str, item: Item<'_, '_>) {
+        self.notes.field(item.range(), key, || {
+            String::from_utf8_lossy(item.bytes()).into_owned()
+        });
+        match item.kind() {
+            Kind::Bool(value) => self.set(key, value),
+            Kind::Null => {}
+            _ => self.wrong(&WRONG_TYPE, item),
+        }
+    }
+
+    /// Returns a text, also one that is a number.
+    fn text<'a>(&mut self, item: Item<'_, 'a>, field: &'static str) -> Option<Cow<'a, str>> {
+        let text = match item.kind() {
+            Kind::Text => {
+                note_utf8(item, self.notes);
+                item.text()
+            }
+            Kind::Number => item.number().map(Cow::Borrowed),
+            Kind::Null => None,
+            _ => {
+                self.wrong(&WRONG_TYPE, item);
+                None
+            }
+        };
+        self.notes.field(item.range(), field, || {
+            format!("{:?}", text.as_deref().unwrap_or_default())
+        });
+        text
+    }
+
+    /// Returns a whole number, also one with a fraction or in a text.
+    fn number(&mut self, item: Item<'_, '_>, field: &'static str) -> Option<i64> {
+        self.notes.field(item.range(), field, || {
+            String::from_utf8_lossy(item.bytes()).into_owned()
+        });
+        let (written, deviation) = match item.kind() {
+            Kind::Number => (Cow::Borrowed(item.number()?), &FLOAT),
+            Kind::Text => {
+                self.wrong(&INT_AS_STRING, item);
+                (item.text()?, &WRONG_TYPE)
+            }
+            Kind::Null => return None,
+            _ => {
+                self.wrong(&WRONG_TYPE, item);
+                return None;
+            }
+        };
+        if let Ok(number) = written.trim().parse() {
+            return Some(number);
+        }
+        self.wrong(deviation, item);
+        // Conversion saturates, and NaN cannot be written.
+        let number = written.trim().parse::<f64>().ok()?;
+        number.is_finite().then_some(number as i64)
+    }
+}
+
+/// Keys of the root that have a member or an extra.
+const KNOWN: [&str; 12] = [
+    "version",
+    "players",
+    "description",
+    "favicon",
+    "enforcesSecureChat",
+    "previewsChat",
+    "preventsChatReports",
+    "isModded",
+    "modinfo",
+    "forgeData",
+    "betterStatus",
+    "modpackData",
+];
+
+/// Returns whether an object has this key before it too. Objects of a status have few keys; only
+/// the first 64 are compared, so that the time stays linear.
+fn is_repeated(object: Item<'_, '_>, key: Item<'_, '_>) -> bool {
+    let mut earlier = object
+        .entries()
+        .take(64)
+        .take_while(|(other, _)| other.at() < key.at());
+    earlier.any(|(other, _)| other.bytes() == key.bytes())
+}
+
+/// Returns whether a name can be that of a player: letters and digits of any script, `_` and `-`,
+/// with a prefix that proxies give to players of Bedrock.
+fn is_player_name(name: &str) -> bool {
+    /// 16 characters, and a prefix.
+    const MAX_CHARACTERS: usize = 20;
+    let bare = name.trim_start_matches(['.', '*', '+', '~', '!', '-']);
+    let length = name.chars().count();
+    !bare.is_empty()
+        && length <= MAX_CHARACTERS
+        && length - bare.chars().count() <= 1
+        && bare
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+}
+
+/// Returns whether an object is a component instead of a status.
+fn is_component(root: Item<'_, '_>) -> bool {
+    let has = |keys: [&[u8]; 3]| root.entries().any(|(key, _)| keys.contains(&key.bytes()));
+    !has([b"version", b"players", b"description"]) && has([b"text", b"translate", b"extra"])
+}
+
+/// Describes a value that is not explained in detail.
+fn size(item: Item<'_, '_>) -> String {
+    format!("{} bytes", item.range().len())
+}
+
+/// Converts a field that this protocol does not define. Returns `None` for null and beyond the
+/// limits.
+fn convert(item: Item<'_, '_>, values: &mut usize, depth: usize) -> Option<Value> {
+    *values += 1;
+    if *values > MAX_OTHER_VALUES || depth > MAX_OTHER_DEPTH {
+        return None;
+    }
+    Some(match item.kind() {
+        Kind::Null => return None,
+        Kind::Bool(value) => Value::Bool(value),
+        Kind::Number => {
+            let written = item.number()?;
+            match written.parse() {
+                Ok(number) => Value::Int(number),
+                Err(_) => {
+                    let number: f64 = written.parse().ok()?;
+                    if !number.is_finite() {
+                        return None;
+                    }
+                    Value::Float(number)
+                }
+            }
+        }
+        Kind::Text => Value::from(String::from(item.text()?)),
+        Kind::List => Value::List(
+            item.items()
+                .take(MAX_OTHER_VALUES)
+                .filter_map(|item| convert(item, values, depth + 1))
+                .collect(),
+        ),
+        Kind::Object => Value::Table(
+            item.entries()
+                .take(MAX_OTHER_VALUES)
+                .filter_map(|(key, value)| {
+                    let key = String::from(key.text()?);
+                    Some((Cow::Owned(key), convert(value, values, depth + 1)?))
+                })
+                .collect(),
+        ),
+    })
+}

@@ -1,0 +1,630 @@
+//! JSON with offsets, parsed in one pass into a flat list.
+//!
+//! Parsing makes one allocation: a list of the values with their offsets. Texts are decoded on
+//! request, because most bytes of a status are an icon that many callers skip. An [`Item`] knows
+//! its bytes, for errors and for `hailer decode`.
+//!
+//! Stricter than many parsers (no comments, trailing commas, NaN or byte order mark), with two
+//! exceptions that real servers need: texts may contain control characters, and a lone half of a
+//! surrogate pair becomes U+FFFD. So does invalid UTF-8, which [`Item::is_utf8`] shows.
+//!
+//! Limits: 128 levels, 100,000 values, 4 GiB of text.
+
+use super::{Error, ErrorKind};
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use memchr::memchr2;
+
+/// Maximum depth of nested lists and objects.
+pub const MAX_DEPTH: usize = 128;
+/// Maximum number of values, keys included.
+pub const MAX_VALUES: usize = 100_000;
+
+/// Kind of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A list.
+    List,
+    /// An object.
+    Object,
+}
+
+/// A parsed text.
+#[derive(Debug)]
+pub struct Json<'a> {
+    bytes: &'a [u8],
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    /// Whether a text has escapes.
+    is_escaped: bool,
+    /// Bytes of the value; of a text, those between the quotes.
+    start: u32,
+    end: u32,
+    /// Index of the node after this value and all that it contains.
+    next: u32,
+}
+
+/// A value of a parsed text.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'j, 'a> {
+    json: &'j Json<'a>,
+    index: usize,
+    node: Node,
+}
+
+impl<'a> Json<'a> {
+    /// Parses the value in this range of the bytes. White space may surround it.
+    ///
+    /// # Errors
+    ///
+    /// Names the offset of the first byte that is not JSON, or of the value that exceeds a limit.
+    pub fn parse(bytes: &'a [u8], range: Range<usize>, field: &'static str) -> Result<Self, Error> {
+        let bytes = bytes.get(..range.end).unwrap_or(bytes);
+        let mut parser = Parser {
+            bytes,
+            at: range.start,
+            field,
+            nodes: Vec::with_capacity(range.len() / 16 + 8),
+        };
+        parser.document()?;
+        Ok(Self {
+            bytes,
+            nodes: parser.nodes,
+        })
+    }
+
+    /// Returns the outermost value.
+    pub fn root(&self) -> Item<'_, 'a> {
+        let node = self.nodes.first().copied().unwrap_or(Node {
+            kind: Kind::Null,
+            is_escaped: false,
+            start: 0,
+            end: 0,
+            next: 1,
+        });
+        Item {
+            json: self,
+            index: 0,
+            node,
+        }
+    }
+}
+
+impl<'j, 'a> Item<'j, 'a> {
+    /// Returns the kind of the value.
+    pub fn kind(self) -> Kind {
+        self.node.kind
+    }
+
+    /// Returns the bytes of the value, with the quotes of a text.
+    pub fn range(self) -> Range<usize> {
+        let quote = usize::from(self.node.kind == Kind::Text);
+        (self.node.start as usize).saturating_sub(quote)..self.node.end as usize + quote
+    }
+
+    /// Returns the offset of the first byte.
+    pub fn at(self) -> usize {
+        self.range().start
+    }
+
+    /// Returns the bytes of a number, or those between the quotes of a text.
+    pub fn bytes(self) -> &'a [u8] {
+        self.json
+            .bytes
+            .get(self.node.start as usize..self.node.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Returns the text with its escapes replaced, if it is one. Invalid UTF-8 and lone surrogates
+    /// become U+FFFD.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        (self.node.kind == Kind::Text).then(|| match self.node.is_escaped {
+            false => String::from_utf8_lossy(self.bytes()),
+            true => Cow::Owned(unescaped(self.bytes())),
+        })
+    }
+
+    /// Returns whether the bytes of a text are valid UTF-8.
+    pub fn is_utf8(self) -> bool {
+        core::str::from_utf8(self.bytes()).is_ok()
+    }
+
+    /// Returns a number as it is written.
+    pub fn number(self) -> Option<&'a str> {
+        match self.node.kind {
+            Kind::Number => core::str::from_utf8(self.bytes()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the elements of a list. Empty for other values.
+    pub fn items(self) -> impl Iterator<Item = Item<'j, 'a>> {
+        self.children(Kind::List)
+    }
+
+    /// Returns the keys and values of an object, in order. Empty for other values.
+    pub fn entries(self) -> impl Iterator<Item = (Item<'j, 'a>, Item<'j, 'a>)> {
+        let mut children = self.children(Kind::Object);
+        core::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    fn children(self, kind: Kind) -> impl Iterator<Item = Item<'j, 'a>> {
+        let end = match self.node.kind == kind {
+            true => self.node.next as usize,
+            false => 0,
+        };
+        let mut index = self.index + 1;
+        core::iter::from_fn(move || {
+            if index >= end {
+                return None;
+            }
+            let node = *self.json.nodes.get(index)?;
+            let item = Item {
+                json: self.json,
+                index,
+                node,
+            };
+            index = node.next as usize;
+            Some(item)
+        })
+    }
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    field: &'static str,
+    nodes: Vec<Node>,
+}
+
+impl Parser<'_> {
+    /// Parses without recursion, so that depth costs no stack.
+    fn document(&mut self) -> Result<(), Error> {
+        let mut open: Vec<usize> = Vec::new();
+        loop {
+            // A value starts here, in an object its key.
+            if let Some(Kind::Object) = self.innermost(&open) {
+                self.key()?;
+            }
+            let byte = self.next_byte()?;
+            let start = self.at;
+            let kind = match byte {
+                b'{' => Some(Kind::Object),
+                b'[' => Some(Kind::List),
+                _ => None,
+            };
+            match kind {
+                Some(kind) => {
+                    if open.len() >= MAX_DEPTH {
+                        return Err(self.limit(start, MAX_DEPTH));
+                    }
+                    open.push(self.nodes.len());
+                    self.at += 1;
+                    self.push(kind, false, start, start + 1)?;
+                    self.space();
+                    let close = if kind == Kind::Object { b'}' } else { b']' };
+                    if self.bytes.get(self.at) != Some(&close) {
+                        continue;
+                    }
+                }
+                None => self.scalar()?,
+            }
+            // A value ended here, or an empty list or object is about to.
+            loop {
+                let Some(innermost) = self.innermost(&open) else {
+                    self.space();
+                    let count = self.bytes.len().saturating_sub(self.at);
+                    return match count {
+                        0 => Ok(()),
+                        count => Err(self.error(ErrorKind::Leftover { count })),
+                    };
+                };
+                match (self.next_byte()?, innermost) {
+                    (b',', _) => {
+                        self.at += 1;
+                        self.space();
+                        break;
+                    }
+                    (b'}', Kind::Object) | (b']', Kind::List) => {
+                        self.at += 1;
+                        let next = self.nodes.len() as u32;
+                        if let Some(node) = open.pop().and_then(|index| self.nodes.get_mut(index)) {
+                            node.end = self.at as u32;
+                            node.next = next;
+                        }
+                    }
+                    _ => return Err(self.bad("a comma or the end of the list or object")),
+                }
+            }
+        }
+    }
+
+    fn innermost(&self, open: &[usize]) -> Option<Kind> {
+        open.last()
+            .and_then(|index| self.nodes.get(*index))
+            .map(|node| node.kind)
+    }
+
+    fn key(&mut self) -> Result<(), Error> {
+        if self.next_byte()? != b'"' {
+            return Err(self.bad("a key in quotes"));
+        }
+        self.quoted()?;
+        if self.next_byte()? != b':' {
+            return Err(self.bad("a colon"));
+        }
+        self.at += 1;
+        self.space();
+        Ok(())
+    }
+
+    fn scalar(&mut self) -> Result<(), Error> {
+        let start = self.at;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        for (word, kind) in [
+            (&b"true"[..], Kind::Bool(true)),
+            (b"false", Kind::Bool(false)),
+            (b"null", Kind::Null),
+        ] {
+            if rest.starts_with(word) {
+                self.at += word.len();
+                return self.push(kind, false, start, self.at);
+            }
+        }
+        match rest.first() {
+            Some(b'"') => self.quoted(),
+            Some(b'-' | b'0'..=b'9') => {
+                self.number()?;
+                self.push(Kind::Number, false, start, self.at)
+            }
+            _ => Err(self.bad("a JSON value")),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Error> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Error> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        match count {
+            0 => Err(self.bad("a digit")),
+            count => {
+                self.at += count;
+                Ok(())
+            }
+        }
+    }
+
+    /// Parses a text. The cursor is at its first quote.
+    fn quoted(&mut self) -> Result<(), Error> {
+        let start = self.at + 1;
+        let mut is_escaped = false;
+        self.at = start;
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let Some(found) = memchr2(b'"', b'\\', rest) else {
+                self.at = self.bytes.len();
+                return Err(self.error(ErrorKind::Short { need: 1 }));
+            };
+            self.at += found;
+            if rest.get(found) == Some(&b'"') {
+                self.push(Kind::Text, is_escaped, start, self.at)?;
+                self.at += 1;
+                self.space();
+                return Ok(());
+            }
+            is_escaped = true;
+            match rest.get(found + 1) {
+                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+                Some(b'u') => match rest.get(found + 2..found + 6) {
+                    Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => self.at += 6,
+                    _ => return Err(self.bad("an escape of four hexadecimal digits")),
+                },
+                _ => return Err(self.bad("an escape")),
+            }
+        }
+    }
+
+    fn push(
+        &mut self,
+        kind: Kind,
+        is_escaped: bool,
+        start: usize,
+        end: usize,
+    ) -> Result<(), Error> {
+        if self.nodes.len() >= MAX_VALUES {
+            return Err(self.limit(start, MAX_VALUES));
+        }
+        self.nodes.push(Node {
+            kind,
+            is_escaped,
+            start: start as u32,
+            end: end as u32,
+            next: self.nodes.len() as u32 + 1,
+        });
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Skips white space and returns the next byte without taking it.
+    fn next_byte(&mut self) -> Result<u8, Error> {
+        self.space();
+        self.peek()
+            .ok_or_else(|| self.error(ErrorKind::Short { need: 1 }))
+    }
+
+    fn bad(&self, expected: &'static str) -> Error {
+        self.error(ErrorKind::Bad(expected))
+    }
+
+    fn limit(&self, at: usize, limit: usize) -> Error {
+        Error {
+            field: self.field,
+            at,
+            kind: ErrorKind::Limit { limit },
+        }
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        Error {
+            field: self.field,
+            at: self.at,
+            kind,
+        }
+    }
+}
+
+/// Replaces the escapes of a text. The parser has checked them.
+fn unescaped(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(found) = memchr::memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(found);
+        out.push_str(&String::from_utf8_lossy(plain));
+        let (character, length) = match escape.get(1) {
+            Some(b'n') => ('\n', 2),
+            Some(b't') => ('\t', 2),
+            Some(b'r') => ('\r', 2),
+            Some(b'b') => ('\u{8}', 2),
+            Some(b'f') => ('\u{C}', 2),
+            Some(b'u') => unicode(escape),
+            Some(byte) => (char::from(*byte), 2),
+            None => ('\\', 1),
+        };
+        out.push(character);
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    out.push_str(&String::from_utf8_lossy(rest));
+    out
+}
+
+/// Returns the character of an escape `\uXXXX`, or of a pair of them, and its length.
+fn unicode(escape: &[u8]) -> (char, usize) {
+    let unit = |at: usize| -> Option<u32> {
+        let digits = escape.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u32::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let Some(high) = unit(0) else {
+        return (char::REPLACEMENT_CHARACTER, 2);
+    };
+    if let (0xD800..=0xDBFF, Some(low @ 0xDC00..=0xDFFF)) = (high, unit(6)) {
+        let pair = 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+        return (
+            char::from_u32(pair).unwrap_or(char::REPLACEMENT_CHARACTER),
+            12,
+        );
+    }
+    (
+        char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER),
+        6,
+    )
+}
+
+/// Appends a text with quotes and escapes.
+pub fn write_text(text: &str, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            b'\n' => out.extend(*b"\\n"),
+            0..=0x1F => {
+                let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+                out.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::ToString;
+
+    fn parse(text: &str) -> Result<Json<'_>, String> {
+        Json::parse(text.as_bytes(), 0..text.len(), "JSON").map_err(|error| error.to_string())
+    }
+
+    /// Prints a value again, which shows that nothing was lost.
+    fn print(item: Item<'_, '_>) -> String {
+        match item.kind() {
+            Kind::Null => "null".into(),
+            Kind::Bool(value) => value.to_string(),
+            Kind::Number => item.number().unwrap().into(),
+            Kind::Text => format!("{:?}", item.text().unwrap()),
+            Kind::List => format!(
+                "[{}]",
+                item.items().map(print).collect::<Vec<_>>().join(",")
+            ),
+            Kind::Object => {
+                let entries = item
+                    .entries()
+                    .map(|(key, value)| format!("{}:{}", print(key), print(value)));
+                format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+
+    #[test]
+    fn values_print_as_they_were_read() {
+        for text in [
+            "null",
+            "true",
+            "-0.5e+7",
+            "0",
+            r#""a""#,
+            "[]",
+            "{}",
+            "[[],[[]],{}]",
+            r#"{"a":{"b":[1,2,{"c":null}]},"d":"e","":[false]}"#,
+        ] {
+            assert_eq!(print(parse(text).unwrap().root()), text);
+            let loose: String = text
+                .chars()
+                .flat_map(|c| match c {
+                    ':' | ',' | '[' | '{' | ']' | '}' => alloc::vec![' ', c, '\n'],
+                    c => alloc::vec![c],
+                })
+                .collect();
+            assert_eq!(print(parse(&loose).unwrap().root()), text, "{loose}");
+        }
+    }
+
+    #[test]
+    fn escapes_become_characters() {
+        for (text, expected) in [
+            (r#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"),
+            (r#""\u00a7aHi\u4e2d""#, "\u{A7}aHi\u{4E2D}"),
+            (r#""\ud83d\ude00!""#, "\u{1F600}!"),
+            (r#""\ud83d!""#, "\u{FFFD}!"),
+            (r#""\ude00\ud83d\u0041""#, "\u{FFFD}\u{FFFD}A"),
+            ("\"tab\tand\u{1}\"", "tab\tand\u{1}"),
+        ] {
+            assert_eq!(parse(text).unwrap().root().text().unwrap(), expected);
+        }
+        let broken = Json::parse(b"\"caf\xE9\\n\xE9\"", 0..9, "JSON").unwrap();
+        assert_eq!(broken.root().text().unwrap(), "caf\u{FFFD}\n\u{FFFD}");
+        assert!(!broken.root().is_utf8());
+    }
+
+    #[test]
+    fn errors_name_the_offset() {
+        for (text, error) in [
+            ("", "JSON at offset 0: ends 1 byte too early"),
+            ("{", "JSON at offset 1: ends 1 byte too early"),
+            ("[1,", "JSON at offset 3: ends 1 byte too early"),
+            ("[1,]", "JSON at offset 3: expected a JSON value"),
+            ("{\"a\":1,}", "JSON at offset 7: expected a key in quotes"),
+            ("{\"a\" 1}", "JSON at offset 5: expected a colon"),
+            ("{a:1}", "JSON at offset 1: expected a key in quotes"),
+            (
+                "[1}",
+                "JSON at offset 2: expected a comma or the end of the list or object",
+            ),
+            (
+                "[1 2]",
+                "JSON at offset 3: expected a comma or the end of the list or object",
+            ),
+            ("NaN", "JSON at offset 0: expected a JSON value"),
+            ("-Infinity", "JSON at offset 1: expected a digit"),
+            ("\u{FEFF}{}", "JSON at offset 0: expected a JSON value"),
+            ("1 1", "JSON at offset 2: 1 bytes left over"),
+            ("{}{", "JSON at offset 2: 1 bytes left over"),
+            ("\"a", "JSON at offset 2: ends 1 byte too early"),
+            ("\"\\x\"", "JSON at offset 1: expected an escape"),
+            (
+                "\"\\u12\"",
+                "JSON at offset 1: expected an escape of four hexadecimal digits",
+            ),
+            ("1.", "JSON at offset 2: expected a digit"),
+            ("tru", "JSON at offset 0: expected a JSON value"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), error, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn depth_and_size_have_limits() {
+        let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(&nested(MAX_DEPTH)).is_ok());
+        assert_eq!(
+            parse(&nested(MAX_DEPTH + 1)).unwrap_err(),
+            "JSON at offset 128: more than 128, the most accepted"
+        );
+        assert!(parse(&"[".repeat(2_000_000)).is_err());
+        let many = |count| format!("[{}1]", "1,".repeat(count));
+        assert!(parse(&many(MAX_VALUES - 2)).is_ok());
+        assert_eq!(
+            parse(&many(1_000_000)).unwrap_err(),
+            "JSON at offset 199999: more than 100000, the most accepted"
+        );
+    }
+
+    #[test]
+    fn every_prefix_is_an_error() {
+        let text = r#"{"a":[1.5,true,null,"\u0041\n"],"b":{"c":-2e3}}"#;
+        for end in 0..text.len() {
+            assert!(parse(&text[..end]).is_err(), "{}", &text[..end]);
+        }
+    }
+
+    #[test]
+    fn texts_are_written_with_escapes() {
+        let mut out = Vec::new();
+        let text = "\"\\\n\u{1}\u{1f}\u{A7}\u{1F600}";
+        write_text(text, &mut out);
+        assert_eq!(
+            core::str::from_utf8(&out).unwrap(),
+            "\"\\\"\\\\\\n\\u0001\\u001f\u{A7}\u{1F600}\""
+        );
+        let back = Json::parse(&out, 0..out.len(), "JSON").unwrap();
+        assert_eq!(back.root().text().unwrap(), text);
+    }
+}

@@ -1,0 +1,647 @@
+//! Stream protocols with bytes that arrive in any pieces, and with hostile bytes in both roles.
+
+use hailer_proto::minecraft_status::{self, message};
+use hailer_proto::{
+    Ask, Connection, ConnectionStep, Cookie, Depth, Epoch, Exchange, Fault, Frame, Input, Keys,
+    Options, Protocol, Status, Step, Text, Transport, wire,
+};
+use hailer_testkit::statuses;
+use hailer_testkit::vector::{self, Line};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const NOW: Epoch = Epoch(59_833_333);
+
+fn from() -> SocketAddr {
+    "192.0.2.7:50000".parse().unwrap()
+}
+
+fn protocol() -> &'static dyn Protocol {
+    &minecraft_status::MinecraftStatus
+}
+
+/// A connection to a responder with this status and these options.
+fn connect(status: &Status, options: &Options) -> Box<dyn Connection> {
+    let keys = Keys::new([7; 16]);
+    let responder = protocol().responder(status, &keys, options).unwrap();
+    responder.connection(from()).unwrap()
+}
+
+/// Sends pieces to a connection. Returns the replies and the last step.
+fn send(connection: &mut dyn Connection, pieces: &[&[u8]]) -> (Vec<u8>, ConnectionStep) {
+    let (mut unread, mut out) = (Vec::new(), Vec::new());
+    let mut step = ConnectionStep::Wait;
+    for piece in pieces {
+        unread.extend_from_slice(piece);
+        let received = connection.receive(NOW, &unread, &mut out);
+        unread.drain(..received.consumed);
+        step = received.step;
+        if step != ConnectionStep::Wait {
+            break;
+        }
+    }
+    (out, step)
+}
+
+/// Every start of a message needs more bytes, at most as many as the message has; the whole message
+/// is complete, also with more bytes behind it.
+#[test]
+fn messages_are_cut_at_the_same_place_from_every_start() {
+    let mut messages = 0;
+    for conversation in vector::all_conversations() {
+        if conversation.protocol.info().transport != Transport::Stream {
+            continue;
+        }
+        let (mut exchange, mut out) = (conversation.exchange(), Vec::new());
+        exchange.handle(Input::Start, &mut out);
+        let mut unread = Vec::new();
+        for (number, line) in &conversation.lines {
+            out.clear();
+            match line {
+                Line::Heard(bytes) => {
+                    unread.extend_from_slice(bytes);
+                    let whole = exchange.frame(&unread);
+                    if whole == Ok(Frame::Complete(unread.len())) {
+                        check_starts(
+                            &*exchange,
+                            &unread,
+                            &format!("{}:{number}", conversation.name),
+                        );
+                        exchange.handle(Input::Datagram(&unread), &mut out);
+                        unread.clear();
+                        messages += 1;
+                    }
+                }
+                Line::Timeout => drop(exchange.handle(Input::Timeout, &mut out)),
+                Line::Closed(rest) => drop(exchange.handle(Input::Closed(rest), &mut out)),
+                _ => {}
+            }
+        }
+    }
+    assert!(messages > 50, "{messages}");
+}
+
+fn check_starts(exchange: &dyn Exchange, message: &[u8], place: &str) {
+    // Bytes in place of a pong have no length.
+    if message.starts_with(&[0xFF, 0xFF]) {
+        return;
+    }
+    for end in 0..message.len() {
+        match exchange.frame(&message[..end]) {
+            Ok(Frame::Incomplete { total }) => {
+                assert!(
+                    total > end && total <= message.len(),
+                    "{place}: {total} after {end}"
+                );
+            }
+            // Another service is recognized by its first bytes.
+            other => assert!(
+                message.starts_with(b"HTTP/") || message.starts_with(&[0x15, 3]),
+                "{place}: {other:?} after {end} of {}",
+                message.len()
+            ),
+        }
+    }
+    let more = [message, &[1, 0]].concat();
+    let length = exchange.frame(&more);
+    assert!(
+        length == Ok(Frame::Complete(message.len())) || length == Ok(Frame::Complete(more.len())),
+        "{place}: {length:?}"
+    );
+}
+
+/// The responder sends the same bytes for a request in two pieces as for one in one piece.
+#[test]
+fn requests_may_be_split_at_every_byte() {
+    let status = statuses::plain(3);
+    let handshake = |intent, more: &[u8]| {
+        let mut bytes = Vec::new();
+        let host = "mc.example.org".into();
+        message::Handshake {
+            protocol: 47,
+            host,
+            port: 25565,
+            intent,
+        }
+        .write(&mut bytes);
+        bytes.extend_from_slice(more);
+        bytes
+    };
+    let mut ping = vec![1, 0];
+    message::write_ping(77, &mut ping);
+    let mut full = Vec::new();
+    message::write_legacy_request(message::LegacyForm::Full, "localhost", 25565, &mut full);
+    let old_login = [
+        &b"\x02\x4E\0\x04\0A\0l\0e\0x\0\x04\0h\0o\0s\0t"[..],
+        &25565i32.to_be_bytes(),
+    ]
+    .concat();
+    for (name, request, first_split) in [
+        ("status", handshake(message::Intent::Status, &[1, 0]), 0),
+        (
+            "status and ping",
+            handshake(message::Intent::Status, &ping),
+            0,
+        ),
+        (
+            "ping alone",
+            handshake(message::Intent::Status, &ping[2..]),
+            0,
+        ),
+        (
+            "zero bytes",
+            handshake(message::Intent::Status, &[0, 0, 1, 0, 0]),
+            0,
+        ),
+        (
+            "login",
+            handshake(message::Intent::Login, b"\x06\0\x04Alex"),
+            0,
+        ),
+        (
+            "transfer",
+            handshake(message::Intent::Transfer, b"\x07\0\x04Alexx"),
+            0,
+        ),
+        // A lone FE is a complete request, and so is FE 01.
+        ("legacy", full, 3),
+        ("old login", old_login, 0),
+        (
+            "older login",
+            b"\x02\0\x07\0A\0;\0h\0:\09\09\09".to_vec(),
+            0,
+        ),
+    ] {
+        let options = Options::default();
+        let whole = send(&mut *connect(&status, &options), &[&request]);
+        assert!(!whole.0.is_empty(), "{name}");
+        for split in first_split..=request.len() {
+            let (start, end) = request.split_at(split);
+            let mut connection = connect(&status, &options);
+            assert_eq!(
+                send(&mut *connection, &[start, end]),
+                whole,
+                "{name} after {split}"
+            );
+            // No start gets more than the whole.
+            let (reply, step) = send(&mut *connect(&status, &options), &[start]);
+            assert!(whole.0.starts_with(&reply), "{name} cut to {split}");
+            assert!(
+                step == ConnectionStep::Wait || reply == whole.0,
+                "{name} cut to {split}: {step:?}"
+            );
+        }
+        let mut connection = connect(&status, &options);
+        if first_split == 0 {
+            let bytes: Vec<&[u8]> = request.chunks(1).collect();
+            assert_eq!(send(&mut *connection, &bytes), whole, "{name} byte by byte");
+        }
+    }
+}
+
+#[test]
+fn legacy_requests_get_their_form() {
+    let mut status = statuses::plain(3);
+    status.motd = Some(Text::legacy("\u{A7}6Gold\nline"));
+    status.version = Some("1.21.8".into());
+    let reply = |request: &[u8]| {
+        let (bytes, step) = send(&mut *connect(&status, &Options::default()), &[request]);
+        assert_eq!(step, ConnectionStep::Close);
+        let units: Vec<u16> = bytes[3..]
+            .chunks(2)
+            .map(|unit| u16::from_be_bytes([unit[0], unit[1]]))
+            .collect();
+        assert_eq!(&bytes[..1], [0xFF]);
+        assert_eq!(
+            usize::from(bytes[1]) << 8 | usize::from(bytes[2]),
+            units.len()
+        );
+        String::from_utf16(&units).unwrap()
+    };
+    assert_eq!(reply(b"\xFE"), "Gold line\u{A7}3\u{A7}100");
+    let newer = "\u{A7}1\0772\x001.21.8\0\u{A7}6Gold line\x003\0100";
+    assert_eq!(reply(b"\xFE\x01"), newer);
+    let mut full = Vec::new();
+    message::write_legacy_request(message::LegacyForm::Full, "h", 1, &mut full);
+    assert_eq!(reply(&full), newer);
+}
+
+#[test]
+fn joins_are_kicked_and_reported() {
+    let options = Options::default().with("kick", "\u{A7}eStarting up.\nTry again in a minute.");
+    let mut request = Vec::new();
+    let host = "Play.Example.ORG.\0FML2\0".into();
+    message::Handshake {
+        protocol: 767,
+        host,
+        port: 25566,
+        intent: message::Intent::Login,
+    }
+    .write(&mut request);
+    let mut connection = connect(&Status::default(), &options);
+    let (reply, step) = send(&mut *connection, &[&request]);
+    assert_eq!((reply, step), (vec![], ConnectionStep::Wait));
+    request.extend(b"\x16\0\x04Alex0123456789abcdef");
+    let mut connection = connect(&Status::default(), &options);
+    let (reply, step) = send(&mut *connection, &[&request]);
+    assert_eq!(step, ConnectionStep::Close);
+    let json = "{\"text\":\"\u{A7}eStarting up.\\nTry again in a minute.\"}";
+    let expected = [
+        &[json.len() as u8 + 2, 0, json.len() as u8],
+        json.as_bytes(),
+    ]
+    .concat();
+    assert_eq!(reply, expected);
+    let join = connection.join_attempt().unwrap();
+    assert_eq!(
+        (&*join.name, &*join.host, join.port, join.protocol),
+        ("Alex", "play.example.org", 25566, 767)
+    );
+
+    let old = b"\x02\x27\0\x05\0S\0t\0e\0v\0e\0\x01\0h\0\0\x63\xDD";
+    let older = b"\x02\0\x0D\0S\0t\0e\0v\0e\0;\0h\0:\x002\x005\x005\x006\x005";
+    for (request, protocol) in [(&old[..], 39), (older, 0)] {
+        let mut connection = connect(&Status::default(), &options);
+        let (reply, step) = send(&mut *connection, &[request]);
+        assert_eq!(step, ConnectionStep::Close, "{request:02x?}");
+        assert!(
+            reply.starts_with(b"\xFF\0\x25\0\xA7\0e\0S\0t"),
+            "{reply:02x?}"
+        );
+        let join = connection.join_attempt().unwrap();
+        assert_eq!(
+            (&*join.name, &*join.host, join.port, join.protocol),
+            ("Steve", "h", 25565, protocol)
+        );
+    }
+    // A status request is no attempt to join.
+    let mut connection = connect(&Status::default(), &options);
+    send(&mut *connection, &[b"\xFE\x01"]);
+    assert_eq!(connection.join_attempt(), None);
+}
+
+#[test]
+fn the_protocol_number_is_that_of_client_status_or_option() {
+    let number = |status: &Status, options: &Options, client| {
+        let mut request = Vec::new();
+        let intent = message::Intent::Status;
+        message::Handshake {
+            protocol: client,
+            host: "h".into(),
+            port: 1,
+            intent,
+        }
+        .write(&mut request);
+        request.extend([1, 0]);
+        let (reply, step) = send(&mut *connect(status, options), &[&request]);
+        assert_eq!(step, ConnectionStep::Wait, "a ping may follow");
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        let (_, after) = reply.split_once("\"protocol\":").unwrap();
+        after[..after.find('}').unwrap()].parse::<i32>().unwrap()
+    };
+    let (plain, none) = (Status::default(), Options::default());
+    assert_eq!(number(&plain, &none, 47), 47);
+    assert_eq!(number(&plain, &none, i32::MAX), i32::MAX);
+    assert_eq!(number(&plain, &none, -1), minecraft_status::NEWEST);
+    let mut own = Status::default();
+    own.extra.push(hailer_proto::Extra::new("protocol", 5));
+    assert_eq!(number(&own, &none, 47), 5);
+    let echo = Options::default().with("protocol", "echo");
+    assert_eq!(number(&own, &echo, 47), 47);
+    let fixed = Options::default().with("protocol", 340i64);
+    assert_eq!(number(&own, &fixed, 47), 340);
+    for wrong in [
+        Options::default().with("protocol", "newest"),
+        Options::default().with("protocol", 1i64 << 32),
+        Options::default().with("icon", "icon.png"),
+        Options::default().with("icon", 1i64),
+        Options::default().with("kick", 1i64),
+        Options::default().with("motd", "x"),
+    ] {
+        assert!(
+            protocol()
+                .responder(&plain, &Keys::new([7; 16]), &wrong)
+                .is_err(),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn invalid_requests_close_the_connection() {
+    let start = |more: &[u8]| {
+        let mut request = Vec::new();
+        let intent = message::Intent::Status;
+        message::Handshake {
+            protocol: 47,
+            host: "h".into(),
+            port: 1,
+            intent,
+        }
+        .write(&mut request);
+        request.extend_from_slice(more);
+        request
+    };
+    for (request, error) in [
+        (
+            start(&[1, 0, 1, 0]),
+            "packet length at offset 0: expected 9, a ping",
+        ),
+        (
+            start(&[1, 5]),
+            "packet id at offset 1: expected 0, a status request",
+        ),
+        (
+            start(&[0xFF, 0xFF, 0xFF, 0xFF]),
+            "packet length at offset 0: expected a varint of at most 3 bytes",
+        ),
+        (
+            start(&[0x81, 0x10]),
+            "packet length at offset 0: more than 2048, the most accepted",
+        ),
+        (
+            start(&[0; 5_000]),
+            "connection at offset 0: more than 4096, the most accepted",
+        ),
+    ] {
+        let (_, step) = send(
+            &mut *connect(&Status::default(), &Options::default()),
+            &[&request],
+        );
+        match step {
+            ConnectionStep::Bad(found) => assert_eq!(found.to_string(), error),
+            other => panic!("{other:?} instead of {error}"),
+        }
+    }
+    // Others can have what does not start a handshake.
+    for request in [
+        &b"GET / HTTP/1.1\r\n"[..],
+        b"\xFE\xFD\x09\0\0\0\x01",
+        b"\x16\x03\x01\x02\0\x01\0",
+        b"\0",
+        b"\xFF\0\x01\0a",
+        b"SSH-2.0-OpenSSH",
+        b"\x07\0\x2F\x01h\0\x01\x04",
+    ] {
+        let (reply, step) = send(
+            &mut *connect(&Status::default(), &Options::default()),
+            &[request],
+        );
+        assert_eq!(
+            (reply, step),
+            (vec![], ConnectionStep::Pass),
+            "{request:02x?}"
+        );
+    }
+}
+
+/// Passes one reply to a client that waits for a status.
+fn hear(reply: &[u8]) -> (Step, Duration) {
+    let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
+    let mut out = Vec::new();
+    exchange.handle(Input::Start, &mut out);
+    out.clear();
+    let started = Instant::now();
+    let step = match exchange.frame(reply) {
+        Ok(Frame::Complete(length)) => exchange.handle(Input::Datagram(&reply[..length]), &mut out),
+        Ok(Frame::Incomplete { total }) => {
+            assert!(total <= 3 + message::MAX_PACKET_BYTES * 2, "{total}");
+            Step::Wait
+        }
+        Err(error) => Step::Bad(error.into()),
+    };
+    (step, started.elapsed())
+}
+
+fn status(json: &str) -> Vec<u8> {
+    let mut body = vec![0];
+    message::write_string(json, &mut body);
+    let mut out = Vec::new();
+    message::write_packet(&body, &mut out);
+    out
+}
+
+/// Replies of 2 MB that take long in naive parsers: each ends with a status or with an error that
+/// names field and offset, in bounded time.
+#[test]
+fn hostile_replies_are_bounded() {
+    const SIZE: usize = 2_000_000;
+    let fill = |unit: &str| unit.repeat(SIZE / unit.len());
+    let object = |key: &str, value: String| status(&format!("{{\"{key}\":{value}}}"));
+    let nested = |open: &str, close: &str, depth: usize| {
+        format!("{}1{}", open.repeat(depth), close.repeat(depth))
+    };
+    let field = "at offset";
+    for (name, reply, expected) in [
+        ("lists", status(&fill("[")), field),
+        ("objects", status(&fill("{\"a\":")), field),
+        ("numbers", object("a", format!("[{}1]", fill("1,"))), field),
+        (
+            "keys",
+            status(&format!("{{{}\"a\":1}}", fill("\"a\":1,"))),
+            field,
+        ),
+        (
+            "keys below the limit",
+            status(&format!("{{{}\"a\":1}}", "\"a\":1,".repeat(49_000))),
+            "",
+        ),
+        (
+            "other keys",
+            status(&format!(
+                "{{{}\"a\":1}}",
+                (0..49_000)
+                    .map(|i| format!("\"k{i}\":1,"))
+                    .collect::<String>()
+            )),
+            "",
+        ),
+        ("a long text", object("a", format!("\"{}\"", fill("x"))), ""),
+        (
+            "a long description",
+            object("description", format!("\"{}\"", fill("x"))),
+            field,
+        ),
+        (
+            "codes",
+            object("description", format!("\"{}\"", fill("\u{A7}a"))),
+            field,
+        ),
+        (
+            "escapes",
+            object("description", format!("[\"{}\"]", fill("\\u00a7"))),
+            "",
+        ),
+        (
+            "deep components",
+            object("description", nested("{\"extra\":[", "]}", 64)),
+            field,
+        ),
+        (
+            "many components",
+            object("description", format!("[{}1]", "1,".repeat(90_000))),
+            field,
+        ),
+        (
+            "arguments",
+            object(
+                "description",
+                format!(
+                    "{{\"translate\":\"{}\",\"with\":[\"{}\"]}}",
+                    "%1$s".repeat(90_000),
+                    "\u{A7}a".repeat(400_000)
+                ),
+            ),
+            field,
+        ),
+        (
+            "empty arguments",
+            object(
+                "description",
+                format!(
+                    "{{\"translate\":\"{}\",\"with\":[{{{}\"b\":1}}]}}",
+                    "%1$s".repeat(9_000),
+                    "\"a\":1,".repeat(45_000)
+                ),
+            ),
+            field,
+        ),
+        (
+            "an icon",
+            object(
+                "favicon",
+                format!("\"data:image/png;base64,{}\"", fill("A")),
+            ),
+            "",
+        ),
+        (
+            "players",
+            object(
+                "players",
+                format!(
+                    "{{\"sample\":[{}{{}}]}}",
+                    "{\"name\":\"a\"},".repeat(30_000)
+                ),
+            ),
+            "",
+        ),
+        (
+            "mods",
+            object("forgeData", format!("{{\"d\":\"{}\"}}", fill("\u{7FFF}"))),
+            "",
+        ),
+        (
+            "zero mods",
+            object(
+                "forgeData",
+                format!("{{\"d\":\"\u{7FFF}\u{7FFF}{}\"}}", fill("\0")),
+            ),
+            "",
+        ),
+        ("an overlong varint", vec![0xFF; 8], field),
+    ] {
+        let (step, time) = hear(&reply);
+        match &step {
+            Step::Bad(fault @ Fault::Malformed(_)) => {
+                assert!(
+                    !expected.is_empty() && fault.to_string().contains(expected),
+                    "{name}: {fault}"
+                );
+            }
+            // The ping follows a status.
+            Step::Send => assert_eq!(expected, "", "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+        // Generous, for a debug build on a busy machine; quadratic work takes minutes.
+        assert!(time < Duration::from_secs(20), "{name}: {time:?}");
+    }
+}
+
+/// Each cut of a status in its JSON is an error that names a field, not a status.
+#[test]
+fn every_cut_names_a_field() {
+    let whole = &vector::vectors(protocol())
+        .into_iter()
+        .find(|vector| vector.name.ends_with("/status"))
+        .unwrap()
+        .bytes;
+    for end in 0..whole.len() {
+        let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
+        exchange.handle(Input::Start, &mut Vec::new());
+        let step = exchange.handle(Input::Closed(&whole[..end]), &mut Vec::new());
+        match step {
+            Step::Bad(Fault::Malformed(wire::Error { field, at, .. })) => {
+                assert!(!field.is_empty() && at <= end);
+            }
+            Step::Reconnect => assert_eq!(end, 0),
+            other => panic!("cut to {end}: {other:?}"),
+        }
+    }
+}
+
+/// The longest texts and lists still fit into what the game accepts.
+#[test]
+fn replies_of_the_responder_fit() {
+    let mut status = statuses::plain(300);
+    status.motd = Some(Text::legacy(
+        "\u{A7}x\u{A7}1\u{A7}2\u{A7}3\u{A7}4\u{A7}5\u{A7}6\u{1}".repeat(9_000),
+    ));
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    png.resize(20_000, 7);
+    for icon in [1_000, 20_000, 60_000] {
+        png.resize(icon, 7);
+        status.icon = hailer_proto::Icon::from_png(&png).ok();
+        let mut request = Vec::new();
+        let intent = message::Intent::Status;
+        message::Handshake {
+            protocol: 47,
+            host: "h".into(),
+            port: 1,
+            intent,
+        }
+        .write(&mut request);
+        request.extend([1, 0]);
+        let (reply, _) = send(&mut *connect(&status, &Options::default()), &[&request]);
+        let units = String::from_utf8_lossy(&reply).encode_utf16().count();
+        assert!(units < 32_767, "{units}");
+        let (step, _) = hear(&reply);
+        assert_eq!(step, Step::Send);
+    }
+}
+
+#[test]
+fn every_depth_reads_its_fields() {
+    let status = minecraft_status::MinecraftStatus.sample(3);
+    let keys = Keys::new([7; 16]);
+    let responder = protocol()
+        .responder(&status, &keys, &Options::default())
+        .unwrap();
+    for (depth, requests) in [(Depth::Ping, 1), (Depth::Basic, 1), (Depth::Full, 2)] {
+        let ask = Ask {
+            depth,
+            ..Ask::default()
+        };
+        let mut exchange = protocol().exchange(&ask, Cookie(1));
+        let mut server = hailer_proto::memory::Server::new(&*responder, from(), NOW);
+        let mut sent = 0;
+        let step = hailer_proto::memory::run(&mut *exchange, &mut server, |direction, _| {
+            sent += usize::from(direction == hailer_proto::Direction::Request);
+        });
+        let Step::Done(found) = step else {
+            panic!("{step:?}")
+        };
+        assert_eq!(sent, requests, "{depth:?}");
+        match depth {
+            Depth::Ping => assert_eq!(*found, Status::default()),
+            Depth::Basic => {
+                assert_eq!(
+                    (&found.motd, &found.version),
+                    (&status.motd, &status.version)
+                );
+                assert_eq!(found.players.online, status.players.online);
+                assert_eq!((found.players.list.len(), &found.icon), (0, &None));
+            }
+            Depth::Full => assert_eq!(*found, status),
+        }
+    }
+}
