@@ -76,10 +76,13 @@ pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
     /// Connections accepted.
+    #[serde(default)]
     pub(crate) connections: u64,
     /// Connections that are open now.
+    #[serde(default)]
     pub(crate) open_connections: u64,
     /// Attempts to join the game, on connections.
+    #[serde(default)]
     pub(crate) join_attempts: u64,
     /// Replies to verified addresses, and connections with a reply.
     pub(crate) answered: u64,
