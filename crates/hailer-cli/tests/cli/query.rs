@@ -1062,7 +1062,7 @@ fn shows_stream_answers() {
 
     let raw = run(["query", &target, "--raw"]).ends_with(0).out;
     for expected in [
-        "handshake and status request (by its shape), 20 bytes\n",
+        "handshake and status request (by its shape), 22 bytes\n",
         "legacy reply of beta (by its shape), ",
         "online",
         "\"20\"",
