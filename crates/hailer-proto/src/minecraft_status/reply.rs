@@ -342,13 +342,11 @@ impl Parser<'_> {
             Kind::Text => item.text().unwrap_or_default(),
             _ => Cow::default(),
         };
-        let is_space = |c: char| c.is_ascii_whitespace();
-        let icon = match text.contains(is_space) {
-            false => Icon::from_data_uri(&text),
-            true => {
-                self.wrong(&FAVICON_LF, item);
-                Icon::from_data_uri(&text.replace(is_space, ""))
-            }
+        let icon = if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
+            self.wrong(&FAVICON_LF, item);
+            Icon::from_data_uri(&text.replace(|c: char| c.is_ascii_whitespace(), ""))
+        } else {
+            Icon::from_data_uri(&text)
         };
         match icon {
             Ok(icon) => self.status.icon = Some(icon),

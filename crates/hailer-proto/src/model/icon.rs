@@ -78,10 +78,13 @@ impl Icon {
         if encoded.len() > MAX_ICON_BYTES * 2 {
             return Err(IconError::TooLarge);
         }
-        let is_line_end = |c| matches!(c, '\r' | '\n');
-        let bytes = BASE64
-            .decode(encoded.replace(is_line_end, ""))
-            .map_err(|_| IconError::NotBase64)?;
+        // Few icons have line ends, and removing none costs more than decoding.
+        let bytes = if memchr::memchr2(b'\r', b'\n', encoded.as_bytes()).is_some() {
+            BASE64.decode(encoded.replace(['\r', '\n'], ""))
+        } else {
+            BASE64.decode(encoded)
+        };
+        let bytes = bytes.map_err(|_| IconError::NotBase64)?;
         Self::from_png(&bytes)
     }
 
