@@ -85,6 +85,16 @@ pub fn detection(id: &str) -> (usize, Wave) {
     listed.unwrap_or((DETECTION.len(), Wave::Later))
 }
 
+/// Protocols of sweep targets that name none. The list is short because each protocol costs a
+/// datagram for each address; it has no protocol whose request disturbs other servers at the
+/// default port.
+pub static SWEEP_DEFAULTS: &[&str] = &["minecraft-query", "ugp", "onequery"];
+
+/// Returns the protocols of [`SWEEP_DEFAULTS`].
+pub fn sweep_defaults() -> impl Iterator<Item = &'static dyn Protocol> {
+    SWEEP_DEFAULTS.iter().filter_map(|id| find(id))
+}
+
 /// Returns the protocols that use datagrams, in the same order.
 pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
     PROTOCOLS

@@ -57,8 +57,3 @@ pub(super) fn protocol(number: u8) -> &'static dyn Protocol {
 pub(super) fn is_stream(number: u8) -> bool {
     protocol(number).info().transport == Transport::Stream
 }
-
-/// Returns whether the number belongs to a protocol outside of the registry.
-pub(super) fn is_added(number: u8) -> bool {
-    usize::from(number) >= registry::PROTOCOLS.len()
-}

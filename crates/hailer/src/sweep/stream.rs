@@ -104,7 +104,7 @@ enum StreamItem {
 
 impl StreamSource {
     /// Starts to read `input`, whose name appears in errors. Targets without a protocol are queried
-    /// in each of these protocols or, if there are none, in all datagram protocols. Continues an
+    /// in each of these protocols or, if there are none, in the default ones of the registry. Continues an
     /// earlier sweep over the same input with the same [`digest`](Self::digest), or begins at the
     /// start.
     ///

@@ -89,7 +89,7 @@ pub struct Collector {
 
 impl Collector {
     /// Creates an empty collector. Targets without a protocol are queried in each of `protocols`
-    /// or, if there are none, in all datagram protocols.
+    /// or, if there are none, in the [default ones](registry::SWEEP_DEFAULTS).
     ///
     /// # Errors
     ///
@@ -294,8 +294,8 @@ impl Targets {
     pub(super) fn digest(&self, digest: &mut Digest) {
         digest.number(self.four.len() as u64);
         for packed in &self.four {
-            digest.number(*packed);
-            digest.added((packed >> 48) as u8);
+            digest.number(packed & ((1 << 48) - 1));
+            digest.protocol((packed >> 48) as u8);
         }
         digest.number(self.six.len() as u64);
         self.six.iter().for_each(|six| digest.place(six.unpack()));
@@ -459,7 +459,7 @@ pub(super) struct Defaults(Vec<u8>);
 impl Defaults {
     pub(super) fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
         let mut defaults: Vec<u8> = match protocols {
-            [] => registry::datagram().filter_map(number_of).collect(),
+            [] => registry::sweep_defaults().filter_map(number_of).collect(),
             some => some
                 .iter()
                 .map(|protocol| number_of(*protocol).ok_or(ListError::TooManyProtocols))
@@ -479,8 +479,7 @@ impl Defaults {
 
     pub(super) fn digest(&self, digest: &mut Digest) {
         for protocol in &self.0 {
-            digest.number(u64::from(*protocol));
-            digest.added(*protocol);
+            digest.protocol(*protocol);
         }
     }
 }
@@ -593,10 +592,6 @@ impl Digest {
     pub(super) fn new(of: &str) -> Self {
         let mut digest = Self(SipHasher13::new());
         digest.text(of);
-        // Protocols are stored as places in the registry.
-        registry::PROTOCOLS
-            .iter()
-            .for_each(|protocol| digest.text(protocol.info().id));
         digest
     }
 
@@ -610,16 +605,13 @@ impl Digest {
     }
 
     fn service(&mut self, service: Service) {
-        self.number(u64::from(service.protocol) << 16 | u64::from(service.port));
-        self.added(service.protocol);
+        self.number(u64::from(service.port));
+        self.protocol(service.protocol);
     }
 
-    /// Adds the id of a protocol outside of the registry, because its number differs between
-    /// processes.
-    fn added(&mut self, protocol: u8) {
-        if services::is_added(protocol) {
-            self.text(services::protocol(protocol).info().id);
-        }
+    /// Adds the id of a protocol, because its number differs between versions and processes.
+    fn protocol(&mut self, protocol: u8) {
+        self.text(services::protocol(protocol).info().id);
     }
 
     fn place(&mut self, (service, address): (Service, u128)) {
