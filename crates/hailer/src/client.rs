@@ -580,6 +580,16 @@ impl Client {
             failures.sort_by_key(|failure| place_in_registry(failure.protocol));
             return Err(Error::of_all_protocols(failures));
         }
+        // A server answers a dialect of its protocol too, because the requests are the same.
+        let found: Vec<&str> = answers
+            .iter()
+            .map(|answer: &Answer| answer.transcript.protocol.id)
+            .collect();
+        answers.retain(|answer| {
+            let id = answer.transcript.protocol.id;
+            let original = registry::find(id).and_then(|protocol| protocol.dialect_of());
+            original.is_none_or(|original| !found.contains(&original))
+        });
         Ok(Answers::new(answers, target.game))
     }
 

@@ -76,7 +76,8 @@ impl GameSpy1Exchange {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Step {
-        if bytes.first() != Some(&message::SEPARATOR) {
+        // Another service may echo a request, whose words look like a pair.
+        if bytes.first() != Some(&message::SEPARATOR) || self.forms.contains(&bytes) {
             return Step::Wait;
         }
         let part = match message::parse_part(bytes, &mut Notes::default()) {

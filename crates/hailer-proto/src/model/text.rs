@@ -241,6 +241,30 @@ impl Text {
         Self { raw, format }
     }
 
+    /// Parses text whose form without codes is known: with the first kind of codes that gives this
+    /// form, or else with Minecraft's section-sign codes.
+    pub fn with_plain(raw: &str, plain: &str) -> Self {
+        let carets = [
+            Carets::Alphanumeric,
+            Carets::Visible,
+            Carets::Digit,
+            Carets::DarkPlaces,
+            Carets::Quake4,
+            Carets::Daemon,
+        ];
+        let first = [
+            Self::unformatted(raw),
+            Self::legacy(raw),
+            Self::bedrock(raw),
+        ];
+        let all = first
+            .into_iter()
+            .chain(carets.map(|carets| Self::carets(raw, carets)));
+        all.into_iter()
+            .find(|text| text.plain() == plain)
+            .unwrap_or_else(|| Self::legacy(raw))
+    }
+
     /// Parses text with the caret codes of the Quake family.
     pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
         let raw = raw.into();
@@ -261,6 +285,11 @@ impl Text {
             self.format.get_or_insert_default().latin1 = true;
         }
         self
+    }
+
+    /// Returns whether the text may have formatting codes.
+    pub fn may_have_codes(&self) -> bool {
+        self.format.is_some()
     }
 
     /// Returns the text as received, with its codes. May contain control characters.

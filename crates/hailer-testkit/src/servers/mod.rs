@@ -200,8 +200,14 @@ pub fn protocol(id: &str) -> &'static dyn Protocol {
     registry::find(id).unwrap()
 }
 
-/// Returns the ids of all protocols that use datagrams.
+/// Returns the ids of protocols that carry every member of [`status`], and that have one request in
+/// flight at a time.
 pub fn ids() -> Vec<&'static str> {
+    vec!["minecraft-query", "ugp", "onequery"]
+}
+
+/// Returns the ids of all protocols that use datagrams.
+pub fn datagram_ids() -> Vec<&'static str> {
     registry::datagram()
         .map(|protocol| protocol.info().id)
         .collect()

@@ -36,11 +36,14 @@ pub(super) const UNFINISHED: Reason = reason("unfinished", "without a complete r
 /// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[
     BUDGET,
+    reason("empty", "without a request"),
     EVICTED,
     reason("full", "for free slots on a full server"),
     MALFORMED,
     NO_QUERY,
     OVERSIZED,
+    reason("ping", "in an obsolete form of ping"),
+    reason("players are hidden", "for players, which are hidden"),
     RELAY_BUDGET,
     RELAY_FULL,
     RELAY_FAILED,
@@ -48,6 +51,7 @@ pub const REASONS: &[Reason] = &[
     STALE,
     reason("token", "with a wrong or old challenge token"),
     UNFINISHED,
+    reason("unsupported", "of a kind that is not answered"),
     reason("unsent", "that the system did not send"),
     reason("v1 is off", "in version 1, which is off"),
 ];

@@ -17,7 +17,6 @@
 //! - Keys of `extra` and names in `deviations` must be documented by a protocol.
 //! - A whole line of `hailer query --json` is accepted too: its `status` counts.
 
-use super::has_codes;
 use hailer_proto::minecraft_query;
 use hailer_proto::model::{Address, Extra, Icon, Roster, Rule, Value, printable, uuid_from_text};
 use hailer_proto::wire::Deviation;
@@ -301,7 +300,7 @@ impl<'de> Deserialize<'de> for SaidText {
                     Members {
                         plain: Some(plain),
                         raw: Some(raw),
-                    } if !has_codes(&raw, &plain) => Ok(SaidText(Text::unformatted(raw))),
+                    } => Ok(SaidText(Text::with_plain(&raw, &plain))),
                     Members { raw: Some(raw), .. } => Ok(SaidText(Text::legacy(raw))),
                     Members {
                         plain: Some(plain),

@@ -1,7 +1,7 @@
 use super::*;
 use hailer_proto::{Ask, Cookie, Input, Roster, Step};
 use proptest::prelude::*;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 const START: Duration = Duration::from_secs(1_795_000_000);
 const LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 0);
@@ -38,23 +38,30 @@ fn query(
 ) -> Option<(Status, usize)> {
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
     let (mut outbox, mut request, mut longest) = (Outbox::new(), Vec::new(), 0);
+    let mut replies = VecDeque::new();
     let mut step = exchange.handle(Input::Start, &mut request);
-    for _ in 0..20 {
-        match step {
-            Step::Send => port.receive(START, asker(), Some(address.ip()), &request, &mut outbox),
-            Step::Done(status) => return Some((*status, longest)),
-            Step::Wait => return None,
+    for _ in 0..100 {
+        match &step {
+            Step::Send | Step::SendMore => {
+                port.receive(START, asker(), Some(address.ip()), &request, &mut outbox);
+                for (to, from, bytes) in outbox.pending() {
+                    assert_eq!((to, from), (asker(), Some(address.ip())));
+                    longest = longest.max(bytes.len());
+                    replies.push_back(bytes.to_vec());
+                }
+                outbox.clear();
+                request.clear();
+            }
+            Step::Done(status) => return Some(((**status).clone(), longest)),
+            Step::Wait | Step::Progress => {}
             other => panic!("{address}: {other:?}"),
         }
-        let reply = outbox.pending().next().map(|(to, from, bytes)| {
-            assert_eq!((to, from), (asker(), Some(address.ip())));
-            bytes.to_vec()
-        });
-        outbox.clear();
-        request.clear();
-        let reply = reply?;
-        longest = longest.max(reply.len());
-        step = exchange.handle(Input::Datagram(&reply), &mut request);
+        step = if step == Step::SendMore {
+            exchange.handle(Input::Continue, &mut request)
+        } else {
+            let reply = replies.pop_front()?;
+            exchange.handle(Input::Datagram(&reply), &mut request)
+        };
     }
     panic!("{address}: no end");
 }
