@@ -85,14 +85,14 @@ pub fn detection(id: &str) -> (usize, Wave) {
     listed.unwrap_or((DETECTION.len(), Wave::Later))
 }
 
-/// Protocols of sweep targets that name none. The list is short because each protocol costs a
-/// datagram for each address; it has no protocol whose request disturbs other servers at the
-/// default port.
-pub static SWEEP_DEFAULTS: &[&str] = &["minecraft-query", "ugp", "onequery"];
+/// Protocols that a sweep queries and a responder serves if none is named. The list is short: in a
+/// sweep, each protocol costs a datagram for each address; on a responder, each is another port that
+/// can be abused. No request of them disturbs other servers at its default port.
+pub static DEFAULTS: &[&str] = &["minecraft-query", "ugp", "onequery"];
 
-/// Returns the protocols of [`SWEEP_DEFAULTS`].
-pub fn sweep_defaults() -> impl Iterator<Item = &'static dyn Protocol> {
-    SWEEP_DEFAULTS.iter().filter_map(|id| find(id))
+/// Returns the protocols of [`DEFAULTS`].
+pub fn defaults() -> impl Iterator<Item = &'static dyn Protocol> {
+    DEFAULTS.iter().filter_map(|id| find(id))
 }
 
 /// Returns the protocols that use datagrams, in the same order.

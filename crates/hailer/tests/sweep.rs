@@ -85,7 +85,7 @@ impl World {
             let truth = truth(*protocol, &*responder);
             (responder, truth)
         };
-        let servers = registry::sweep_defaults()
+        let servers = registry::defaults()
             .map(|protocol| {
                 (
                     protocol.info().id,
@@ -423,7 +423,7 @@ fn each_server_has_one_result_with_its_status() {
     let mut world = World::new(1);
     (world.loss, world.silent, world.twice, world.delay) = (1, 20, 2, (5, 120));
     let all = addresses(6_000)
-        .flat_map(|address| registry::sweep_defaults().map(move |protocol| (address, protocol)));
+        .flat_map(|address| registry::defaults().map(move |protocol| (address, protocol)));
     let mut list = List::new(all);
     let run = sweep(fast(50_000.0), &mut world, &mut list);
     // With 1 % loss in each direction, three tries fail about once in 100,000 times, in each of two
@@ -1084,7 +1084,7 @@ proptest! {
         (config.limits.timeout, config.limits.deadline, config.limits.retries) =
             (ms(timeout), ms(deadline), retries);
         let whom = |i: u32| if crowded { SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)) } else { SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)) };
-        let all = (0..40).flat_map(|i| registry::sweep_defaults().map(move |protocol| (whom(i), protocol)));
+        let all = (0..40).flat_map(|i| registry::defaults().map(move |protocol| (whom(i), protocol)));
         let mut list = List::new(all);
         let total = list.total;
         let mut steps = 0;

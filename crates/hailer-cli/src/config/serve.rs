@@ -543,7 +543,7 @@ impl ServerInput {
         if self.protocols.is_empty() {
             match self.on_join {
                 Some(_) => chosen.extend(registry::PROTOCOLS),
-                None => chosen.extend(registry::datagram()),
+                None => chosen.extend(registry::defaults()),
             }
         }
         let options = |id: &str| {

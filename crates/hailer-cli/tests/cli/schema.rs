@@ -165,8 +165,8 @@ fn sweeps_match_the_schemas() {
     let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
     let lines = check("answer-v2.json", &said);
     let answers = lines.iter().filter(|line| line["ok"] == true).count();
-    // Both targets are probed in each protocol, and the demo answers in all of them.
-    let datagram = registry::datagram().count();
+    // Both targets are probed in each default protocol, and the demo answers in all of them.
+    let datagram = registry::defaults().count();
     assert_eq!(
         (lines.len(), answers),
         (2 * datagram, datagram),

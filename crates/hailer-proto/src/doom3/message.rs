@@ -336,8 +336,11 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Keys and values.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
 /// Reads pairs of texts, up to an empty key and one more NUL.
-fn dictionary<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<(&'a [u8], &'a [u8])>, Error> {
+fn dictionary<'a>(r: &mut Reader<'a, '_>) -> Result<Pairs<'a>, Error> {
     let mut pairs: Vec<(&[u8], &[u8])> = Vec::new();
     loop {
         let at = r.at();

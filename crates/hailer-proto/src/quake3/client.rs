@@ -268,13 +268,13 @@ fn status(reply: Reply<'_>, with_players: bool) -> Box<Status> {
     let is_empty = info.take_number(&["listed"]) == Some(0) && lines == 0;
     status.rules = info.rules(decode);
     if kind == Kind::Status && with_players && !(is_empty && status.players.online != Some(0)) {
-        let players = players.into_iter().map(|line| player(line, carets));
+        let players = players.into_iter().map(|line| player(&line, carets));
         status.players.set_list(players.collect());
     }
     status
 }
 
-fn player(line: Line<'_>, carets: Carets) -> Player {
+fn player(line: &Line<'_>, carets: Carets) -> Player {
     let text = |bytes: &[u8]| Value::from(by_content(bytes).0.as_ref());
     let mut player = Player::named(Text::carets(decode(line.name), carets));
     player.score = line.score;

@@ -89,7 +89,7 @@ pub struct Collector {
 
 impl Collector {
     /// Creates an empty collector. Targets without a protocol are queried in each of `protocols`
-    /// or, if there are none, in the [default ones](registry::SWEEP_DEFAULTS).
+    /// or, if there are none, in the [default ones](registry::DEFAULTS).
     ///
     /// # Errors
     ///
@@ -459,7 +459,7 @@ pub(super) struct Defaults(Vec<u8>);
 impl Defaults {
     pub(super) fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
         let mut defaults: Vec<u8> = match protocols {
-            [] => registry::sweep_defaults().filter_map(number_of).collect(),
+            [] => registry::defaults().filter_map(number_of).collect(),
             some => some
                 .iter()
                 .map(|protocol| number_of(*protocol).ok_or(ListError::TooManyProtocols))

@@ -8,7 +8,6 @@ use crate::print::{line, padded, rate, since};
 use hailer::Text;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis};
-use hailer_monitor::server::ServerId;
 use hailer_monitor::state::LastStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -17,7 +16,6 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 use serde_json::Value;
-use std::sync::Arc;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum number of lines of a MOTD.
@@ -572,6 +570,8 @@ mod tests {
     use crate::command::watch::draw::tests::{plain, shown};
     use crate::command::watch::invented::{NOW, board, five};
     use hailer_monitor::sample::Difference;
+    use hailer_monitor::server::ServerId;
+    use std::sync::Arc;
 
     fn with_answer() -> Board {
         let mut board = board();
