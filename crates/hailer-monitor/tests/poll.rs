@@ -57,7 +57,7 @@ async fn until(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn polls_servers_and_reports_changes() {
-    let protocols: Vec<_> = registry::datagram().collect();
+    let protocols: Vec<_> = registry::defaults().collect();
     let board = Board::new(&protocols, &status("1.0", 7)).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let post = ListenerConfig {

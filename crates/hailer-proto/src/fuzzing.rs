@@ -125,8 +125,11 @@ fn converse(protocol: &dyn Protocol, connection: &mut dyn Connection, pieces: [&
         if received.step == ConnectionStep::Pass {
             assert!(reply.is_empty(), "a passed connection gets no reply");
         }
+        // A reply may consist of several messages, and the first one is explained.
         if !reply.is_empty() {
-            readable(protocol, &reply);
+            let seen = DatagramContext::Reply;
+            let explanation = protocol.explain(&reply, seen, &mut Notes::default());
+            assert!(explanation.is_some_and(|explanation| explanation.error.is_none()));
         }
         if received.step != ConnectionStep::Wait {
             return;

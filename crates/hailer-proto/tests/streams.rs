@@ -219,7 +219,7 @@ fn legacy_requests_get_their_form() {
         String::from_utf16(&units).unwrap()
     };
     assert_eq!(reply(b"\xFE"), "Gold line\u{A7}3\u{A7}100");
-    let newer = "\u{A7}1\0772\x001.21.8\0\u{A7}6Gold line\x003\0100";
+    let newer = "\u{A7}1\x00772\x001.21.8\0\u{A7}6Gold line\x003\x00100";
     assert_eq!(reply(b"\xFE\x01"), newer);
     let mut full = Vec::new();
     message::write_legacy_request(message::LegacyForm::Full, "h", 1, &mut full);

@@ -275,7 +275,7 @@ fn query(
                 now = at;
                 if to_server {
                     let epoch = Epoch::at(1_795_000_000 + now / 1_000);
-                    for reply in Server::new(&*responder, from, epoch).request(&bytes) {
+                    for reply in Server::new(responder, from, epoch).request(&bytes) {
                         send(&mut flights, now, false, &reply);
                     }
                     Action::Wait

@@ -214,7 +214,7 @@ fn view_shows_the_status() {
     let all = run(["query", &serve.address(), "--all"]).ends_with(0).out;
     assert_eq!(all.matches('●').count(), ids().len(), "{all}");
     assert!(!all.contains("Also answered"), "{all}");
-    for protocol in registry::datagram() {
+    for protocol in registry::defaults() {
         assert!(all.contains(protocol.info().title), "{all}");
     }
     assert_eq!(

@@ -378,7 +378,7 @@ mod tests {
             );
         }
         for other in [
-            &complete.as_bytes()[..],
+            complete.as_bytes(),
             b"\xFF\xFF\xFF\xFFn\\a\\b\n\0",
             b"status",
             b"\xFF\xFF\xFF\xFFping\n",

@@ -83,7 +83,10 @@ struct Inner {
 }
 
 /// Called for each attempt to join the game.
-struct JoinHook(Box<dyn Fn(SocketAddr, &JoinAttempt) + Send + Sync>);
+struct JoinHook(Box<JoinCallback>);
+
+/// Gets the client's address and the attempt.
+type JoinCallback = dyn Fn(SocketAddr, &JoinAttempt) + Send + Sync;
 
 /// Responders, with the ids of their protocols.
 type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
