@@ -4,7 +4,7 @@
 //! protocol first. To add a game, add a row to `table.rs`. Programs and users can add further
 //! games, which this table does not contain.
 //!
-//! The table also has games that no protocol of the [registry](crate::registry) reads, with the
+//! The table also has games that no protocol of the [registry] reads, with the
 //! reason.
 
 mod table;

@@ -1,7 +1,7 @@
 //! The JSON of a status → [`Status`] (spec/minecraft-status.md#5). `server.rs` writes it.
 //!
 //! A field with a value of the wrong type counts as absent, as in the game. Limits: those of
-//! [`json`](crate::wire::json) and [`component`](super::component), 1,000 players, an icon of
+//! [`json`](crate::wire::json) and [`component`], 1,000 players, an icon of
 //! 64 KiB, 1,000 values in other fields.
 
 use super::component::{self, note_utf8};
