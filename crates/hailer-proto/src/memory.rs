@@ -77,7 +77,7 @@ impl<'a> Server<'a> {
 
 /// Runs an exchange against a server until it ends or waits for something that does not come.
 /// Returns the last step. `edit` gets each datagram of both directions and can change it; on a
-/// stream it gets the bytes sent at once.
+/// stream it gets the bytes of each step.
 pub fn run(
     exchange: &mut dyn Exchange,
     server: &mut Server<'_>,

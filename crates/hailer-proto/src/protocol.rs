@@ -282,7 +282,7 @@ pub enum Input<'a> {
     Continue,
     /// No useful datagram arrived within the timeout.
     Timeout,
-    /// The server closed the connection. The bytes are those of an incomplete message, often none.
+    /// The server closed the connection. The bytes belong to an incomplete message; often there are none.
     /// Only on streams. [`Step::Wait`] means that the exchange has no use for it.
     Closed(&'a [u8]),
     /// The deadline has passed. Last input: an exchange that holds a useful part of the status
@@ -453,7 +453,7 @@ pub struct JoinAttempt {
 pub struct Received {
     /// Number of bytes that are not needed again, from the first one.
     pub consumed: usize,
-    /// What to do with the connection.
+    /// Next step of the caller.
     pub step: ConnectionStep,
 }
 

@@ -567,7 +567,7 @@ fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
         if code.is_none() && !is_doubled {
             continue;
         }
-        // Of two carets, the first is text.
+        // The first of two carets is text.
         let end = at + usize::from(is_doubled);
         if end > start {
             runs.push(Run { start, end, style });

@@ -23,7 +23,7 @@ pub struct Quake3Exchange {
     depth: Depth,
     with_players: bool,
     challenge: [u8; CHALLENGE],
-    /// What was requested last.
+    /// The last request.
     kind: Kind,
     /// Timeouts since the first request of this kind.
     silent: u8,

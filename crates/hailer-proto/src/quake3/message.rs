@@ -25,13 +25,13 @@ const DEVIATIONS: PairDeviations = PairDeviations {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What it asks for.
+    /// The requested part.
     pub kind: Kind,
     /// Any text; the server returns it. Empty if there is none.
     pub challenge: &'a [u8],
 }
 
-/// What a message is about.
+/// Subject of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Name, map and counts.
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns what bytes ask for, if they start like a request.
+    /// Returns the requested part, if the bytes start like a request.
     pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
         let body = bytes.strip_prefix(&OUT_OF_BAND)?;
         let length = body

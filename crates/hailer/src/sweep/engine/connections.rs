@@ -27,7 +27,7 @@ const MAX_CONNECT_RETRIES: u8 = 200;
 /// Wait of a probe until a connection is free.
 const CONNECTION_RETRY: Duration = Duration::from_millis(10);
 
-/// What the caller does with the connection of a probe.
+/// Instruction to the caller about the connection of a probe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConnectionOrder {
     /// Open a connection, then call [`SweepEngine::connected`].
