@@ -69,7 +69,8 @@ impl Session {
         if build < Build::W17a {
             self.say(PacketDirection::ToClient, HandshakeReply { id: "-".into() });
         } else if dice.below(2) == 0 || encrypted {
-            let (key, token) = (Bytes16::new(dice.bytes(162)), Bytes16::new(dice.bytes(4)));
+            let key = Bytes16::new(dice.bytes(162));
+            let token = Bytes16::new(dice.bytes(4));
             self.say(
                 PacketDirection::ToClient,
                 EncryptionRequest {

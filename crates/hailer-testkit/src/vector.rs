@@ -162,12 +162,14 @@ impl Conversation {
     /// Runs the conversation and returns the last step. `edit` gets the index and the bytes of each
     /// datagram received, and returns its replacement, or `None` to stop there.
     pub fn play(&self, mut edit: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>) -> Step {
-        let (mut exchange, mut out) = (self.exchange(), Vec::new());
+        let mut exchange = self.exchange();
+        let mut out = Vec::new();
         let mut step = exchange.handle(Input::Start, &mut out);
         let mut heard = 0;
         let is_stream = self.protocol.info().transport == Transport::Stream;
         // Parts of a message, before and after the edit.
-        let (mut unread, mut edited) = (Vec::new(), Vec::new());
+        let mut unread = Vec::new();
+        let mut edited = Vec::new();
         for (_, line) in &self.lines {
             out.clear();
             match line {
@@ -407,7 +409,8 @@ fn quoted(chars: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Result<(), St
                             .and_then(|c| c.to_digit(16))
                             .ok_or("\\x wants two digits")
                     };
-                    let (high, low) = (digit()?, digit()?);
+                    let high = digit()?;
+                    let low = digit()?;
                     bytes.push((high << 4 | low) as u8);
                 }
                 c => return Err(format!("unknown escape \\{c}")),

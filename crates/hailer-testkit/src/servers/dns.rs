@@ -75,7 +75,8 @@ impl Dns {
 
 /// Returns the name, type and end of the only question.
 fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
-    let (mut labels, mut at) = (Vec::new(), 12);
+    let mut labels = Vec::new();
+    let mut at = 12;
     loop {
         let length = usize::from(*bytes.get(at)?);
         at += 1;
