@@ -265,7 +265,8 @@ mod linux {
             let mut slices: [_; BATCH] =
                 std::array::from_fn(|_| [IoSliceMut::new(bytes.next().unwrap())]);
             let fd = self.socket.as_raw_fd();
-            let (mut count, mut sum) = (0, 0);
+            let mut count = 0;
+            let mut sum = 0;
             let Ok(all) = socket::recvmmsg(fd, &mut headers, &mut slices, MsgFlags::empty(), None)
             else {
                 return (0, 0);

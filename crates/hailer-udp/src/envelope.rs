@@ -123,10 +123,8 @@ impl Envelope {
         match c_int::from(sa_family_t::from_ne_bytes(at(name, 0)?)) {
             libc::AF_INET => Some(SocketAddrV4::new(at::<4>(name, 4)?.into(), port).into()),
             libc::AF_INET6 => {
-                let (flow, scope) = (
-                    u32::from_ne_bytes(at(name, 4)?),
-                    u32::from_ne_bytes(at(name, 24)?),
-                );
+                let flow = u32::from_ne_bytes(at(name, 4)?);
+                let scope = u32::from_ne_bytes(at(name, 24)?);
                 Some(SocketAddrV6::new(at::<16>(name, 8)?.into(), port, flow, scope).into())
             }
             _ => None,
@@ -138,10 +136,8 @@ impl Envelope {
         let mut rest = &self.control[..usize::from(self.control_length)];
         let raw = iter::from_fn(move || {
             let length = usize::from_ne_bytes(at(rest, 0)?);
-            let (level, kind) = (
-                c_int::from_ne_bytes(at(rest, ALIGN)?),
-                c_int::from_ne_bytes(at(rest, ALIGN + 4)?),
-            );
+            let level = c_int::from_ne_bytes(at(rest, ALIGN)?);
+            let kind = c_int::from_ne_bytes(at(rest, ALIGN + 4)?);
             let data = rest.get(HEADER..length)?;
             rest = rest
                 .get(length.next_multiple_of(ALIGN)..)

@@ -127,7 +127,8 @@ impl Outbox {
     /// Repeats a call that sends the first few datagrams, until the outbox is empty or the system
     /// has no room. Returns the number of datagrams sent.
     pub(crate) fn send_by(&mut self, mut call: impl FnMut(&Self) -> io::Result<usize>) -> usize {
-        let (mut sent, mut tries) = (0, 0);
+        let mut sent = 0;
+        let mut tries = 0;
         while !self.is_empty() {
             match call(self) {
                 Ok(0) => break,
@@ -225,7 +226,9 @@ mod tests {
             for (port, _) in bad.iter().enumerate() {
                 outbox.push(([192, 0, 2, 7], port as u16).into(), None, |_| ());
             }
-            let (mut sent, mut rounds, mut unreachable) = (Vec::<SocketAddr>::new(), 0, 0);
+            let mut sent = Vec::<SocketAddr>::new();
+            let mut rounds = 0;
+            let mut unreachable = 0;
             let most = responses.len() + 1;
             let mut responses = responses.into_iter();
             let mut call = |outbox: &Outbox| {

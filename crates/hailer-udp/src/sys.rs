@@ -117,9 +117,11 @@ fn address(parcel: &mut Parcel) -> mmsghdr {
     let mut header: mmsghdr = unsafe { zeroed() };
     let outside = &mut header.msg_hdr;
     let (name, control) = parcel.envelope.parts();
-    (outside.msg_name, outside.msg_namelen) = (name.as_mut_ptr().cast(), name.len() as _);
-    (outside.msg_control, outside.msg_controllen) =
-        (control.as_mut_ptr().cast(), control.len() as _);
-    (outside.msg_iov, outside.msg_iovlen) = (&raw mut parcel.payload, 1);
+    outside.msg_name = name.as_mut_ptr().cast();
+    outside.msg_namelen = name.len() as _;
+    outside.msg_control = control.as_mut_ptr().cast();
+    outside.msg_controllen = control.len() as _;
+    outside.msg_iov = &raw mut parcel.payload;
+    outside.msg_iovlen = 1;
     header
 }

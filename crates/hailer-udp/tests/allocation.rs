@@ -13,11 +13,14 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 #[test]
 fn batches_take_no_memory() {
     let mut settings = SocketConfig::default();
-    (settings.destination, settings.timestamps, settings.refusals) = (true, true, true);
+    settings.destination = true;
+    settings.timestamps = true;
+    settings.refusals = true;
     for portable in [false, true] {
         settings.portable = portable;
         let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &settings).unwrap();
-        let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
+        let mut inbox = Inbox::new();
+        let mut outbox = Outbox::new();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

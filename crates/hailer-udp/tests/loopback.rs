@@ -59,11 +59,14 @@ fn nothing_waits(socket: &Socket) {
 
 /// Checks that all datagrams arrive unchanged and in order, and come back in the same way.
 fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestCaseResult {
-    let (mut outbox, mut inbox, mut back) = (Outbox::new(), Inbox::new(), Inbox::new());
+    let mut outbox = Outbox::new();
+    let mut inbox = Inbox::new();
+    let mut back = Inbox::new();
     payloads
         .iter()
         .for_each(|payload| outbox.push(theirs.local_addr(), None, |out| out.extend(payload)));
-    let (mut heard, mut heard_back) = (0, 0);
+    let mut heard = 0;
+    let mut heard_back = 0;
     while heard_back < payloads.len() {
         ours.send(&mut outbox).unwrap();
         prop_assert!(receive(theirs, &mut inbox) > 0);
@@ -94,7 +97,8 @@ fn transfers_datagrams_of_any_length() {
     both(|portable| {
         for family in families() {
             let small = |settings: &mut SocketConfig| settings.portable = portable;
-            let (ours, theirs) = (bind(family, small), bind(family, small));
+            let ours = bind(family, small);
+            let theirs = bind(family, small);
             for length in [0, 1, 1_472, 65_507] {
                 there_and_back(&ours, &theirs, &[payload(length)]).unwrap();
             }
@@ -117,7 +121,9 @@ proptest! {
             // The queue must hold all of them even if the system counts a page for each.
             let all = |settings: &mut SocketConfig| {
                 settings.receive_buffer = Some(4 << 20);
-                (settings.portable, settings.destination, settings.timestamps) = (portable, destination, timestamps);
+                settings.portable = portable;
+                settings.destination = destination;
+                settings.timestamps = timestamps;
             };
             there_and_back(&bind(family, all), &bind(family, all), &payloads)?;
         }
@@ -127,11 +133,10 @@ proptest! {
 #[test]
 fn truncates_datagrams_to_the_length_of_the_inbox() {
     both(|portable| {
-        let (ours, theirs) = (
-            bind(V4, |_| ()),
-            bind(V4, |settings| settings.portable = portable),
-        );
-        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::with_max_length(5));
+        let ours = bind(V4, |_| ());
+        let theirs = bind(V4, |settings| settings.portable = portable);
+        let mut outbox = Outbox::new();
+        let mut inbox = Inbox::with_max_length(5);
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"next"));
         ours.send(&mut outbox).unwrap();
@@ -165,7 +170,8 @@ fn replies_from_the_address_that_received() {
         } else {
             vec![V6]
         };
-        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+        let mut outbox = Outbox::new();
+        let mut inbox = Inbox::new();
         for address in &addresses {
             outbox.push((*address, asked.local_addr().port()).into(), None, |out| {
                 out.extend(address.to_string().bytes());
@@ -203,7 +209,9 @@ fn reports_closed_ports_promptly() {
     for family in families() {
         // With every kind of metadata.
         let socket = bind(family, |settings| {
-            (settings.refusals, settings.destination, settings.timestamps) = (true, true, true);
+            settings.refusals = true;
+            settings.destination = true;
+            settings.timestamps = true;
         });
         if !socket.capabilities().refusals {
             println!("This system does not tell refusals.");
@@ -243,12 +251,17 @@ fn refused_datagrams_do_not_affect_others() {
     both(|portable| {
         for family in families() {
             let change = |settings: &mut SocketConfig| {
-                (settings.refusals, settings.portable) = (true, portable);
+                settings.refusals = true;
+                settings.portable = portable;
             };
-            let (ours, theirs) = (bind(family, change), bind(family, change));
+            let ours = bind(family, change);
+            let theirs = bind(family, change);
             let closed = closed(family);
-            let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
-            let (mut good, mut refused, mut sent) = (0, BTreeMap::new(), 0);
+            let mut outbox = Outbox::new();
+            let mut inbox = Inbox::new();
+            let mut good = 0;
+            let mut refused = BTreeMap::new();
+            let mut sent = 0;
             let mut hear = |refusal: Refusal<'_>| {
                 assert_eq!(
                     (refusal.to, refusal.error.kind()),
@@ -294,19 +307,20 @@ fn threads_can_share_a_socket() {
     const EACH: u32 = 250;
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
-            (
-                settings.receive_buffer,
-                settings.refusals,
-                settings.portable,
-            ) = (Some(4 << 20), true, portable);
+            settings.receive_buffer = Some(4 << 20);
+            settings.refusals = true;
+            settings.portable = portable;
         };
-        let (ours, theirs) = (bind(V4, change), bind(V4, change));
-        let (closed, done) = (closed(V4), AtomicBool::new(false));
+        let ours = bind(V4, change);
+        let theirs = bind(V4, change);
+        let closed = closed(V4);
+        let done = AtomicBool::new(false);
         // Between the sender's calls, refusals of its datagrams become pending errors, and are
         // removed again.
         let refused = std::thread::scope(|scope| {
             let hearing = scope.spawn(|| {
-                let (mut inbox, mut refused) = (Inbox::with_max_length(9), 0);
+                let mut inbox = Inbox::with_max_length(9);
+                let mut refused = 0;
                 while !done.load(Ordering::Acquire) {
                     assert_eq!(ours.receive(&mut inbox).unwrap(), 0);
                     refused += ours.refusals(&mut |_| ()).unwrap();
@@ -339,7 +353,8 @@ fn threads_can_share_a_socket() {
                 0
             }
         );
-        let (mut inbox, mut next) = (Inbox::with_max_length(9), 0);
+        let mut inbox = Inbox::with_max_length(9);
+        let mut next = 0;
         while next < EACH && receive(&theirs, &mut inbox) > 0 {
             for received in inbox.iter() {
                 assert_eq!(received.bytes, u32::to_be_bytes(next));
@@ -355,8 +370,10 @@ fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
         let change =
             |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
-        let (ours, theirs) = (bind(V4, change), bind(V4, change));
-        let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+        let ours = bind(V4, change);
+        let theirs = bind(V4, change);
+        let mut outbox = Outbox::new();
+        let mut inbox = Inbox::new();
         let bad = [
             SocketAddr::from((V4, 0)),
             SocketAddr::from((Ipv4Addr::BROADCAST, 9)),
@@ -402,9 +419,12 @@ fn counts_overflows() {
     both(|portable| {
         let ours = bind(V4, |_| ());
         let theirs = bind(V4, |settings| {
-            (settings.receive_buffer, settings.portable) = (Some(4_096), portable);
+            settings.receive_buffer = Some(4_096);
+            settings.portable = portable;
         });
-        let (mut outbox, mut inbox, mut received) = (Outbox::new(), Inbox::new(), 0);
+        let mut outbox = Outbox::new();
+        let mut inbox = Inbox::new();
+        let mut received = 0;
         for _ in 0..1_000 {
             outbox.push(theirs.local_addr(), None, |out| out.extend([7; 100]));
         }
@@ -432,14 +452,14 @@ fn accepts_any_queue_size() {
     both(|portable| {
         let socket = |size| {
             bind(V4, |settings| {
-                (
-                    settings.receive_buffer,
-                    settings.send_buffer,
-                    settings.portable,
-                ) = (Some(size), Some(size), portable);
+                settings.receive_buffer = Some(size);
+                settings.send_buffer = Some(size);
+                settings.portable = portable;
             })
         };
-        let (small, large, huge) = (socket(0), socket(100_000), socket(usize::MAX));
+        let small = socket(0);
+        let large = socket(100_000);
+        let huge = socket(usize::MAX);
         let capabilities = large.capabilities();
         assert!(
             capabilities.receive_buffer >= 100_000 && capabilities.send_buffer >= 100_000,
@@ -452,11 +472,10 @@ fn accepts_any_queue_size() {
 
 #[test]
 fn reports_the_time_in_the_queue() {
-    let (ours, theirs) = (
-        bind(V4, |_| ()),
-        bind(V4, |settings| settings.timestamps = true),
-    );
-    let (mut outbox, mut inbox) = (Outbox::new(), Inbox::new());
+    let ours = bind(V4, |_| ());
+    let theirs = bind(V4, |settings| settings.timestamps = true);
+    let mut outbox = Outbox::new();
+    let mut inbox = Inbox::new();
     outbox.push(theirs.local_addr(), None, |_| ());
     // A system may start to record times only a moment after the first socket has requested them.
     let mut longest = Duration::ZERO;
@@ -487,7 +506,8 @@ fn reports_the_time_in_the_queue() {
 fn sockets_share_an_address_only_if_all_allow_it() {
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
-            (settings.reuse_port, settings.portable) = (true, portable);
+            settings.reuse_port = true;
+            settings.portable = portable;
         };
         let first = bind(V4, change);
         let second = Socket::bind(first.local_addr(), &settings(change)).unwrap();
@@ -498,7 +518,9 @@ fn sockets_share_an_address_only_if_all_allow_it() {
         );
         assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
         // Each datagram arrives at one of them.
-        let (mut outbox, mut inbox, mut heard) = (Outbox::new(), Inbox::new(), 0);
+        let mut outbox = Outbox::new();
+        let mut inbox = Inbox::new();
+        let mut heard = 0;
         for _ in 0..20 {
             outbox.push(first.local_addr(), None, |_| ());
             bind(V4, change).send(&mut outbox).unwrap();
@@ -517,7 +539,8 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
         let change =
             |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
-        let (ours, theirs) = (bind(V4, change), bind(V4, change));
+        let ours = bind(V4, change);
+        let theirs = bind(V4, change);
         let both = [&ours, &theirs];
         let timed = |writable, timeout| {
             let start = Instant::now();
@@ -561,7 +584,8 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
 #[test]
 fn one_network_goes_to_one_socket() {
     let mut settings = SocketConfig::default();
-    (settings.reuse_port, settings.spread) = (true, 3);
+    settings.reuse_port = true;
+    settings.spread = 3;
     let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
     assert!(first.capabilities().spread);
     let address = first.local_addr();
