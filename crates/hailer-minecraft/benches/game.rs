@@ -13,7 +13,11 @@ use std::hint::black_box;
 
 /// What a busy server mostly sends.
 fn small_packets() -> Vec<Packet> {
-    let (dx, dy, dz, yaw, pitch) = (Delta(1), Delta(-2), Delta(3), Angle(4), Angle(5));
+    let dx = Delta(1);
+    let dy = Delta(-2);
+    let dz = Delta(3);
+    let yaw = Angle(4);
+    let pitch = Angle(5);
     vec![
         EntityRelativeMove {
             entity: 1,
@@ -73,7 +77,8 @@ fn small_packets() -> Vec<Packet> {
 
 fn packets(c: &mut Criterion) {
     let build = Build::LATEST;
-    let (mut bytes, mut count) = (Vec::new(), 0);
+    let mut bytes = Vec::new();
+    let mut count = 0;
     while bytes.len() < 4096 {
         small_packets()
             .iter()
@@ -117,7 +122,8 @@ fn packets(c: &mut Criterion) {
 
 /// Hills with ores, dirt of changing depth, caves and light: as hard to compress as a real one, five sections in some 4 KB.
 fn hilly() -> Column {
-    let (mut column, mut dice) = (Column::default(), SampleRng::new(5));
+    let mut column = Column::default();
+    let mut dice = SampleRng::new(5);
     for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
         let height = 64 + (x / 3 + z / 4) + dice.below(2) as u8;
         let dirt = 3 + dice.below(2) as u8;
@@ -143,7 +149,8 @@ fn hilly() -> Column {
 
 fn chunks(c: &mut Criterion) {
     let column = hilly();
-    let (mut inflated, mut zlib) = (Vec::new(), Vec::new());
+    let mut inflated = Vec::new();
+    let mut zlib = Vec::new();
     let masks = column.encode(u16::MAX, true, &mut inflated);
     deflate(&inflated, &mut zlib);
     let mut group = c.benchmark_group("column");
@@ -170,7 +177,8 @@ fn chunks(c: &mut Criterion) {
         });
     });
     group.bench_function("write and deflate", |b| {
-        let (mut inflated, mut zlib) = (Vec::new(), Vec::new());
+        let mut inflated = Vec::new();
+        let mut zlib = Vec::new();
         b.iter(|| {
             inflated.clear();
             zlib.clear();
@@ -186,7 +194,8 @@ fn ciphers(c: &mut Criterion) {
     for length in [1_usize, 16, 1024, 65_536] {
         let mut group = c.benchmark_group(format!("AES-128/CFB8, {length} bytes a call"));
         group.throughput(Throughput::Bytes(length as u64));
-        let (key, mut bytes) = ([7; 16], vec![1; length]);
+        let key = [7; 16];
+        let mut bytes = vec![1; length];
         let mut theirs = cfb8::Encryptor::<aes::Aes128>::new(&key.into(), &key.into());
         group.bench_function("baseline: the cfb8 crate encrypts", |b| {
             b.iter(|| theirs.encrypt(&mut bytes));

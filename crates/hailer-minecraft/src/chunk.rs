@@ -711,7 +711,9 @@ mod tests {
             add: 0b100,
         };
         let mut bytes = vec![0; size(masks, true)];
-        let (x, y, z) = (5, 2 * 16 + 3, 9);
+        let x = 5;
+        let y = 2 * 16 + 3;
+        let z = 9;
         let i = 3 << 8 | 9 << 4 | 5;
         bytes[i] = 0x34;
         bytes[4096 + i / 2] = 0x7A;
@@ -833,7 +835,8 @@ mod tests {
         fn columns_go_round(primary: u16, add: u16, ground_up: bool, seed: u64) {
             let masks = SectionMasks { primary, add: add & primary };
             let bytes = buffer(masks, ground_up, seed);
-            let (mut column, mut out) = (Column::default(), Vec::new());
+            let mut column = Column::default();
+            let mut out = Vec::new();
             column.apply(masks, ground_up, &bytes).unwrap();
             prop_assert_eq!(column.encode(primary, ground_up, &mut out), masks);
             prop_assert!(out == bytes);
@@ -864,7 +867,8 @@ mod tests {
 
     #[test]
     fn absent_sections_are_air_or_left_out() {
-        let (mut column, mut out) = (Column::default(), Vec::new());
+        let mut column = Column::default();
+        let mut out = Vec::new();
         column.set_block(0, 16, 0, Block { id: 1, metadata: 0 });
         assert_eq!(
             column.encode(0b111, true, &mut out),
@@ -902,7 +906,8 @@ mod tests {
 
     #[test]
     fn an_add_array_that_became_zero_is_not_sent() {
-        let (mut column, mut out) = (Column::default(), Vec::new());
+        let mut column = Column::default();
+        let mut out = Vec::new();
         column.set_block(
             0,
             0,
@@ -982,7 +987,8 @@ mod tests {
     #[test]
     fn the_length_of_a_bulk_decides_about_add_arrays() {
         let metas = metas(&[(0b11, 0b01), (0b100, 0b100)]);
-        let (least, most) = (3 * 10_240 + 512, 3 * 10_240 + 2 * 2048 + 512);
+        let least = 3 * 10_240 + 512;
+        let most = 3 * 10_240 + 2 * 2048 + 512;
         let bytes = vec![0x11; most];
         for n in 0..most + 2 {
             match bulk(&metas, bytes.get(..n).unwrap_or(&vec![0x11; n])) {

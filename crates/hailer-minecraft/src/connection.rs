@@ -255,7 +255,8 @@ impl Connection {
         packet: &Packet,
         write: impl FnOnce(&mut Vec<u8>, Build),
     ) -> Result<(), UnexpectedPacket> {
-        let (way, build) = (self.role.sends(), self.build());
+        let way = self.role.sends();
+        let build = self.build();
         let (state, encrypts) = self.state.after(packet, way, build)?;
         if !packet.is_in(way, build) || encrypts && self.secret.is_none() {
             return Err(UnexpectedPacket {

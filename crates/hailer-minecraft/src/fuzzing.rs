@@ -48,7 +48,8 @@ pub fn stream(bytes: &[u8]) {
         );
         match outcome {
             ReadOutcome::Packet(packet, length) => {
-                let (mut written, mut again) = (Vec::new(), Vec::new());
+                let mut written = Vec::new();
+                let mut again = Vec::new();
                 packet.write(&mut written, build);
                 let ReadOutcome::Packet(second, _) =
                     read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
@@ -96,7 +97,8 @@ pub fn column(bytes: &[u8]) {
     let Some((&[a, b, c, d, ground_up], rest)) = bytes.split_first_chunk() else {
         return;
     };
-    let (primary, ground_up) = (u16::from_be_bytes([a, b]), ground_up % 2 == 0);
+    let primary = u16::from_be_bytes([a, b]);
+    let ground_up = ground_up % 2 == 0;
     let masks = SectionMasks {
         primary,
         add: u16::from_be_bytes([c, d]) & primary,
@@ -155,7 +157,8 @@ pub fn server(bytes: &[u8]) {
     let Some((build, _, rest)) = chosen(bytes) else {
         return;
     };
-    let (encryption, world) = (Encryption::Off, WorldKind::Flat);
+    let encryption = Encryption::Off;
+    let world = WorldKind::Flat;
     let settings = server::GameServerConfig {
         build,
         encryption,
@@ -185,7 +188,8 @@ pub fn server(bytes: &[u8]) {
         }
         Some(id)
     };
-    let (good, bad) = (join(&mut server, "Good", 1), join(&mut server, "Bad", 2));
+    let good = join(&mut server, "Good", 1);
+    let bad = join(&mut server, "Bad", 2);
     let (Some(good), Some(bad)) = (good, bad) else {
         return;
     };

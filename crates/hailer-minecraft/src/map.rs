@@ -93,7 +93,9 @@ pub struct MapImage {
 impl MapImage {
     /// Returns the colour of a pixel; `None` if no block is visible there.
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
-        let (x, y, width) = (x as usize, y as usize, self.width as usize);
+        let x = x as usize;
+        let y = y as usize;
+        let width = self.width as usize;
         match self
             .rgba
             .as_chunks()
@@ -111,7 +113,8 @@ impl MapImage {
 /// Draws an area with one pixel per block, cut to [`MAX_SIDE`] on each side. A pixel shows the
 /// highest visible block.
 pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
-    let (width, height) = (area.width.min(MAX_SIDE), area.height.min(MAX_SIDE));
+    let width = area.width.min(MAX_SIDE);
+    let height = area.height.min(MAX_SIDE);
     let mut rgba = Vec::with_capacity(width as usize * height as usize * 4);
     let mut north = row(world, area.x, area.z.checked_sub(1), width);
     for dz in 0..height {
@@ -176,9 +179,11 @@ impl Surface {
 
 /// Returns the surfaces of one row of blocks; `z` is `None` outside the range of coordinates.
 fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>> {
-    let (mut column, mut column_x) = (None, None);
+    let mut column = None;
+    let mut column_x = None;
     let place = |dx| {
-        let (x, z) = (x.checked_add_unsigned(dx)?, z?);
+        let x = x.checked_add_unsigned(dx)?;
+        let z = z?;
         if column_x != Some(x >> 4) {
             column_x = Some(x >> 4);
             column = world.column(x >> 4, z >> 4);
@@ -295,7 +300,8 @@ fn half_blocks(image: &MapImage, scale: u32) -> String {
 /// Returns the mean colour of a square of pixels, if at least half of them are visible.
 fn mean(image: &MapImage, left: u32, top: u32, side: u32) -> Option<[u8; 3]> {
     let places = (top..top + side).flat_map(|y| (left..left + side).map(move |x| (x, y)));
-    let (mut sums, mut seen) = ([0; 3], 0);
+    let mut sums = [0; 3];
+    let mut seen = 0;
     for part in places.filter_map(|(x, y)| image.pixel(x, y)) {
         seen += 1;
         for (sum, part) in sums.iter_mut().zip(part) {
@@ -318,7 +324,8 @@ mod tests {
     fn world() -> World {
         let mut world = World::new(MAX_COLUMNS);
         world.insert(-1, 2, Column::default()).unwrap();
-        let (west, north) = (-16, 32);
+        let west = -16;
+        let north = 32;
         for i in 0..256 {
             world.set_block(west + i / 16, 10, north + i % 16, of(1, 0));
         }
@@ -497,7 +504,8 @@ mod tests {
             scale: 1,
             colour: true,
         };
-        let (stone, sand) = ("2;107;107;107", "2;188;182;138");
+        let stone = "2;107;107;107";
+        let sand = "2;188;182;138";
         let expected =
             format!("\x1b[0;38;{stone}m▀▀\x1b[38;{stone};48;{sand}m▀\x1b[0;38;{sand}m▄\x1b[0m \n");
         assert_eq!(ascii(&world, &view), expected);

@@ -111,7 +111,8 @@ pub fn encode(nbt: &Nbt) -> Result<Vec<u8>, Error> {
 }
 
 fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-    let (mut rest, mut out) = (bytes, Vec::new());
+    let mut rest = bytes;
+    let mut out = Vec::new();
     // Read one byte more than the limit, to detect longer data.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let read = GzDecoder::new(&mut rest).take(most).read_to_end(&mut out);
@@ -488,7 +489,8 @@ mod tests {
 
     #[test]
     fn truncation_anywhere_is_an_error() {
-        let (bare, zipped) = (raw(&sample()), encode(&sample()).unwrap());
+        let bare = raw(&sample());
+        let zipped = encode(&sample()).unwrap();
         for n in 0..bare.len() {
             let error = decode(&bare[..n]).unwrap_err();
             assert!(

@@ -127,8 +127,10 @@ pub fn collision_boxes(
         127 => {
             let age = f64::from(metadata >> 2 & 3);
             let size = 4.0 + 2.0 * age;
-            let (near, far) = (8.0 - size / 2.0, 8.0 + size / 2.0);
-            let (bottom, top) = (7.0 - 2.0 * age, 12.0);
+            let near = 8.0 - size / 2.0;
+            let far = 8.0 + size / 2.0;
+            let bottom = 7.0 - 2.0 * age;
+            let top = 12.0;
             match metadata & 3 {
                 0 => push([near, bottom, 15.0 - size], [far, top, 15.0]),
                 1 => push([1.0, bottom, near], [1.0 + size, top, far]),
@@ -169,7 +171,8 @@ impl Side {
 
 /// Bounds of a wall along one side of a block, in sixteenths.
 fn wall(side: Side, thickness: f64) -> ([f64; 3], [f64; 3]) {
-    let (mut min, mut max) = ([0.0; 3], [16.0; 3]);
+    let mut min = [0.0; 3];
+    let mut max = [16.0; 3];
     match side {
         Side::West => max[0] = thickness,
         Side::East => min[0] = 16.0 - thickness,
@@ -192,7 +195,8 @@ fn push_cross(
     push([low, 0.0, low], [high, height, high]);
     for side in Side::ALL {
         if joins(block_at(side.neighbour(at)).id) {
-            let (mut min, mut max) = ([low, 0.0, low], [high, height, high]);
+            let mut min = [low, 0.0, low];
+            let mut max = [high, height, high];
             match side {
                 Side::West => min[0] = 0.0,
                 Side::East => max[0] = 16.0,
@@ -226,7 +230,8 @@ fn door_side(at: [i32; 3], block_at: &impl Fn([i32; 3]) -> Block) -> Side {
     } else {
         (block_at([x, y.saturating_sub(1), z]).metadata, metadata)
     };
-    let (is_open, is_mirrored) = (lower & 4 != 0, upper & 1 != 0);
+    let is_open = lower & 4 != 0;
+    let is_mirrored = upper & 1 != 0;
     match (lower & 3, is_open, is_mirrored) {
         (0, false, _) | (1, true, true) | (3, true, false) => Side::West,
         (1, false, _) | (0, true, false) | (2, true, true) => Side::North,

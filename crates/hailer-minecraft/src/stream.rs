@@ -129,7 +129,8 @@ impl PacketStream {
 
     /// Reads the following packets in another build.
     pub fn set_build(&mut self, build: Build) {
-        (self.build, self.wanted) = (build, 1);
+        self.build = build;
+        self.wanted = 1;
     }
 
     /// Adds bytes, in pieces of any length.
@@ -160,7 +161,8 @@ impl PacketStream {
         match read(rest, self.way, self.build, self.max_packet, &mut self.notes) {
             ReadOutcome::Packet(packet, length) => {
                 let start = self.start;
-                (self.start, self.wanted) = (start + length, 1);
+                self.start = start + length;
+                self.wanted = 1;
                 Ok(Some((
                     packet,
                     self.buffer.get(start..self.start).unwrap_or_default(),

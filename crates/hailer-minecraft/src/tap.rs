@@ -331,12 +331,14 @@ impl Candidate {
     }
 
     fn close(&mut self) {
-        (self.to_server.is_closed, self.to_client.is_closed) = (true, true);
+        self.to_server.is_closed = true;
+        self.to_client.is_closed = true;
     }
 
     /// Reads one packet ahead, if it is complete.
     fn read(&mut self, way: PacketDirection, secret: Option<&[u8]>) -> bool {
-        let (build, mut is_guess) = (self.build, self.is_guess);
+        let build = self.build;
+        let mut is_guess = self.is_guess;
         let lane = self.lane_mut(way);
         if lane.failed.is_some() || lane.is_closed {
             return false;

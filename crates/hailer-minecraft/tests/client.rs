@@ -51,8 +51,10 @@ const TOKEN: [u8; 4] = [1, 2, 3, 4];
 
 impl Lab {
     fn new(build: Build, door: LoginKind, mut settings: GameClientConfig) -> Self {
-        (settings.build, settings.name) = (build, "Bot".into());
-        (settings.host, settings.port) = ("lab.example".into(), 25566);
+        settings.build = build;
+        settings.name = "Bot".into();
+        settings.host = "lab.example".into();
+        settings.port = 25566;
         Self {
             build,
             client: Client::new(settings, random(7)),
@@ -841,7 +843,8 @@ fn respawns_in_every_build() {
             _ if build >= Build::W24a => ClientStatus { status: 1 }.into(),
             _ if build >= Build::W18a => RespawnRequest::default().into(),
             _ => {
-                let (height, level_type) = (256, "default".into());
+                let height = 256;
+                let level_type = "default".into();
                 RespawnRequest {
                     dimension: 0,
                     difficulty: 2,
@@ -1129,7 +1132,9 @@ fn players_come_and_go() {
         lab.say(listed("\u{A7}cAnn", false, 9999));
         lab.say(listed("nobody", false, 9999));
         let metadata = Metadata::default().with(0, MetadataValue::Byte(0));
-        let (x, y, z) = (Absolute(32), Absolute(2048), Absolute(-16));
+        let x = Absolute(32);
+        let y = Absolute(2048);
+        let z = Absolute(-16);
         let name = "Ann".into();
         lab.say(SpawnNamedEntity {
             entity: 7,

@@ -74,7 +74,8 @@ fn damaged_packets() {
             }
             // One server receives all of them until one ends it.
             for seed in 0..4 {
-                let (mut dice, mut bytes) = (SampleRng::new(seed), vec![number as u8, 1]);
+                let mut dice = SampleRng::new(seed);
+                let mut bytes = vec![number as u8, 1];
                 let rows: Vec<_> = TABLE
                     .iter()
                     .filter(|row| row.is_in(PacketDirection::ToServer, build))

@@ -28,7 +28,9 @@ fn handshake(build: Build) -> Packet {
     } else {
         WireString::default()
     };
-    let (name, host, port) = ("Bot".into(), "localhost".into(), 25565);
+    let name = "Bot".into();
+    let host = "localhost".into();
+    let port = 25565;
     Handshake {
         who,
         protocol: build.protocol(),
@@ -55,10 +57,8 @@ fn enter(build: Build) -> Packet {
 /// Runs the login of the build. With `encrypted` unset, the client does not reply to the encryption
 /// request.
 fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, Connection) {
-    let (mut client, mut server) = (
-        Connection::new(Role::Client, build),
-        Connection::new(Role::Server, build),
-    );
+    let mut client = Connection::new(Role::Client, build);
+    let mut server = Connection::new(Role::Server, build);
     client.send(&handshake(build)).unwrap();
     assert_eq!(carry(&mut client, &mut server, dice).len(), 1);
     if build < Build::W17a {
@@ -89,7 +89,8 @@ fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, C
             let lock = |plain: &[u8], dice: &mut SampleRng| {
                 Bytes16::new(encrypt(&request.key, plain, &mut fill(dice)).unwrap())
             };
-            let (secret_locked, token_locked) = (lock(&secret, dice), lock(&request.token, dice));
+            let secret_locked = lock(&secret, dice);
+            let token_locked = lock(&request.token, dice);
             client
                 .send(
                     &EncryptionResponse {
@@ -147,7 +148,8 @@ fn fill(dice: &mut SampleRng) -> impl FnMut(&mut [u8]) + '_ {
 
 /// Sends some random game packets of the build.
 fn play(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) {
-    let (way, build) = (from.role().sends(), from.build());
+    let way = from.role().sends();
+    let build = from.build();
     let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
     let packets: Vec<Packet> = (0..20)
         .map(|_| (rows[dice.below(rows.len())].sample)(dice, build))
@@ -216,10 +218,8 @@ fn game_packets_before_the_login_are_errors() {
 #[test]
 fn a_client_reads_all_packets_after_its_login_request() {
     let build = Build::V1_2_5;
-    let (mut client, mut server) = (
-        Connection::new(Role::Client, build),
-        Connection::new(Role::Server, build),
-    );
+    let mut client = Connection::new(Role::Client, build);
+    let mut server = Connection::new(Role::Server, build);
     let mut dice = SampleRng::new(2);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
@@ -249,10 +249,8 @@ fn a_client_reads_all_packets_after_its_login_request() {
 #[test]
 fn bytes_after_the_secret_are_read_once_it_is_known() {
     let build = Build::LATEST;
-    let (mut client, mut server) = (
-        Connection::new(Role::Client, build),
-        Connection::new(Role::Server, build),
-    );
+    let mut client = Connection::new(Role::Client, build);
+    let mut server = Connection::new(Role::Server, build);
     let mut dice = SampleRng::new(3);
     client.send(&handshake(build)).unwrap();
     carry(&mut client, &mut server, &mut dice);
@@ -288,10 +286,8 @@ fn servers_may_skip_encryption_and_answer_pings() {
         .iter()
         .filter(|&&build| build >= Build::W17a)
     {
-        let (mut client, mut server) = (
-            Connection::new(Role::Client, build),
-            Connection::new(Role::Server, build),
-        );
+        let mut client = Connection::new(Role::Client, build);
+        let mut server = Connection::new(Role::Server, build);
         let mut dice = SampleRng::new(9);
         client.send(&handshake(build)).unwrap();
         carry(&mut client, &mut server, &mut dice);

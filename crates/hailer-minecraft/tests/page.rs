@@ -85,12 +85,12 @@ fn counts() -> String {
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
-        let (client, server) = (
-            ids(PacketDirection::ToClient),
-            ids(PacketDirection::ToServer),
-        );
-        let (all, both) = ((&client | &server).len(), (&client & &server).len());
-        let (client, server) = (client.len(), server.len());
+        let client = ids(PacketDirection::ToClient);
+        let server = ids(PacketDirection::ToServer);
+        let all = (&client | &server).len();
+        let both = (&client & &server).len();
+        let client = client.len();
+        let server = server.len();
         writeln!(
             out,
             "| {build} | {} | {all} | {client} | {server} | {both} |",
@@ -175,7 +175,8 @@ fn packets() -> String {
                 margin => format!("{}: `{}` {margin}", field.name, field.ty),
             })
             .collect();
-        let (name, way) = (format!("{name} {}", margin(builds)), directions(*row_ways));
+        let name = format!("{name} {}", margin(builds));
+        let way = directions(*row_ways);
         writeln!(
             out,
             "| {id:02X} | {} | {way} | {} | {} |",
@@ -207,7 +208,8 @@ fn states() -> String {
             (false, false) => format!("{first} to {last}"),
         };
         let encrypts = if transition.encrypts { "E" } else { "" };
-        let (way, id) = (transition.way, transition.id);
+        let way = transition.way;
+        let id = transition.id;
         writeln!(
             out,
             "| {from} | {id:02X} | {way} | {builds} | {to} | {encrypts} |"
@@ -267,12 +269,10 @@ fn the_table_in_json() {
                 )
             })
             .collect();
-        let (id, name, way, builds) = (
-            row.id,
-            row.name,
-            directions(row.directions),
-            spoken(row.exists),
-        );
+        let id = row.id;
+        let name = row.name;
+        let way = directions(row.directions);
+        let builds = spoken(row.exists);
         let comma = if i + 1 < TABLE.len() { "," } else { "" };
         writeln!(out, "{{\"id\": {id}, \"name\": \"{name}\", \"way\": \"{way}\", \"builds\": {builds},\n  \"fields\": [{}]}}{comma}", fields.join(",\n    ")).unwrap();
     }

@@ -163,7 +163,8 @@ fn two_players_in_every_build() {
                 .unwrap()
                 .feet
                 .map(|at| at.floor() as i32);
-            let (x, z) = (x + 2, z + 1);
+            let x = x + 2;
+            let z = z + 1;
             let ground = (0..y as u8 + 3).rev().find(|&y| {
                 let world = table.seats[bob].client.game().world();
                 world
@@ -349,10 +350,8 @@ fn hovering_players_are_kicked_after_80_packets() {
 #[test]
 fn old_and_new_players_together() {
     let mut table = Table::new(Build::LATEST, server::Encryption::Offered, WorldKind::Hilly);
-    let (old, new) = (
-        table.join("Old", Build::V1_2_5),
-        table.join("New", Build::LATEST),
-    );
+    let old = table.join("Old", Build::V1_2_5);
+    let new = table.join("New", Build::LATEST);
     table.run(100);
     assert!(table.same_world(old) >= 49 && table.same_world(new) >= 49);
     table.seats[old].client.say("hello").unwrap();

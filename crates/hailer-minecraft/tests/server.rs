@@ -253,7 +253,10 @@ impl Seat {
                     .unwrap();
             }
             Packet::EncryptionResponse(_) => self.ask_in(),
-            Packet::Login(login) => (self.entity, self.mode) = (login.entity, login.mode.0),
+            Packet::Login(login) => {
+                self.entity = login.entity;
+                self.mode = login.mode.0;
+            }
             Packet::PlayerTeleport(to) => {
                 let &PlayerTeleport {
                     x,
@@ -453,7 +456,8 @@ fn a_session_in_every_wire_version() {
             },
         );
         table.ticks(1);
-        let (entity, seat) = (table.seats[one].entity, &table.seats[two]);
+        let entity = table.seats[one].entity;
+        let seat = &table.seats[two];
         let mut place = None;
         for packet in &seat.got {
             match packet {
@@ -464,11 +468,9 @@ fn a_session_in_every_wire_version() {
                 }
                 Packet::EntityLookRelativeMove(by) if by.entity == entity => {
                     let at = place.as_mut().unwrap();
-                    (at[0], at[1], at[2]) = (
-                        at[0] + i32::from(by.dx.0),
-                        at[1] + i32::from(by.dy.0),
-                        at[2] + i32::from(by.dz.0),
-                    );
+                    at[0] = at[0] + i32::from(by.dx.0);
+                    at[1] = at[1] + i32::from(by.dy.0);
+                    at[2] = at[2] + i32::from(by.dz.0);
                     assert_eq!(by.yaw, Angle(64));
                 }
                 Packet::EntityTeleport(to) if to.entity == entity => {
@@ -498,7 +500,9 @@ fn a_session_in_every_wire_version() {
         );
 
         // Digging and placing blocks.
-        let (bx, by, bz) = (x.floor() as i32 + 1, y as u8 - 1, z.floor() as i32 + 9);
+        let bx = x.floor() as i32 + 1;
+        let by = y as u8 - 1;
+        let bz = z.floor() as i32 + 9;
         table.dig(one, 0, (bx, by, bz));
         table.dig(one, 0, (bx + 1, by, bz));
         table.ticks(1);
@@ -644,10 +648,8 @@ fn one_build_and_1_2_5_share_the_port() {
     }
     // Clients of 1.2.5 and 1.3.2 in one world.
     let mut table = Table::new(settings(Build::V1_3_2));
-    let (old, new) = (
-        table.enter(Build::V1_2_5, "Old"),
-        table.enter(Build::V1_3_2, "New"),
-    );
+    let old = table.enter(Build::V1_2_5, "Old");
+    let new = table.enter(Build::V1_3_2, "New");
     table.settle();
     assert_eq!(
         (
@@ -783,7 +785,8 @@ fn refused_logins() {
         max_players: 2,
         ..settings(build)
     });
-    let (one, _) = (table.enter(build, "One"), table.enter(build, "Two"));
+    let one = table.enter(build, "One");
+    let _ = table.enter(build, "Two");
     let three = table.sit(build, "Three");
     table.shake(three);
     assert_eq!(
@@ -802,11 +805,9 @@ fn refused_logins() {
 fn silent_clients_time_out() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
-    let (mute, slow, player) = (
-        table.sit(build, "Mute"),
-        table.sit(build, "Slow"),
-        table.enter(build, "Player"),
-    );
+    let mute = table.sit(build, "Mute");
+    let slow = table.sit(build, "Slow");
+    let player = table.enter(build, "Player");
     let bytes = [0x02, 39, 0, 4, 0, b'S'];
     table
         .server
@@ -983,7 +984,8 @@ fn falling_out_of_the_world() {
             mode: GameMode::Survival,
             ..settings(build)
         });
-        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        let one = table.enter(build, "One");
+        let two = table.enter(build, "Two");
         table.settle();
         let start = table.seats[one].place;
         for i in 1..9 {
@@ -1021,10 +1023,12 @@ fn survival_takes_time_and_items() {
             mode: GameMode::Survival,
             ..settings(build)
         });
-        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        let one = table.enter(build, "One");
+        let two = table.enter(build, "Two");
         table.settle();
         let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
-        let (there, far) = ((x + 2, y as u8 - 1, z), (x + 9, y as u8 - 1, z));
+        let there = (x + 2, y as u8 - 1, z);
+        let far = (x + 9, y as u8 - 1, z);
         // Digging needs a start packet and a block in range; placing needs an item.
         table.dig(one, 2, there);
         table.dig(one, 0, far);
@@ -1136,11 +1140,9 @@ fn every_item_against_every_face() {
         per_second: 1 << 20,
         burst: 1 << 20,
     };
-    (
-        settings.limits.changes,
-        settings.limits.packets,
-        settings.limits.bytes,
-    ) = (plenty, plenty, plenty);
+    settings.limits.changes = plenty;
+    settings.limits.packets = plenty;
+    settings.limits.bytes = plenty;
     let mut table = Table::new(settings);
     let one = table.enter(build, "One");
     table.settle();
@@ -1183,7 +1185,8 @@ fn many_changes_in_a_tick() {
             burst: 10_000,
         };
         let mut table = Table::new(settings);
-        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        let one = table.enter(build, "One");
+        let two = table.enter(build, "Two");
         table.settle();
         table.seats[two].got.clear();
         table.say(one, "/tp 8.5 8 8.5");
@@ -1386,7 +1389,8 @@ fn tags_are_not_sent_to_other_players() {
     let build = Build::V1_3_2;
     for slot in [36, -1] {
         let mut table = Table::new(settings(build));
-        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        let one = table.enter(build, "One");
+        let two = table.enter(build, "Two");
         table.settle();
         let [x, y, z] = table.seats[one].place;
         table.walk(one, [x + 4.0, y, z]);
@@ -1506,7 +1510,8 @@ fn respawning_players_unload_everything() {
             mode: GameMode::Survival,
             ..settings(build)
         });
-        let (one, two) = (table.enter(build, "One"), table.enter(build, "Two"));
+        let one = table.enter(build, "One");
+        let two = table.enter(build, "Two");
         table.settle();
         let start = table.seats[one].place;
         table.send(

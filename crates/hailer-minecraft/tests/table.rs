@@ -37,10 +37,8 @@ fn each_build_has_the_documented_number_of_packets() {
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
-        let (to_client, to_server) = (
-            ids(PacketDirection::ToClient),
-            ids(PacketDirection::ToServer),
-        );
+        let to_client = ids(PacketDirection::ToClient);
+        let to_server = ids(PacketDirection::ToServer);
         (
             to_client.union(&to_server).count(),
             to_client.len(),
@@ -150,7 +148,9 @@ fn streams_read_at_any_split() {
                 .iter()
                 .for_each(|packet| packet.write(&mut bytes, build));
             let mut stream = PacketStream::new(way, build);
-            let (mut rest, mut read, mut raw) = (&bytes[..], 0, Vec::new());
+            let mut rest = &bytes[..];
+            let mut read = 0;
+            let mut raw = Vec::new();
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(dice.below(rest.len().min(90)) + 1);
                 stream.push(now);

@@ -202,7 +202,8 @@ fn an_error_ends_its_direction_only() {
         PacketDirection::ToClient,
         &session.stream(PacketDirection::ToClient),
     );
-    let (mut seen, mut errors) = (Vec::new(), Vec::new());
+    let mut seen = Vec::new();
+    let mut errors = Vec::new();
     loop {
         match tap.next() {
             Ok(Some(packet)) => seen.push(packet),

@@ -16,7 +16,8 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 #[track_caller]
 fn is(way: PacketDirection, hex: &str, packet: impl Into<Packet>) {
-    let (bytes, packet) = (bytes(hex), packet.into());
+    let bytes = bytes(hex);
+    let packet = packet.into();
     let outcome = read(
         &bytes,
         way,

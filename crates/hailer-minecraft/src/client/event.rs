@@ -300,10 +300,8 @@ fn suggest(f: &mut fmt::Formatter<'_>, builds: &[Build]) -> fmt::Result {
         [first] => write!(f, "; try the build {first}"),
         [first, second] => write!(f, "; try the build {first} or {second}"),
         [first, rest @ ..] => {
-            let (oldest, newest) = (
-                rest.iter().min().unwrap_or(first),
-                rest.iter().max().unwrap_or(first),
-            );
+            let oldest = rest.iter().min().unwrap_or(first);
+            let newest = rest.iter().max().unwrap_or(first);
             write!(
                 f,
                 "; try the build {first}, or one from {oldest} to {newest}"

@@ -168,7 +168,8 @@ impl GameState {
             Packet::TimeUpdate(packet) => self.time = packet.time,
             Packet::SpawnPosition(packet) => self.spawn = Some([packet.x, packet.y, packet.z]),
             Packet::UpdateHealth(packet) => {
-                let (health, food) = (self.player.health, self.player.food);
+                let health = self.player.health;
+                let food = self.player.food;
                 self.player.health = packet.health;
                 self.player.food = packet.food;
                 self.player.saturation = packet.saturation;
@@ -302,7 +303,9 @@ impl GameState {
             .filter(|eyes| (0.1..=1.65).contains(eyes))
             .unwrap_or(1.62);
         let feet = [packet.x, packet.y, packet.z];
-        let (yaw, pitch, on_ground) = (packet.yaw, packet.pitch, packet.on_ground);
+        let yaw = packet.yaw;
+        let pitch = packet.pitch;
+        let on_ground = packet.on_ground;
         self.player.position = Some(Position {
             feet,
             eyes,
@@ -373,7 +376,8 @@ impl GameState {
         let block = |at: i32| Absolute(at.wrapping_mul(32));
         let kept = match packet {
             Packet::SpawnNamedEntity(packet) => {
-                let (entity, name) = (packet.entity, name(&packet.name));
+                let entity = packet.entity;
+                let name = name(&packet.name);
                 let [x, y, z] = [packet.x, packet.y, packet.z].map(Absolute::to_unit);
                 let kind = EntityKind::Player(name.clone());
                 let is_known = entities.get(entity).is_some_and(|it| it.kind == kind);

@@ -15,7 +15,8 @@ const OFFLINE: &str = "-";
 impl Client {
     /// Sends the handshake.
     pub(super) fn send_handshake(&mut self) {
-        let (build, config) = (self.build(), &self.config);
+        let build = self.build();
+        let config = &self.config;
         let packet = Handshake {
             who: format!("{};{}:{}", config.name, config.host, config.port)
                 .as_str()

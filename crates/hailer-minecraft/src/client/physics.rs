@@ -131,7 +131,8 @@ impl Body {
 
     /// Returns the movement for this tick, at most `speed` long.
     fn towards(&self, [x, z]: [f64; 2], speed: f64) -> [f64; 2] {
-        let (dx, dz) = (x - self.feet[0], z - self.feet[2]);
+        let dx = x - self.feet[0];
+        let dz = z - self.feet[2];
         let distance = (dx * dx + dz * dz).sqrt();
         if distance > speed {
             [dx * speed / distance, dz * speed / distance]
@@ -214,7 +215,8 @@ fn obstacles(
 ) -> Vec<CollisionBox> {
     /// Adds walls for columns that are not loaded.
     const WALL: Block = Block { id: 1, metadata: 0 };
-    let (mut min, mut max) = (start.min, start.max);
+    let mut min = start.min;
+    let mut max = start.max;
     for ((low, high), by) in min.iter_mut().zip(&mut max).zip(motion) {
         *low += by.min(0.0);
         *high += by.max(0.0);

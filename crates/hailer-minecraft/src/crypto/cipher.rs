@@ -205,7 +205,8 @@ mod tests {
             .unwrap()
             .apply(&mut stream);
         assert_eq!(stream, hex("5B078985D8F6F30D42C5C02FA6B67951"));
-        let (mut ours, mut theirs) = (vec![0; 40], vec![0; 40]);
+        let mut ours = vec![0; 40];
+        let mut theirs = vec![0; 40];
         Cipher::encryptor(CipherKind::Hc256, &counted(32))
             .unwrap()
             .apply(&mut ours);

@@ -135,7 +135,8 @@ impl KeyPair {
         // One prime in 30,000 does not work with the exponent. Repeated failures mean a broken
         // source.
         for _ in 0..8 {
-            let (p, q) = (prime(random)?, prime(random)?);
+            let p = prime(random)?;
+            let q = prime(random)?;
             if let Some(pair) = Self::from_primes(&p, &q, seed) {
                 return Ok(pair);
             }
@@ -439,14 +440,13 @@ mod tests {
 
     #[test]
     fn bad_padding_gives_bytes_that_nobody_knows() {
-        let (pair, other) = (
-            pair(),
-            KeyPair {
-                seed: [8; 32],
-                ..self::pair()
-            },
-        );
-        let (der, secret) = (hex(PUBLIC), [b's'; 16]);
+        let pair = pair();
+        let other = KeyPair {
+            seed: [8; 32],
+            ..self::pair()
+        };
+        let der = hex(PUBLIC);
+        let secret = [b's'; 16];
         let (modulus, exponent) = public_numbers(&der).unwrap();
         let mut good = vec![0xaa; 128];
         good[..2].copy_from_slice(&[0, 2]);
@@ -609,7 +609,8 @@ mod tests {
     #[test]
     fn truncated_changed_and_random_der() {
         let whole = hex(PUBLIC_17);
-        let (mut random, mut zeros) = (random(6), |bytes: &mut [u8]| bytes.fill(0));
+        let mut random = random(6);
+        let mut zeros = |bytes: &mut [u8]| bytes.fill(0);
         for len in 0..whole.len() {
             assert_eq!(
                 encrypt(&whole[..len], &[1; 16], &mut random),

@@ -77,7 +77,8 @@ mod tests {
     fn numbers_at_the_edges() {
         let with = |first: u8, last: u8| {
             let mut digest = [0; 20];
-            (digest[0], digest[19]) = (first, last);
+            digest[0] = first;
+            digest[19] = last;
             signed_hex(digest)
         };
         assert_eq!(with(0, 0), "0");

@@ -26,7 +26,8 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 impl Server {
     /// Handles a line of chat.
     pub(super) fn hear(&mut self, id: ClientId, units: &[u16]) {
-        let (now, rate) = (self.now, self.config.limits.chat);
+        let now = self.now;
+        let rate = self.config.limits.chat;
         if units.len() > LONGEST {
             return self.kick(id, "Chat message too long");
         }
@@ -40,7 +41,8 @@ impl Server {
         if !player.chat.take(1.0, rate, now) {
             return self.kick(id, "disconnect.spam");
         }
-        let (name, text) = (player.name.clone(), text.trim());
+        let name = player.name.clone();
+        let text = text.trim();
         if text.is_empty() {
             return;
         }
@@ -71,7 +73,8 @@ impl Server {
             }
             ("/list", []) => {
                 let names: Vec<&str> = self.players().collect();
-                let (count, most) = (names.len(), self.config.max_players);
+                let count = names.len();
+                let most = self.config.max_players;
                 let names = names.join(", ");
                 self.say(id, &format!("{count} of {most} are on:"));
                 for line in lines(&names) {

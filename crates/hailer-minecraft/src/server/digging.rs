@@ -56,7 +56,8 @@ impl Server {
         if !player.reaches(place) {
             return;
         }
-        let (entity, creative) = (player.entity, player.mode == GameMode::Creative);
+        let entity = player.entity;
+        let creative = player.mode == GameMode::Creative;
         if creative || is_brittle(self.world.block(place).id) {
             return self.dig_out(id, place);
         }
@@ -104,7 +105,8 @@ impl Server {
         if put.direction > LAST_FACE || !player.reaches(against) {
             return self.send_held(id);
         }
-        let (creative, held) = (player.mode == GameMode::Creative, player.held_item());
+        let creative = player.mode == GameMode::Creative;
+        let held = player.held_item();
         let block = placed(held.id, held.damage, put.direction, self.oldest());
         let place = if is_replaceable(self.world.block(against).id) {
             against
@@ -139,7 +141,8 @@ impl Server {
     }
 
     fn may_change(&mut self, id: ClientId) -> bool {
-        let (now, rate) = (self.now, self.config.limits.changes);
+        let now = self.now;
+        let rate = self.config.limits.changes;
         self.player_mut(id)
             .is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
     }

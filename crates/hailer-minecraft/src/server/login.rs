@@ -95,7 +95,8 @@ impl Server {
     }
 
     fn handshake(&mut self, id: ClientId, handshake: &Handshake) {
-        let (encryption, mut token) = (self.config.encryption, [0; 4]);
+        let encryption = self.config.encryption;
+        let mut token = [0; 4];
         (self.random)(&mut token);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -134,7 +135,8 @@ impl Server {
 
     /// Handles the login request of old builds, which contains their protocol number.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
-        let (ours, old) = (self.config.build, self.config.speaks_old());
+        let ours = self.config.build;
+        let old = self.config.speaks_old();
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -195,7 +197,9 @@ impl Server {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
-        let (ip, build, encrypted) = (client.ip, client.build(), client.connection.is_encrypted());
+        let ip = client.ip;
+        let build = client.build();
+        let encrypted = client.connection.is_encrypted();
         let Phase::Login(login) = &client.phase else {
             return;
         };
@@ -218,7 +222,8 @@ impl Server {
             return self.kick(id, "The server is full!");
         }
 
-        let (entity, mode) = (self.entity(), self.config.mode);
+        let entity = self.entity();
+        let mode = self.config.mode;
         let view = i32::from(self.config.view_distance.clamp(3, 15));
         let place = self.spawn_place();
         let player = Player::new(name.clone(), entity, mode, place, view);
@@ -241,7 +246,9 @@ impl Server {
         let Some(player) = self.player(id) else {
             return;
         };
-        let (entity, mode, name) = (player.entity, player.mode, player.name.clone());
+        let entity = player.entity;
+        let mode = player.mode;
+        let name = player.name.clone();
         let abilities = player.abilities();
         self.send(
             id,
@@ -317,10 +324,8 @@ impl Server {
         let Some(player) = self.player(id) else {
             return;
         };
-        let (items, cursor) = (
-            player.inventory.slots().to_vec(),
-            player.inventory.cursor.clone(),
-        );
+        let items = player.inventory.slots().to_vec();
+        let cursor = player.inventory.cursor.clone();
         debug_assert_eq!(items.len(), SLOTS as usize);
         self.send(
             id,

@@ -146,8 +146,9 @@ impl Server {
             });
             return Err(refusal);
         }
-        let (most, most_of_one, max_packet) =
-            (limits.logins, limits.logins_per_ip, limits.max_packet);
+        let most = limits.logins;
+        let most_of_one = limits.logins_per_ip;
+        let max_packet = limits.max_packet;
         let logins = || self.clients.iter().filter(|(_, client)| client.is_login());
         let crowd = || logins().filter(|(_, client)| client.ip == ip && !ip.is_loopback());
         // Close the oldest login, so that idle ones do not block others. A real login takes less
@@ -171,7 +172,8 @@ impl Server {
     pub fn receive(&mut self, id: ClientId, now: Duration, bytes: &[u8]) {
         self.pass(now);
         let limits = &self.config.limits;
-        let (rate, most) = (limits.bytes, limits.max_packet);
+        let rate = limits.bytes;
+        let most = limits.max_packet;
         let Some(client) = self.clients.get_mut(&id).filter(|client| !client.is_over()) else {
             return;
         };
@@ -453,7 +455,8 @@ impl Server {
 
     /// Ends logins and players that exceed their time limits.
     fn end_the_silent(&mut self) {
-        let (now, limits) = (self.now, self.config.limits.clone());
+        let now = self.now;
+        let limits = self.config.limits.clone();
         let over = |client: &Client| match &client.phase {
             Phase::Login(login) if !login.greeted => {
                 now.saturating_sub(client.since) >= limits.first_byte

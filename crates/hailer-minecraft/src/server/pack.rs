@@ -85,14 +85,16 @@ impl Adler {
     const MOD: u32 = 65_521;
 
     fn of(bytes: &[u8]) -> Self {
-        let (mut a, mut b) = (1_u32, 0_u32);
+        let mut a = 1_u32;
+        let mut b = 0_u32;
         // Maximum number of bytes before b could overflow.
         for run in bytes.chunks(5552) {
             for byte in run {
                 a += u32::from(*byte);
                 b += a;
             }
-            (a, b) = (a % Self::MOD, b % Self::MOD);
+            a = a % Self::MOD;
+            b = b % Self::MOD;
         }
         Self {
             a,

@@ -97,7 +97,8 @@ impl Server {
 
     /// Handles a movement, a turn, or both.
     fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
-        let (now, rate) = (self.now, self.config.limits.motion);
+        let now = self.now;
+        let rate = self.config.limits.motion;
         let Some(player) = self.player_mut(id).filter(|player| !player.dead) else {
             return;
         };
@@ -105,7 +106,8 @@ impl Server {
             if !yaw.is_finite() || !pitch.is_finite() {
                 return self.kick(id, "Illegal position");
             }
-            (player.yaw, player.pitch) = (yaw % 360.0, pitch.clamp(-90.0, 90.0));
+            player.yaw = yaw % 360.0;
+            player.pitch = pitch.clamp(-90.0, 90.0);
         }
         if place.is_some_and(|(to, stance)| (to.y, stance) == (RIDING, RIDING)) {
             return;
@@ -153,7 +155,8 @@ impl Server {
         if is_allowed || player.mode == GameMode::Creative {
             return;
         }
-        let (position, airborne) = (player.position, player.airborne);
+        let position = player.position;
+        let airborne = player.airborne;
         let airborne = if self.is_near_blocks(position) {
             0
         } else if position.y - before.y >= FALLING {
@@ -199,7 +202,8 @@ impl Server {
             return self.teleport(id, place);
         }
         player.dead = true;
-        let (entity, name) = (player.entity, player.name.clone());
+        let entity = player.entity;
+        let name = player.name.clone();
         self.stop_digging(id);
         self.send(
             id,
@@ -220,8 +224,10 @@ impl Server {
         let Some(player) = self.player_mut(id).filter(|player| player.dead) else {
             return;
         };
-        (player.dead, player.flags) = (false, 0);
-        let (entity, mode) = (player.entity, player.mode.number());
+        player.dead = false;
+        player.flags = 0;
+        let entity = player.entity;
+        let mode = player.mode.number();
         // Other players see a new entity.
         self.vanish(entity);
         self.forget_all(id);
@@ -255,7 +261,8 @@ impl Server {
         };
         player.position = place;
         player.teleport = Some((place, 0));
-        let (yaw, pitch) = (player.yaw, player.pitch);
+        let yaw = player.yaw;
+        let pitch = player.pitch;
         let Position { x, y, z } = place;
         self.send(
             id,
@@ -311,7 +318,8 @@ impl Server {
             5 => player.flags &= !SPRINTING,
             _ => {}
         }
-        let (entity, metadata) = (player.entity, player.metadata());
+        let entity = player.entity;
+        let metadata = player.metadata();
         if player.flags != before {
             self.send_to(EntityMetadata { entity, metadata }, |other| {
                 other.seen.contains(&entity)

@@ -156,10 +156,8 @@ impl Player {
     }
 
     pub(super) fn now(&self) -> Shown {
-        let (yaw, pitch) = (
-            Angle::from_degrees(self.yaw),
-            Angle::from_degrees(self.pitch),
-        );
+        let yaw = Angle::from_degrees(self.yaw);
+        let pitch = Angle::from_degrees(self.pitch);
         Shown {
             place: self.position.absolute(),
             yaw,

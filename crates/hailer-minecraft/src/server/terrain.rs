@@ -150,7 +150,8 @@ impl Terrain {
         all.filter_map(move |(gx, gz)| {
             let dice = self.hash(30, gx, gz);
             let inner = |shift: u32| ((dice >> shift) % GROVE as u64) as i32;
-            let (x, z) = (gx * GROVE + inner(0), gz * GROVE + inner(8));
+            let x = gx * GROVE + inner(0);
+            let z = gz * GROVE + inner(8);
             let ground = self.height(x, z);
             let stands = (dice >> 16) % 100 < if self.forest(x, z) { 60 } else { 5 };
             let trunk = 4 + ((dice >> 32) % 3) as u8;
@@ -166,7 +167,8 @@ impl Terrain {
     /// Adds the trees to a column, including leaves of trees in adjacent columns. The order does
     /// not matter: leaves replace only air, and trunks replace leaves.
     fn plant(self, column: &mut Column, (cx, cz): At) {
-        let (x0, z0) = (block_of(cx, 0), block_of(cz, 0));
+        let x0 = block_of(cx, 0);
+        let z0 = block_of(cz, 0);
         let mut put = |x: i32, y: u8, z: i32, block: Block| {
             if let (Ok(x @ 0..16), Ok(z @ 0..16)) = (u8::try_from(x - x0), u8::try_from(z - z0)) {
                 let there = column.block(x, y, z).id;
@@ -229,12 +231,14 @@ impl Terrain {
     /// Returns smooth noise from 0 to 1 with corners every `wave` blocks.
     fn noise(self, layer: u64, x: i32, z: i32, wave: i32) -> f64 {
         let corner = |x, z| (self.hash(layer, x, z) >> 11) as f64 / (1_u64 << 53) as f64;
-        let (cx, cz) = (x.div_euclid(wave), z.div_euclid(wave));
+        let cx = x.div_euclid(wave);
+        let cz = z.div_euclid(wave);
         let ease = |at: i32| {
             let t = f64::from(at.rem_euclid(wave)) / f64::from(wave);
             t * t * (3.0 - 2.0 * t)
         };
-        let (tx, tz) = (ease(x), ease(z));
+        let tx = ease(x);
+        let tz = ease(z);
         let mix = |a: f64, b: f64, t: f64| a + (b - a) * t;
         let north = mix(corner(cx, cz), corner(cx.wrapping_add(1), cz), tx);
         let south = mix(
@@ -286,12 +290,14 @@ mod tests {
             seed: 1,
         };
         let mut counts = [0_u32; 256];
-        let (mut low, mut high) = (255, 0);
+        let mut low = 255;
+        let mut high = 0;
         for at in (-12..12).flat_map(|x| (-12..12).map(move |z| (x * 3, z * 3))) {
             let column = terrain.column(at);
             for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
                 let ground = terrain.ground(block_of(at.0, x), block_of(at.1, z));
-                (low, high) = (ground.min(low), ground.max(high));
+                low = ground.min(low);
+                high = ground.max(high);
                 for y in 0..128 {
                     counts[usize::from(column.block(x, y, z).id)] += 1;
                 }
@@ -319,7 +325,8 @@ mod tests {
         let mut seen = 0;
         for tree in terrain.trees((-400, -400), (400, 400)) {
             let at = (tree.x.div_euclid(16), tree.z.div_euclid(16));
-            let (x, z) = (tree.x.rem_euclid(16), tree.z.rem_euclid(16));
+            let x = tree.x.rem_euclid(16);
+            let z = tree.z.rem_euclid(16);
             assert_eq!(
                 terrain
                     .column(at)

@@ -59,7 +59,8 @@ impl Server {
             let Some(client) = self.clients.get_mut(&id) else {
                 continue;
             };
-            let (build, busy) = (client.build(), client.connection.outgoing().len() > BUSY);
+            let build = client.build();
+            let busy = client.connection.outgoing().len() > BUSY;
             let Some(player) = client.player_mut().filter(|player| !player.dead) else {
                 continue;
             };
@@ -113,10 +114,8 @@ impl Server {
             return;
         };
         player.centre = None;
-        let (loaded, seen) = (
-            std::mem::take(&mut player.loaded),
-            std::mem::take(&mut player.seen),
-        );
+        let loaded = std::mem::take(&mut player.loaded);
+        let seen = std::mem::take(&mut player.seen);
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
         loaded
             .into_iter()

@@ -70,7 +70,9 @@ impl World {
     /// Returns the column, generated if necessary.
     fn kept(&mut self, at: At) -> &mut Kept {
         self.uses += 1;
-        let (uses, terrain, edits) = (self.uses, self.terrain, &self.edits);
+        let uses = self.uses;
+        let terrain = self.terrain;
+        let edits = &self.edits;
         let kept = self.columns.entry(at).or_insert_with(|| {
             let mut column = terrain.column(at);
             for (&(x, z, y), &block) in edits.get(&at).into_iter().flatten() {
@@ -95,7 +97,8 @@ impl World {
             for i in 0..9 {
                 self.kept(around(i));
             }
-            let (air, flat) = (Column::default(), [0; 256]);
+            let air = Column::default();
+            let flat = [0; 256];
             let near = |i| self.columns.get(&around(i));
             let all = [0, 1, 2, 3, 4, 5, 6, 7, 8];
             let columns = all.map(|i| near(i).map_or(&air, |kept| &kept.column));
@@ -139,7 +142,8 @@ impl World {
     /// the world.
     pub(super) fn set_block(&mut self, (x, y, z): (i32, i32, i32), block: Block) -> bool {
         let Ok(y) = u8::try_from(y) else { return false };
-        let (at @ (cx, cz), place) = ((x >> 4, z >> 4), (x as u8 & 15, z as u8 & 15, y));
+        let at @ (cx, cz) = (x >> 4, z >> 4);
+        let place = (x as u8 & 15, z as u8 & 15, y);
         let known = self
             .edits
             .get(&at)

@@ -75,7 +75,8 @@ impl Wire for ColumnMeta {
     const MIN: usize = 12;
 
     fn read(reader: &mut Reader<'_, '_>, build: Build, field: &'static str) -> Result<Self, Error> {
-        let (x, z) = (reader.i32_be("x")?, reader.i32_be("z")?);
+        let x = reader.i32_be("x")?;
+        let z = reader.i32_be("z")?;
         Ok(Self {
             x,
             z,
@@ -90,7 +91,8 @@ impl Wire for ColumnMeta {
     }
 
     fn sample(dice: &mut SampleRng, build: Build) -> Self {
-        let (x, z) = (i32::sample(dice, build), i32::sample(dice, build));
+        let x = i32::sample(dice, build);
+        let z = i32::sample(dice, build);
         Self {
             x,
             z,

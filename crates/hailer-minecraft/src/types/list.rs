@@ -229,8 +229,11 @@ impl Wire for BlockRecord {
     const MIN: usize = 4;
 
     fn read(reader: &mut Reader<'_, '_>, _: Build, field: &'static str) -> Result<Self, Error> {
-        let (place, block) = (reader.u16_be("place")?, reader.u16_be(field)?);
-        let (x, y, z) = ((place >> 12) as u8, place as u8, (place >> 8 & 15) as u8);
+        let place = reader.u16_be("place")?;
+        let block = reader.u16_be(field)?;
+        let x = (place >> 12) as u8;
+        let y = place as u8;
+        let z = (place >> 8 & 15) as u8;
         Ok(Self {
             x,
             y,
@@ -248,7 +251,9 @@ impl Wire for BlockRecord {
 
     fn sample(dice: &mut SampleRng, _: Build) -> Self {
         let mut below = |n| dice.below(n);
-        let (x, y, z) = (below(16) as u8, below(256) as u8, below(16) as u8);
+        let x = below(16) as u8;
+        let y = below(256) as u8;
+        let z = below(16) as u8;
         Self {
             x,
             y,

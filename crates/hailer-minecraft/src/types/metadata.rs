@@ -176,7 +176,8 @@ impl Wire for Metadata {
                 3 => MetadataValue::Float(f32::sample(dice, build)),
                 4 => MetadataValue::WireString(WireString::sample(dice, build)),
                 5 => {
-                    let (id, damage) = (i16::sample(dice, build), i16::sample(dice, build));
+                    let id = i16::sample(dice, build);
+                    let damage = i16::sample(dice, build);
                     MetadataValue::Item {
                         id,
                         count: i8::sample(dice, build),

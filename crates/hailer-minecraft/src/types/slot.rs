@@ -94,7 +94,8 @@ impl Wire for Slot {
         if id < 0 {
             return Ok(Self { id, ..Self::EMPTY });
         }
-        let (count, damage) = (reader.i8("count")?, reader.i16_be("damage")?);
+        let count = reader.i8("count")?;
+        let damage = reader.i16_be("damage")?;
         let tag = if has_tag(build, id) {
             NbtData::read(reader, build, "tag")?
         } else {
