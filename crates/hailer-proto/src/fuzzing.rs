@@ -32,7 +32,8 @@ pub fn explain(bytes: &[u8]) {
             DatagramContext::Reply,
             DatagramContext::ReplyTo(half),
         ] {
-            let (mut notes, mut silent) = (Notes::explaining(), Notes::default());
+            let mut notes = Notes::explaining();
+            let mut silent = Notes::default();
             let explanation = protocol.explain(bytes, seen, &mut notes);
             assert_eq!(explanation, protocol.explain(bytes, seen, &mut silent));
             assert_eq!(notes.deviations(), silent.deviations());
@@ -168,7 +169,9 @@ pub fn exchange(bytes: &[u8]) {
         },
         Cookie(1),
     );
-    let (mut sent, mut out, mut heard) = (Vec::new(), Vec::new(), 0);
+    let mut sent = Vec::new();
+    let mut out = Vec::new();
+    let mut heard = 0;
     let mut step = exchange.handle(Input::Start, &mut out);
     let mut server = Server::new(&*responder, asker(), EPOCH);
     loop {

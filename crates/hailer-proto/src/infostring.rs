@@ -236,11 +236,12 @@ pub fn words(line: &[u8], at: usize) -> impl Iterator<Item = Word<'_>> {
             Some(body) => (true, body),
             None => (false, rest),
         };
-        let ends = |place: &usize| match is_quoted {
-            true => {
+        let ends = |place: &usize| {
+            if is_quoted {
                 body.get(*place) == Some(&b'"') && matches!(body.get(place + 1), None | Some(b' '))
+            } else {
+                body.get(*place) == Some(&b' ')
             }
-            false => body.get(*place) == Some(&b' '),
         };
         let length = (0..body.len()).find(ends).unwrap_or(body.len());
         let word = Word {
@@ -275,8 +276,10 @@ impl InfostringWriter {
     /// exceeded.
     pub fn pair(&mut self, key: &str, value: &str) -> &mut Self {
         self.reserve(key);
-        let (key, value) = (clean(key), clean(value));
-        let (key, value) = (cut(&key, MAX_WRITTEN), cut(&value, MAX_WRITTEN));
+        let key = clean(key);
+        let value = clean(value);
+        let key = cut(&key, MAX_WRITTEN);
+        let value = cut(&value, MAX_WRITTEN);
         let is_known = self.keys.iter().filter(|known| **known == key).count() > 1;
         let length = 2 + key.len() + value.len();
         if key.is_empty() || value.is_empty() || is_known || self.bytes.len() + length > self.limit
@@ -326,9 +329,10 @@ fn clean(text: &str) -> String {
 /// Returns a text as its sender formatted it, for a protocol that marks colours with carets. Codes
 /// with section signs are dropped.
 pub fn wire_text(text: &Text) -> Cow<'_, str> {
-    match text.raw().contains('\u{A7}') {
-        true => text.plain().into(),
-        false => text.raw().into(),
+    if text.raw().contains('\u{A7}') {
+        text.plain().into()
+    } else {
+        text.raw().into()
     }
 }
 

@@ -572,9 +572,10 @@ impl Options {
         for (key, _) in &self.0 {
             if !documented.iter().any(|doc| doc.key == key) {
                 let known: Vec<&str> = documented.iter().map(|doc| doc.key).collect();
-                let fix = match known.is_empty() {
-                    true => "this protocol has no options; remove it".into(),
-                    false => alloc::format!("unknown; known are {}", known.join(", ")),
+                let fix = if known.is_empty() {
+                    "this protocol has no options; remove it".into()
+                } else {
+                    alloc::format!("unknown; known are {}", known.join(", "))
                 };
                 return Err(OptionError {
                     key: key.clone(),

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn rotation_keeps_one_generation() {
-        let (asker, epoch) = (from("192.0.2.7:5000"), Epoch(9));
+        let asker = from("192.0.2.7:5000");
+        let epoch = Epoch(9);
         let first = Keys::new([1; 16]);
         let tag = first.mint(0, asker, epoch);
         let second = first.rotate([2; 16]);

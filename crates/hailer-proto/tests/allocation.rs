@@ -86,8 +86,8 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
     for (ask, cookie, replies) in talks {
         for place in 0..replies.len() {
             for datagram in hostile(&replies[place], &mut random) {
-                let (mut exchange, mut out) =
-                    (protocol.exchange(&ask, cookie), Vec::with_capacity(4096));
+                let mut exchange = protocol.exchange(&ask, cookie);
+                let mut out = Vec::with_capacity(4096);
                 exchange.handle(Input::Start, &mut out);
                 let mut kept = 0;
                 for reply in &replies[..place] {
@@ -163,10 +163,8 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
         }
     }
     for _ in 0..10 {
-        let (a, b) = (
-            random.below(reply.len() as u64 + 1) as usize,
-            random.below(reply.len() as u64 + 1) as usize,
-        );
+        let a = random.below(reply.len() as u64 + 1) as usize;
+        let b = random.below(reply.len() as u64 + 1) as usize;
         let piece = &reply[a.min(b)..a.max(b)];
         let filling = piece.iter().copied().cycle().take(LONG);
         all.push(

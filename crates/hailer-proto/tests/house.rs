@@ -128,7 +128,8 @@ fn the_spec_page_names_everything() {
 fn vectors_cover_both_directions_and_every_deviation() {
     let mut complaints = Vec::new();
     for (id, protocol) in protocols() {
-        let (vectors, conversations) = (vector::vectors(protocol), vector::conversations(protocol));
+        let vectors = vector::vectors(protocol);
+        let conversations = vector::conversations(protocol);
         for (way, word) in [(Direction::Request, "request"), (Direction::Reply, "reply")] {
             if !vectors
                 .iter()
@@ -192,7 +193,8 @@ fn extra_fields_are_documented_and_documented_ones_appear() {
     let mut complaints = Vec::new();
     for (id, protocol) in protocols() {
         let info = protocol.info();
-        let (mut fields, mut player_fields) = (BTreeSet::new(), BTreeSet::new());
+        let mut fields = BTreeSet::new();
+        let mut player_fields = BTreeSet::new();
         for conversation in vector::conversations(protocol) {
             let Some(status) = status_of(&conversation) else {
                 continue;
@@ -381,7 +383,8 @@ fn amplification_is_as_documented() {
     for (id, protocol) in protocols() {
         let info = protocol.info();
         let documented = info.amplification;
-        let (mut longest, mut worst) = ((0, 1), (0, 1));
+        let mut longest = (0, 1);
+        let mut worst = (0, 1);
         let mut try_one = |responder: &dyn Responder,
                            from: SocketAddr,
                            epoch: Epoch,
@@ -613,7 +616,8 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
                     .exchange(&ask, cookie)
                     .handle(Input::Start, &mut first);
                 assert_eq!(step, Step::Send, "{id}: an exchange starts by sending");
-                let (mut rebuilt, mut again) = (protocol.exchange(&ask, cookie), Vec::new());
+                let mut rebuilt = protocol.exchange(&ask, cookie);
+                let mut again = Vec::new();
                 rebuilt.handle(Input::Start, &mut again);
                 assert_eq!(
                     first, again,
@@ -820,12 +824,14 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
             explain.push(vector.bytes);
         }
     }
-    let (mut responder, mut exchange) = (Vec::new(), Vec::new());
+    let mut responder = Vec::new();
+    let mut exchange = Vec::new();
     let mut ends = BTreeSet::new();
     for conversation in vector::conversations(protocol) {
         let deviations = status_of(&conversation)
             .map(|status| status.deviations.iter().map(|d| d.name).collect::<Vec<_>>());
-        let (mut orders, mut sent) = (vec![index, depth_byte(conversation.ask.depth)], Vec::new());
+        let mut orders = vec![index, depth_byte(conversation.ask.depth)];
+        let mut sent = Vec::new();
         for (_, line) in &conversation.lines {
             match line {
                 Line::Sent(bytes) | Line::SentMore(bytes) | Line::Reconnect(bytes) => {

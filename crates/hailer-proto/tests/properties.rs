@@ -293,7 +293,8 @@ fn status_of<S: Strategy<Value = String> + 'static>(
                 }),
                 ..Status::default()
             };
-            (status.players.online, status.players.max) = (online, max);
+            status.players.online = online;
+            status.players.max = max;
             let player = |(name, uuid)| Player {
                 uuid,
                 ..Player::named(Text::legacy(name))
@@ -325,7 +326,10 @@ proptest! {
         let mut status = statuses::plain(0);
         status.name = Some(Text::legacy(name));
         status.motd = Some(Text::legacy(motd));
-        (status.game, status.mode, status.map, status.version) = (Some(game.into()), Some(mode.into()), Some(map.into()), Some(version.into()));
+        status.game = Some(game.into());
+        status.mode = Some(mode.into());
+        status.map = Some(map.into());
+        status.version = Some(version.into());
         status.players.max = Some(max);
         status.players.online = Some(names.len() as i64);
         status.players.set_list(names.into_iter().map(|name| Player::named(Text::legacy(name))).collect());
@@ -469,7 +473,8 @@ fn changed_replies_never_panic() {
 /// NULs, truncates or extends.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     let length = bytes.len() as u64;
-    let (from, to) = (random.below(length) as usize, random.below(length) as usize);
+    let from = random.below(length) as usize;
+    let to = random.below(length) as usize;
     let piece = from.min(to)..from.max(to);
     match random.below(8) {
         0 if length > 0 => bytes[from] ^= 1 << random.below(8),

@@ -29,7 +29,8 @@ fn connect(status: &Status, options: &Options) -> Box<dyn Connection> {
 
 /// Sends pieces to a connection. Returns the replies and the last step.
 fn send(connection: &mut dyn Connection, pieces: &[&[u8]]) -> (Vec<u8>, ConnectionStep) {
-    let (mut unread, mut out) = (Vec::new(), Vec::new());
+    let mut unread = Vec::new();
+    let mut out = Vec::new();
     let mut step = ConnectionStep::Wait;
     for piece in pieces {
         unread.extend_from_slice(piece);
@@ -52,7 +53,8 @@ fn messages_are_cut_at_the_same_place_from_every_start() {
         if conversation.protocol.info().transport != Transport::Stream {
             continue;
         }
-        let (mut exchange, mut out) = (conversation.exchange(), Vec::new());
+        let mut exchange = conversation.exchange();
+        let mut out = Vec::new();
         exchange.handle(Input::Start, &mut out);
         let mut unread = Vec::new();
         for (number, line) in &conversation.lines {
@@ -299,7 +301,8 @@ fn the_protocol_number_is_that_of_client_status_or_option() {
         let (_, after) = reply.split_once("\"protocol\":").unwrap();
         after[..after.find('}').unwrap()].parse::<i32>().unwrap()
     };
-    let (plain, none) = (Status::default(), Options::default());
+    let plain = Status::default();
+    let none = Options::default();
     assert_eq!(number(&plain, &none, 47), 47);
     assert_eq!(number(&plain, &none, i32::MAX), i32::MAX);
     assert_eq!(number(&plain, &none, -1), minecraft_status::NEWEST);

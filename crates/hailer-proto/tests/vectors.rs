@@ -179,9 +179,10 @@ fn explained(vector: &Vector) -> Result<(), String> {
             )
             .err(),
         );
-        return match differences.is_empty() {
-            true => Ok(()),
-            false => Err(differences.join("\n  ")),
+        return if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(differences.join("\n  "))
         };
     }
     same(
@@ -279,7 +280,8 @@ fn listing(explanation: &Explanation, notes: &Notes) -> String {
 /// Runs a conversation. Returns the status if it ends with one, or the line that does not fit and
 /// the reason.
 fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> {
-    let (mut exchange, mut out) = (conversation.exchange(), Vec::new());
+    let mut exchange = conversation.exchange();
+    let mut out = Vec::new();
     let is_stream = conversation.protocol.info().transport == Transport::Stream;
     let mut step = Some(exchange.handle(Input::Start, &mut out));
     let mut end = None;

@@ -123,7 +123,8 @@ fn read_block(bits: &mut Bits<'_>, limit: usize) -> Result<Block, Error> {
     }
     let mut bytes = Vec::new();
     // Length of the current run, and the weight of its next digit.
-    let (mut run, mut weight) = (0, 1);
+    let mut run = 0;
+    let mut weight = 1;
     for selector in selectors {
         let Some(code) = codes.get(usize::from(selector)) else {
             return bits.fail("the number of a table");
@@ -141,7 +142,8 @@ fn read_block(bits: &mut Bits<'_>, limit: usize) -> Result<Block, Error> {
             }
             let &[front, ..] = &recent;
             bytes.resize(bytes.len() + run, front);
-            (run, weight) = (0, 1);
+            run = 0;
+            weight = 1;
             if symbol == symbols - 1 {
                 if origin >= bytes.len() {
                     return bits.fail("an origin inside of the block");
@@ -255,7 +257,8 @@ impl Code {
 
     fn next(&self, bits: &mut Bits<'_>) -> Result<usize, Error> {
         // First code of this length, and the place of its symbol.
-        let (mut first, mut place) = (0, 0);
+        let mut first = 0;
+        let mut place = 0;
         let mut code = 0;
         for &count in self.counts.iter().skip(1) {
             let count = usize::from(count);
@@ -296,13 +299,15 @@ fn expand(block: &Block, limit: usize, out: &mut Vec<u8>) -> bool {
         }
     }
     let mut place = block.origin;
-    let (mut last, mut run) = (None, 0);
+    let mut last = None;
+    let mut run = 0;
     for _ in 0..block.bytes.len() {
         place = next.get(place).map_or(0, |place| *place as usize);
         let byte = block.bytes.get(place).copied().unwrap_or_default();
         if run == RUN_BYTES {
             out.resize(out.len() + usize::from(byte), last.unwrap_or_default());
-            (last, run) = (None, 0);
+            last = None;
+            run = 0;
         } else {
             run = if last == Some(byte) { run + 1 } else { 1 };
             last = Some(byte);

@@ -207,9 +207,10 @@ impl A2sExchange {
         }
         // Without a challenge, one request for it is enough until it gets lost. A server that
         // replaces its challenges gets one request at a time.
-        let is_parallel = match known {
-            true => self.challenges < PARALLEL_CHALLENGES,
-            false => self.timeouts > 0,
+        let is_parallel = if known {
+            self.challenges < PARALLEL_CHALLENGES
+        } else {
+            self.timeouts > 0
         };
         self.has_sent_rules = rules && (is_parallel || !players);
         let needs_old = !known && self.timeouts > 0 && !self.has_sent_old_challenge;
@@ -238,9 +239,10 @@ impl A2sExchange {
             }
             Phase::Info => self.send([Some(Outgoing::Info)], out),
             Phase::Lists => {
-                let limit = match self.players.is_some() || !self.wants_players {
-                    true => RULES_TIMEOUTS,
-                    false => LIST_TIMEOUTS,
+                let limit = if self.players.is_some() || !self.wants_players {
+                    RULES_TIMEOUTS
+                } else {
+                    LIST_TIMEOUTS
                 };
                 if self.timeouts >= limit {
                     return self.finish();
@@ -727,9 +729,11 @@ mod tests {
     ) -> (Step, Vec<(usize, Vec<u8>)>, usize) {
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut exchange = A2sExchange::new(ask);
-        let (mut out, mut sent) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut sent = Vec::new();
         let mut replies = VecDeque::new();
-        let (mut count, mut timeouts) = (0, 0);
+        let mut count = 0;
+        let mut timeouts = 0;
         let mut step = exchange.handle(Input::Start, &mut out);
         loop {
             let has_more = step == Step::SendMore;
@@ -788,7 +792,9 @@ mod tests {
             ..Status::default()
         };
         let players = &mut status.players;
-        (players.online, players.max, players.bots) = (Some(2), Some(8), Some(1));
+        players.online = Some(2);
+        players.max = Some(8);
+        players.bots = Some(1);
         let player = |name: &str, time_s, deaths: i64| Player {
             score: Some(-deaths),
             time_s: Some(time_s),
@@ -1044,7 +1050,8 @@ mod tests {
     fn tags_of_rust() {
         let counts = |keywords: &str| {
             let mut status = Status::default();
-            (status.players.online, status.players.max) = (Some(44), Some(50));
+            status.players.online = Some(44);
+            status.players.max = Some(50);
             count_by_tags(keywords.as_bytes(), &mut status);
             let queue = status.extra("queue").cloned();
             (status.players.online, status.players.max, queue)

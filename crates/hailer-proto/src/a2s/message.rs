@@ -151,9 +151,10 @@ impl Request {
         let request = match kind {
             kind::INFO_REQUEST => {
                 text(&mut r, INFO_TEXT.len(), "text").ok()?;
-                let challenge = match r.remaining() >= 4 {
-                    true => Some(challenge(&mut r).ok()?),
-                    false => None,
+                let challenge = if r.remaining() >= 4 {
+                    Some(challenge(&mut r).ok()?)
+                } else {
+                    None
                 };
                 Self::Info(challenge)
             }
@@ -461,7 +462,8 @@ fn challenge(r: &mut Reader<'_, '_>) -> Result<Challenge, Error> {
 fn short_challenge(r: &mut Reader<'_, '_>) -> Option<Challenge> {
     let found = challenge(r).ok();
     if found.is_none() {
-        let (at, length) = (r.at(), r.remaining());
+        let at = r.at();
+        let length = r.remaining();
         r.raw(length, "challenge").ok();
         r.notes().deviation(&SHORT_CHALLENGE, at);
     }
@@ -576,7 +578,8 @@ fn read_old_info<'a>(r: &mut Reader<'a, '_>) -> Result<OldInfo<'a>, Error> {
 }
 
 fn read_mod<'a>(r: &mut Reader<'a, '_>) -> Result<GameMod<'a>, Error> {
-    let (url, download) = (string(r, "mod url")?, string(r, "mod download url")?);
+    let url = string(r, "mod url")?;
+    let download = string(r, "mod download url")?;
     string(r, "reserved")?;
     Ok(GameMod {
         url,
@@ -638,7 +641,8 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, app_id: Option<u32>) -> Result<Playe
     r.notes().ungroup();
     let lacks_ship = is_ship && players.ship.len() < players.list.len();
     if is_truncated || lacks_ship || players.list.len() < counted {
-        let (at, length) = (r.at(), r.remaining());
+        let at = r.at();
+        let length = r.remaining();
         r.raw(length, "cut entry")?;
         r.notes().deviation(&PLAYERS_TRUNCATED, at);
     }
@@ -682,7 +686,8 @@ fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
         r.notes().deviation(&RULES_COUNT_LOW, count_at);
     }
     if r.remaining() > 0 || (list.len() < counted && !is_negative) {
-        let (at, length) = (r.at(), r.remaining());
+        let at = r.at();
+        let length = r.remaining();
         r.raw(length, "cut entry")?;
         r.notes().deviation(&RULES_TRUNCATED, at);
     }

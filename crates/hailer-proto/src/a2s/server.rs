@@ -583,7 +583,8 @@ mod tests {
         };
         status.extra.push(Extra::new("keywords", long.as_str()));
         status.extra.push(Extra::new("app-id", 252_490));
-        (status.players.online, status.players.max) = (Some(300), Some(-1));
+        status.players.online = Some(300);
+        status.players.max = Some(-1);
         let (reply, _) = whole(&responder(&status), Request::Info);
         let Reply::Info(info) = parse(&reply) else {
             panic!()

@@ -85,7 +85,8 @@ impl Layout {
         let at = r.at();
         let (number, total) = if self == Self::GoldSource {
             let [byte] = r.array("number and total")?;
-            let (number, total) = (byte >> 4, byte & 15);
+            let number = byte >> 4;
+            let total = byte & 15;
             r.note(at, "number and total", || format!("{number} of {total}"));
             (number, total)
         } else {
@@ -545,7 +546,8 @@ mod tests {
     fn compressed_messages_must_match_length_and_checksum() {
         let data = bzip2::SAMPLE;
         let message = bzip2::decompress(data, 100).unwrap();
-        let (length, checksum) = (message.len() as u32, bzip2::crc32(&message));
+        let length = message.len() as u32;
+        let checksum = bzip2::crc32(&message);
         let good = compressed(length, checksum, data);
         let result = insert(&mut Assembly::default(), &good);
         assert_eq!(result, Ok(Assembled::Complete(message.clone())));

@@ -210,7 +210,8 @@ mod tests {
     fn trip(status: &Status, config: &Doom3Config) -> Step {
         let responder = Doom3Responder::new(status, config);
         let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
-        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        let mut request = Vec::new();
+        let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
         let from = "192.0.2.7:50000".parse().unwrap();
         responder.answer(from, Epoch(1), &request, &mut reply);

@@ -119,13 +119,15 @@ impl Layout {
 
     /// Returns the layout of a version, and then all others.
     fn candidates(version: u32) -> impl Iterator<Item = Self> {
-        let (major, minor) = (version >> 16, version & 0xFFFF);
+        let major = version >> 16;
+        let minor = version & 0xFFFF;
         let own = match Game::of_version(version) {
             Game::Doom3 => Self::new(true, false, false),
             Game::Quake4 => Self::new(true, true, false),
             Game::QuakeWars => {
                 let is_old = major == 10;
-                let (has_rate, has_clan) = (is_old && minor < 19, !is_old || minor >= 17);
+                let has_rate = is_old && minor < 19;
+                let has_clan = !is_old || minor >= 17;
                 Self::new(has_rate, has_clan, has_clan)
             }
         };
@@ -238,9 +240,10 @@ impl<'a> Reply<'a> {
         r.note(at, "version", || {
             format!("{}.{}", version >> 16, version & 0xFFFF)
         });
-        let game = match is_quake_wars {
-            true => Game::QuakeWars,
-            false => Game::of_version(version),
+        let game = if is_quake_wars {
+            Game::QuakeWars
+        } else {
+            Game::of_version(version)
         };
         if is_quake_wars {
             let at = r.at();
@@ -280,7 +283,8 @@ impl<'a> Reply<'a> {
 
     /// Reads the players with the first layout in which the list has an end.
     fn read_players(&mut self, r: &mut Reader<'a, '_>) {
-        let (bytes, at) = (r.rest(), r.at());
+        let bytes = r.rest();
+        let at = r.at();
         let mut layouts = Layout::candidates(self.version).enumerate();
         let fits = |layout: Layout| {
             let mut notes = Notes::discarding();
@@ -383,19 +387,22 @@ fn players<'a>(r: &mut Reader<'a, '_>, layout: Layout) -> Result<Vec<Player<'a>>
             ));
         }
         let ping = r.u16_le("ping")?;
-        let rate = match layout.has_rate {
-            true => Some(r.u32_le("rate")?),
-            false => None,
+        let rate = if layout.has_rate {
+            Some(r.u32_le("rate")?)
+        } else {
+            None
         };
         let name = text(r, "name")?;
         let is_clan_last = layout.has_flags && r.u8("clan position")? != 0;
-        let clan = match layout.has_clan {
-            true => text(r, "clan")?,
-            false => b"",
+        let clan = if layout.has_clan {
+            text(r, "clan")?
+        } else {
+            b""
         };
-        let is_bot = match layout.has_flags {
-            true => Some(r.u8("bot")? != 0),
-            false => None,
+        let is_bot = if layout.has_flags {
+            Some(r.u8("bot")? != 0)
+        } else {
+            None
         };
         players.push(Player {
             id,
@@ -486,7 +493,8 @@ mod tests {
             Ok(reply) => {
                 let player = |player: &Player<'_>| {
                     let text = |bytes| by_content(bytes).0;
-                    let (name, clan) = (text(player.name), text(player.clan));
+                    let name = text(player.name);
+                    let clan = text(player.clan);
                     format!(
                         "{} {} {name} {clan} {:?}",
                         player.id, player.ping, player.is_bot

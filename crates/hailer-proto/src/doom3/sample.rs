@@ -16,7 +16,8 @@ const MAX_PLAYERS: usize = 32;
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     let colour = random.pick(&["", "^1", "^3", "^5"]);
     let name = format!("{colour}{}", server.name);
     status.name = Some(Text::carets(name, Carets::Visible));

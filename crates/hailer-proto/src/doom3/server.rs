@@ -139,9 +139,10 @@ impl Doom3Responder {
     }
 
     fn write(&self, request: Request<'_>, body: &[u8], out: &mut Vec<u8>) {
-        let statistics = match request.is_extended {
-            true => self.statistics,
-            false => &[],
+        let statistics = if request.is_extended {
+            self.statistics
+        } else {
+            &[]
         };
         let size = body.len() + statistics.len();
         message::write_start(request, self.game, self.version, size, out);
@@ -194,8 +195,10 @@ impl Dictionary {
     /// Appends a pair, unless the key is there already, one of both is empty, or the limit would be
     /// exceeded.
     fn pair(&mut self, key: &str, value: &str) {
-        let (key, value) = (line(key), line(value));
-        let (key, value) = (cut(&key, MAX_WRITTEN), cut(&value, MAX_WRITTEN));
+        let key = line(key);
+        let value = line(value);
+        let key = cut(&key, MAX_WRITTEN);
+        let value = cut(&value, MAX_WRITTEN);
         let is_count = self.limit == MAX_TINY_DICTIONARY;
         let is_known = !is_count && self.keys.iter().any(|known| known == key);
         let length = key.len() + value.len() + 2;

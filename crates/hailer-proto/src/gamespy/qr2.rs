@@ -106,9 +106,10 @@ impl Challenges {
 
     /// Returns the address of the client as tokens contain it.
     fn bound(&self, from: SocketAddr) -> SocketAddr {
-        match self.bind_port {
-            true => from,
-            false => SocketAddr::new(from.ip(), 0),
+        if self.bind_port {
+            from
+        } else {
+            SocketAddr::new(from.ip(), 0)
         }
     }
 }
@@ -189,15 +190,16 @@ fn short(r: &Reader<'_, '_>, field: &'static str) -> Error {
 }
 
 fn field_name(name: &[u8], at: usize) -> Result<&[u8], Error> {
-    match name.len() <= MAX_FIELD_NAME {
-        true => Ok(name),
-        false => Err(Error {
+    if name.len() <= MAX_FIELD_NAME {
+        Ok(name)
+    } else {
+        Err(Error {
             field: "field name",
             at,
             kind: ErrorKind::Limit {
                 limit: MAX_FIELD_NAME,
             },
-        }),
+        })
     }
 }
 
@@ -271,19 +273,15 @@ pub(crate) fn unsplit_table<'a>(
     is_teams: bool,
     count_missing: &'static crate::wire::Deviation,
 ) -> Result<(), Error> {
-    let kind = match is_teams {
-        true => Kind::Teams,
-        false => Kind::Players,
-    };
+    let kind = if is_teams { Kind::Teams } else { Kind::Players };
     let at = r.at();
     // Letters are not the high byte of a sensible count.
     let has_count = r.rest().first().is_none_or(|&byte| byte <= 0x40);
-    let count = match has_count {
-        true => Some(u32::from(r.u16_be("rows")?)),
-        false => {
-            r.notes().deviation(count_missing, at);
-            None
-        }
+    let count = if has_count {
+        Some(u32::from(r.u16_be("rows")?))
+    } else {
+        r.notes().deviation(count_missing, at);
+        None
     };
     let mut fields: Vec<&[u8]> = Vec::new();
     loop {
@@ -325,9 +323,10 @@ pub(crate) fn unsplit_table<'a>(
                 truncated(r);
                 return Ok(());
             };
-            let rows = match is_teams {
-                true => &mut reply.teams,
-                false => &mut reply.players,
+            let rows = if is_teams {
+                &mut reply.teams
+            } else {
+                &mut reply.players
             };
             Reply::set(rows, row, field, value);
         }

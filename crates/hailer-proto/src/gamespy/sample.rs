@@ -14,7 +14,8 @@ const TEAMS: &[&str] = &["Red", "Blue"];
 /// Returns a sample for one of these games and versions.
 pub(crate) fn status(seed: u64, games: &[(&str, &str)], port: u16) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     let game = random.below(games.len() as u64) as usize;
     let (game, version) = games.get(game).copied().unwrap_or_default();
     status.name = Some(Text::unformatted(server.name.as_str()));

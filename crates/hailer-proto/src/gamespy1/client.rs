@@ -115,9 +115,10 @@ impl GameSpy1Exchange {
             self.replies.remove(index);
             return Step::Bad(Fault::Misbehaved(rule));
         }
-        match reply.is_complete() {
-            true => self.finish(index),
-            false => Step::Progress,
+        if reply.is_complete() {
+            self.finish(index)
+        } else {
+            Step::Progress
         }
     }
 

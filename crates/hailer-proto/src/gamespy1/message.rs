@@ -422,9 +422,10 @@ pub(super) fn explain(
         Some(direction) => direction == Direction::Reply,
         None => is_reply(bytes),
     };
-    let error = match is_reply {
-        true => parse_part(bytes, notes).err(),
-        false => Request::read(bytes, notes).err(),
+    let error = if is_reply {
+        parse_part(bytes, notes).err()
+    } else {
+        Request::read(bytes, notes).err()
     };
     Some(Explanation {
         message: if is_reply { "reply" } else { "request" },

@@ -82,9 +82,10 @@ impl GameSpy2Exchange {
             return Step::Bad(error.into());
         }
         pending.reply = Some(bytes.into());
-        match is_info && self.lists.is_some() {
-            true => self.send(out),
-            false => self.finish(),
+        if is_info && self.lists.is_some() {
+            self.send(out)
+        } else {
+            self.finish()
         }
     }
 

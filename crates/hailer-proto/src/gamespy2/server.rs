@@ -306,7 +306,8 @@ mod tests {
             "{}",
             bytes.len()
         );
-        let (mut reply, mut notes) = (Reply::default(), Notes::default());
+        let mut reply = Reply::default();
+        let mut notes = Notes::default();
         let all = Sections {
             server: true,
             players: true,
@@ -337,7 +338,8 @@ mod tests {
             let mut out = Vec::new();
             assert!(responder.short_reply(&request, &mut out));
             assert_eq!(out.len(), 3 * (request.len() + 28) - 28);
-            let (mut reply, mut notes) = (Reply::default(), Notes::default());
+            let mut reply = Reply::default();
+            let mut notes = Notes::default();
             parse_reply(&out, sections, &mut reply, &mut notes).unwrap();
             assert_eq!(notes.met().count(), 0);
             assert_eq!(reply.pairs[0], (&b"numplayers"[..], &b"3"[..]));

@@ -68,9 +68,10 @@ impl GameSpy3Exchange {
 
     /// Just Cause 2 Multiplayer replies to its own form only, so every second query has it.
     fn query(&mut self, token: i32, out: &mut Vec<u8>) -> Step {
-        let form = match self.silent_queries.is_multiple_of(2) {
-            true => Form::Split,
-            false => Form::Jc2,
+        let form = if self.silent_queries.is_multiple_of(2) {
+            Form::Split
+        } else {
+            Form::Jc2
         };
         self.state = State::Query { token, form };
         self.send(out)
@@ -144,9 +145,10 @@ impl GameSpy3Exchange {
                 .for_each(|part| *part = None);
         }
         let needed = self.last.map(|last| self.parts.iter().take(last + 1));
-        match needed.is_some_and(|mut parts| parts.all(Option::is_some)) {
-            true => self.finish(),
-            false => Step::Progress,
+        if needed.is_some_and(|mut parts| parts.all(Option::is_some)) {
+            self.finish()
+        } else {
+            Step::Progress
         }
     }
 

@@ -64,9 +64,10 @@ impl Request {
             TYPE_CHALLENGE => Self::Handshake { session },
             TYPE_QUERY => {
                 let is_open = bytes.len() <= OPEN_QUERY_LENGTH;
-                let token = match is_open {
-                    true => None,
-                    false => Some(r.i32_be("token")?),
+                let token = if is_open {
+                    None
+                } else {
+                    Some(r.i32_be("token")?)
                 };
                 r.raw(3, "keys")?;
                 r.u8("flags")?;
@@ -439,8 +440,10 @@ mod tests {
 
     /// Returns whether the second of two parts continues the first one.
     fn continues(first: &[u8], second: &[u8]) -> bool {
-        let (first, second) = (part(0, first), part(0x81, second));
-        let (mut parser, mut notes) = (Parser::default(), Notes::default());
+        let first = part(0, first);
+        let second = part(0x81, second);
+        let mut parser = Parser::default();
+        let mut notes = Notes::default();
         parser.part(&first, &mut notes).unwrap();
         parser.part(&second, &mut notes).unwrap();
         notes.met().all(|met| met.name != "part-gap")
@@ -489,7 +492,8 @@ mod tests {
         let first = part(0, b"\0hostname\0Keep\0mapname\0mi\0");
         let second = part(1, b"\0mapname\0mill\0\0\x01player_\0\0Arla\0Be\0");
         let third = part(0x82, b"\x01player_\0\x01Belo\0\0\0\x02\0");
-        let (mut parser, mut notes) = (Parser::default(), Notes::default());
+        let mut parser = Parser::default();
+        let mut notes = Notes::default();
         for part in [&first, &second, &third] {
             parser.part(part, &mut notes).unwrap();
         }

@@ -320,7 +320,8 @@ mod tests {
             let parts = parts(&status(players, rules));
             assert!(parts.len() <= MAX_PARTS);
             assert!(parts.iter().all(|part| part.len() <= MAX_REPLY));
-            let (mut parser, mut notes) = (Parser::default(), Notes::default());
+            let mut parser = Parser::default();
+            let mut notes = Notes::default();
             for (number, part) in parts.iter().enumerate() {
                 let is_last = number + 1 == parts.len();
                 let expected = message::Part::Split(number as u8, is_last);
@@ -369,7 +370,8 @@ mod tests {
         })
         .into();
         status.map = Some("Owner=1,p1073741825=b".into());
-        let (mut parser, mut notes) = (Parser::default(), Notes::default());
+        let mut parser = Parser::default();
+        let mut notes = Notes::default();
         let parts = parts(&status);
         parser.part(&parts[0], &mut notes).unwrap();
         assert_eq!(notes.met().count(), 0);

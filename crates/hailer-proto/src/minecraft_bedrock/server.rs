@@ -114,9 +114,10 @@ impl BedrockResponder {
         let online = count(status.players.count());
         let max = count(status.players.max.unwrap_or(0));
         let is_open = online < max;
-        let max = match config.look_open && !is_open {
-            true => online + 1,
-            false => max,
+        let max = if config.look_open && !is_open {
+            online + 1
+        } else {
+            max
         };
         let text = |key| match status.extra(key) {
             Some(Value::Str(text)) => Some(field(text)),
@@ -172,11 +173,13 @@ impl BedrockResponder {
     /// Returns the number of a ping that is to be answered, or the reason to drop it.
     fn admit(&self, bytes: &[u8]) -> Result<u64, &'static str> {
         let ping = Ping::read(bytes, &mut Notes::discarding()).map_err(|_| "malformed")?;
-        match ping.if_open {
-            true if ping.guid.is_none() => Err("malformed"),
-            true if !self.is_open => Err("full"),
-            _ => Ok(ping.time),
+        if ping.if_open && ping.guid.is_none() {
+            return Err("malformed");
         }
+        if ping.if_open && !self.is_open {
+            return Err("full");
+        }
+        Ok(ping.time)
     }
 }
 
@@ -244,16 +247,17 @@ impl Parts<'_> {
 /// formatting code.
 fn whole(text: &str, limit: usize) -> &str {
     let start = cut(text, limit);
-    let start = match start.len() < text.len() {
-        true => start.trim_end_matches('\u{A7}'),
-        false => start,
+    let start = if start.len() < text.len() {
+        start.trim_end_matches('\u{A7}')
+    } else {
+        start
     };
-    match start.is_empty() {
-        true => text
-            .chars()
+    if start.is_empty() {
+        text.chars()
             .next()
-            .map_or(text, |first| cut(text, first.len_utf8())),
-        false => start,
+            .map_or(text, |first| cut(text, first.len_utf8()))
+    } else {
+        start
     }
 }
 

@@ -192,7 +192,8 @@ fn mangled_length(bytes: &[u8], session: Option<SessionId>) -> Option<usize> {
 
 /// spec/minecraft-query.md#6.1
 fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
-    let (at, payload) = (r.at(), r.rest());
+    let at = r.at();
+    let payload = r.rest();
     let end = payload
         .iter()
         .position(|&byte| byte == 0)
@@ -504,7 +505,8 @@ fn parse_pairs<'a>(
     ordered: bool,
     full: &mut Full<'a>,
 ) -> Result<(), Error> {
-    let (whole, start) = (r.whole(), r.at());
+    let whole = r.whole();
+    let start = r.at();
     // Includes the NUL of the last value.
     let region = whole.get(start..=end).unwrap_or_default();
     if let Some(values) = vanilla_values(region) {
@@ -588,7 +590,8 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     while next < pieces.len() {
         // Keys and values alternate, so an odd number of pieces means that a value contains a NUL:
         // where a piece in a key's position is not a known key and the next one is.
-        let (first, mut last) = (next + 1, next + 1);
+        let first = next + 1;
+        let mut last = next + 1;
         let odd_left = |last: usize| {
             pieces
                 .len()
@@ -645,13 +648,14 @@ impl<'a> Pieces<'a, '_> {
 
 /// Reading a pair compares it with all earlier ones, so the number of pairs needs a limit.
 fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
-    match index < MAX_PAIRS {
-        true => Ok(()),
-        false => Err(Error {
+    if index < MAX_PAIRS {
+        Ok(())
+    } else {
+        Err(Error {
             field: "pair.key",
             at,
             kind: ErrorKind::Limit { limit: MAX_PAIRS },
-        }),
+        })
     }
 }
 
@@ -760,7 +764,8 @@ fn parse_pairs_without_separator<'a>(
 }
 
 fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
-    let (whole, list) = (r.whole(), r.at());
+    let whole = r.whole();
+    let list = r.at();
     let mut start = list;
     let mut ends = nuls(r.rest()).map(|end| list + end);
     let end = loop {

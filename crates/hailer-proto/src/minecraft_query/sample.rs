@@ -36,7 +36,8 @@ const PLUGINS: &[&str] = &[
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     let motd = motd(random, &server.name);
     status.is_utf8 = motd.raw().chars().any(|c| Latin1::byte(c).is_none());
     status.motd = Some(motd);

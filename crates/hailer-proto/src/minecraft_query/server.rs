@@ -494,7 +494,8 @@ mod tests {
         epoch: Epoch,
         token: Token,
     ) -> (Verdict, Vec<u8>) {
-        let (mut request, mut out) = (Vec::new(), Vec::new());
+        let mut request = Vec::new();
+        let mut out = Vec::new();
         Request::Stat {
             session: SESSION,
             token,

@@ -133,9 +133,10 @@ impl StatusExchange {
             return step;
         }
         self.timeouts += 1;
-        match self.timeouts < 2 {
-            true => Step::Wait,
-            false => self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait),
+        if self.timeouts < 2 {
+            Step::Wait
+        } else {
+            self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait)
         }
     }
 
@@ -318,7 +319,8 @@ fn legacy_status(listing: Listing) -> Status {
             .filter(|version| !version.is_empty()),
         ..Status::default()
     };
-    (status.players.online, status.players.max) = (listing.online, listing.max);
+    status.players.online = listing.online;
+    status.players.max = listing.max;
     let form = match listing.version {
         Some(_) => "1.4",
         None => "beta",

@@ -31,9 +31,10 @@ pub fn read(item: Item<'_, '_>, field: &'static str, notes: &mut Notes) -> Resul
     // Most descriptions are one text. Its codes stay as they were received.
     if let Some(text) = only_text(item) {
         note_utf8(item, notes);
-        return match text.len() <= MAX_TEXT_BYTES {
-            true => Ok(Text::legacy(&*text)),
-            false => Err(limit(item, field, MAX_TEXT_BYTES)),
+        return if text.len() <= MAX_TEXT_BYTES {
+            Ok(Text::legacy(&*text))
+        } else {
+            Err(limit(item, field, MAX_TEXT_BYTES))
         };
     }
     let mut flattener = Flattener {
@@ -182,7 +183,8 @@ impl Flattener<'_> {
         item: Item<'j, 'a>,
         inherited: Style,
     ) -> Result<(Parts<'j, 'a>, Style), Error> {
-        let (mut parts, mut style) = (Parts::default(), inherited);
+        let mut parts = Parts::default();
+        let mut style = inherited;
         // One bit for each known key found.
         let mut found = 0u32;
         for (key, value) in item.entries() {
@@ -238,9 +240,10 @@ impl Flattener<'_> {
 
     fn work(&mut self, item: Item<'_, '_>, bytes: usize) -> Result<(), Error> {
         self.work += bytes;
-        match self.work <= MAX_WORK_BYTES {
-            true => Ok(()),
-            false => Err(limit(item, self.field, MAX_WORK_BYTES)),
+        if self.work <= MAX_WORK_BYTES {
+            Ok(())
+        } else {
+            Err(limit(item, self.field, MAX_WORK_BYTES))
         }
     }
 
@@ -278,9 +281,10 @@ impl Flattener<'_> {
 
     fn push(&mut self, item: Item<'_, '_>, style: Style, text: &str) -> Result<(), Error> {
         self.work(item, text.len())?;
-        match self.out.push(style, text) <= MAX_TEXT_BYTES {
-            true => Ok(()),
-            false => Err(limit(item, self.field, MAX_TEXT_BYTES)),
+        if self.out.push(style, text) <= MAX_TEXT_BYTES {
+            Ok(())
+        } else {
+            Err(limit(item, self.field, MAX_TEXT_BYTES))
         }
     }
 
@@ -429,9 +433,10 @@ pub fn write(text: &Text, limit: usize, out: &mut Vec<u8>) {
 
 /// Removes NULs, which old clients do not accept.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
-    match text.contains('\0') {
-        true => Cow::Owned(text.replace('\0', "")),
-        false => Cow::Borrowed(text),
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', ""))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 

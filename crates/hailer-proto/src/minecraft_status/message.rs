@@ -166,24 +166,26 @@ pub fn reply_length(bytes: &[u8]) -> Result<Result<usize, usize>, Error> {
 
 /// Returns the length of a message, as [`reply_length`] does.
 fn at_least(length: usize, bytes: &[u8]) -> Result<usize, usize> {
-    match length <= bytes.len() {
-        true => Ok(length),
-        false => Err(length),
+    if length <= bytes.len() {
+        Ok(length)
+    } else {
+        Err(length)
     }
 }
 
 pub(super) fn json_length(length: i32, at: usize) -> Result<usize, Error> {
     let length = usize::try_from(length)
         .map_err(|_| Error::bad("JSON length", at, "a length, not below 0"))?;
-    match length <= MAX_PACKET_BYTES {
-        true => Ok(length),
-        false => Err(Error {
+    if length <= MAX_PACKET_BYTES {
+        Ok(length)
+    } else {
+        Err(Error {
             field: "JSON length",
             at,
             kind: ErrorKind::Limit {
                 limit: MAX_PACKET_BYTES,
             },
-        }),
+        })
     }
 }
 
@@ -296,18 +298,19 @@ impl<'a> Handshake<'a> {
             3 => Intent::Transfer,
             _ => return Err(Error::bad("intent", at, "1 to 3")),
         };
-        match r.at() == end {
-            true => Ok(Self {
+        if r.at() == end {
+            Ok(Self {
                 protocol,
                 host,
                 port,
                 intent,
-            }),
-            false => Err(Error::bad(
+            })
+        } else {
+            Err(Error::bad(
                 "packet length",
                 start,
                 "the length of the handshake",
-            )),
+            ))
         }
     }
 
@@ -518,13 +521,14 @@ impl LegacyRequest {
         request.port = Some(
             u16::try_from(port).map_err(|_| Error::bad("port", port_at, "a port, 0 to 65535"))?,
         );
-        match r.at() - start == rest {
-            true => Ok(request),
-            false => Err(Error::bad(
+        if r.at() - start == rest {
+            Ok(request)
+        } else {
+            Err(Error::bad(
                 "rest length",
                 at,
                 "the length of protocol, host and port",
-            )),
+            ))
         }
     }
 }
@@ -606,9 +610,10 @@ impl LegacyReply {
         let bytes = r.utf16_be(MAX_LEGACY_UNITS, "text")?;
         let (units, _) = bytes.as_chunks();
         let at = r.at() - bytes.len();
-        let listing = match units.starts_with(&NEWER_START) {
-            true => Listing::newer(units, at, r.notes()),
-            false => Listing::beta(units, at, r.notes()),
+        let listing = if units.starts_with(&NEWER_START) {
+            Listing::newer(units, at, r.notes())
+        } else {
+            Listing::beta(units, at, r.notes())
         };
         r.trailing(&TRAILING_BYTES);
         Ok(match listing {
@@ -652,7 +657,9 @@ impl Listing {
     /// Parses from the end, because the last section signs always belong to the protocol.
     fn beta(units: &[Unit], at: usize, notes: &mut Notes) -> Option<Self> {
         let mut parts = units.rsplitn(3, |unit| *unit == SECTION);
-        let (max, online, motd) = (parts.next()?, parts.next()?, parts.next()?);
+        let max = parts.next()?;
+        let online = parts.next()?;
+        let motd = parts.next()?;
         count(max).or(count(online))?;
         let mut parts = Parts { at, notes };
         if motd.contains(&SECTION) {
@@ -668,8 +675,11 @@ impl Listing {
 
     fn newer(units: &[Unit], at: usize, notes: &mut Notes) -> Option<Self> {
         let mut parts = units.splitn(6, |unit| *unit == NUL).skip(1);
-        let (protocol, version, motd) = (parts.next()?, parts.next()?, parts.next()?);
-        let (online, max) = (parts.next()?, parts.next()?);
+        let protocol = parts.next()?;
+        let version = parts.next()?;
+        let motd = parts.next()?;
+        let online = parts.next()?;
+        let max = parts.next()?;
         let mut parts = Parts {
             at: at + size_of_val(&NEWER_START),
             notes,

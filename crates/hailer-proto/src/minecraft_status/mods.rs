@@ -118,7 +118,8 @@ impl ModList {
 
     fn read_mods(&mut self, item: Item<'_, '_>, notes: &mut Notes) {
         for entry in item.items().take(MAX_ROWS) {
-            let (mut id, mut version) = (None, None);
+            let mut id = None;
+            let mut version = None;
             for (key, value) in entry.entries() {
                 match key.bytes() {
                     b"modid" | b"modId" => id = value.text(),
@@ -141,7 +142,9 @@ impl ModList {
 
     fn read_channels(&mut self, item: Item<'_, '_>) {
         for entry in item.items().take(MAX_ROWS) {
-            let (mut name, mut version, mut is_required) = (None, None, None);
+            let mut name = None;
+            let mut version = None;
+            let mut is_required = None;
             for (key, value) in entry.entries() {
                 match key.bytes() {
                     b"res" => name = value.text(),
@@ -242,7 +245,8 @@ fn unpacked(text: &str) -> Vec<u8> {
     let count = (characters.next().unwrap_or_default() << BITS | low) as usize;
     // The number is not trusted: missing bytes are not made up beyond the last character.
     let mut bytes = Vec::with_capacity(count.min(text.len() * 2));
-    let (mut buffer, mut bits) = (0u32, 0);
+    let mut buffer = 0u32;
+    let mut bits = 0;
     for character in characters {
         buffer |= character << bits;
         bits += BITS;
@@ -269,7 +273,8 @@ fn packed(bytes: &[u8]) -> String {
     let count = bytes.len() as u32;
     text.push(character(count));
     text.push(character(count >> BITS));
-    let (mut buffer, mut bits) = (0, 0);
+    let mut buffer = 0;
+    let mut bits = 0;
     for byte in bytes {
         buffer |= u32::from(*byte) << bits;
         bits += 8;
@@ -380,7 +385,8 @@ fn pack(mods: &[Row<'_>], channels: &[Row<'_>], is_truncated: bool) -> Vec<u8> {
         bytes.push(u8::from(cell(row, "required") == Some("true")));
     };
     let mut others: Vec<&Row<'_>> = channels.iter().collect();
-    let (mut body, mut count) = (Vec::new(), 0u16);
+    let mut body = Vec::new();
+    let mut count = 0u16;
     for row in mods {
         if body.len() > MAX_PACKED_BYTES {
             break;
@@ -443,10 +449,12 @@ mod tests {
 
     fn read(text: &str) -> (Status, Vec<&'static str>) {
         let json = Json::parse(text.as_bytes(), 0..text.len(), "JSON").unwrap();
-        let (mut notes, mut status) = (Notes::default(), Status::default());
-        let list = match text.contains("modList") {
-            true => ModList::read_modinfo(json.root(), &mut notes),
-            false => ModList::read_forge_data(json.root(), &mut notes),
+        let mut notes = Notes::default();
+        let mut status = Status::default();
+        let list = if text.contains("modList") {
+            ModList::read_modinfo(json.root(), &mut notes)
+        } else {
+            ModList::read_forge_data(json.root(), &mut notes)
         };
         if let Some(list) = list {
             list.add_to(&mut status);

@@ -76,9 +76,10 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
         Some(0) => {}
         Some(rest) => {
             let at = r.at();
-            let deviation = match rest <= r.remaining() {
-                true => &TRAILING_JSON,
-                false => &LENGTH_WRONG,
+            let deviation = if rest <= r.remaining() {
+                &TRAILING_JSON
+            } else {
+                &LENGTH_WRONG
             };
             let rest = rest.min(r.remaining());
             if rest > 0 {
@@ -104,7 +105,9 @@ impl Parser<'_> {
         if root.kind() != Kind::Object || is_component(root) {
             return self.disconnect(root);
         }
-        let (mut has_version, mut has_players, mut has_description) = (false, false, false);
+        let mut has_version = false;
+        let mut has_players = false;
+        let mut has_description = false;
         let mut other = Vec::new();
         let mut values = 0;
         for (key, value) in root.entries() {
@@ -255,7 +258,8 @@ impl Parser<'_> {
     }
 
     fn player(&mut self, item: Item<'_, '_>) -> Option<Player> {
-        let (mut name, mut id) = (None, None);
+        let mut name = None;
+        let mut id = None;
         for (key, value) in item.entries() {
             match key.bytes() {
                 b"name" => name = self.text(value, "name"),

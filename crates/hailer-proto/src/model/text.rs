@@ -333,17 +333,19 @@ impl Text {
 
     /// Returns the text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
-        match self.is_plain() {
-            true => String::from(self.raw()),
-            false => self.filtered().into_string(),
+        if self.is_plain() {
+            String::from(self.raw())
+        } else {
+            self.filtered().into_string()
         }
     }
 
     /// Returns [`Text::plain`], without an allocation if it is short or has nothing to remove.
     pub(crate) fn into_short(self) -> CompactString {
-        match self.is_plain() {
-            true => self.raw,
-            false => self.filtered(),
+        if self.is_plain() {
+            self.raw
+        } else {
+            self.filtered()
         }
     }
 
@@ -560,7 +562,8 @@ fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
     let mut start = 0;
     let mut next = 0;
     while let Some(at) = raw.get(next..).and_then(|rest| rest.find('^')) {
-        let (at, rest) = (next + at, raw.get(next + at + 1..).unwrap_or_default());
+        let at = next + at;
+        let rest = raw.get(at + 1..).unwrap_or_default();
         let code = carets.code(rest);
         let is_doubled = carets.has_doubled() && rest.starts_with('^');
         next = at + 1 + code.map_or(usize::from(is_doubled), |(length, _)| length);
@@ -817,7 +820,8 @@ mod tests {
             italic,
             ..Style::default()
         };
-        let (red, rgb) = (Some(Colour::Legacy(12)), Some(Colour::Rgb(255, 136, 0)));
+        let red = Some(Colour::Legacy(12));
+        let rgb = Some(Colour::Rgb(255, 136, 0));
         let pieces = [
             (Style::default(), "a"),
             (style(red, false, false), "b"),

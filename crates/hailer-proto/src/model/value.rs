@@ -234,7 +234,8 @@ mod tests {
             table(&[("name", "Shy")]),
             table(&[]),
         ];
-        let (rows, list) = (Value::Rows(rows), Value::List(list));
+        let rows = Value::Rows(rows);
+        let list = Value::List(list);
         assert_eq!(rows.to_string(), list.to_string());
         #[cfg(feature = "serde")]
         assert_eq!(

@@ -490,7 +490,8 @@ mod tests {
         offset: usize,
         players: &[(&str, u8)],
     ) -> Vec<u8> {
-        let (mut entries, mut payload) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut payload = Vec::new();
         for (name, uuid) in players {
             message::write_entry(name.as_bytes(), &[*uuid; 16], &mut entries);
         }
@@ -1004,7 +1005,8 @@ mod tests {
     /// Queries a responder to the end. Returns the last step and the number of datagrams sent.
     fn ask(responders: &[OneQueryResponder], ask: &Ask) -> (Step, usize) {
         let mut exchange = OneQueryExchange::new(ask, Cookie(77));
-        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        let mut request = Vec::new();
+        let mut reply = Vec::new();
         let mut step = exchange.handle(Input::Start, &mut request);
         for sent in 1.. {
             if step != Step::Send {
@@ -1085,10 +1087,8 @@ mod tests {
     #[test]
     fn players_come_and_go_between_our_own_pages() {
         let all: Vec<_> = mixed_names().collect();
-        let (many, few) = (
-            responder(&status(all.clone())),
-            responder(&status(all.iter().take(5).cloned())),
-        );
+        let many = responder(&status(all.clone()));
+        let few = responder(&status(all.iter().take(5).cloned()));
         // Challenge, basic, one page of the long list, then the short one.
         let shifting = [
             responder(&status(all.clone())),
@@ -1108,7 +1108,8 @@ mod tests {
         let mut said = status(["Alice".to_string(), "Bob".to_string()]);
         said.motd = Some(Text::unformatted("Two\nlines \u{1F600}"));
         said.version = Some("2026.1".into());
-        (said.players.online, said.players.max) = (Some(2), Some(100));
+        said.players.online = Some(2);
+        said.players.max = Some(100);
         said.address = Some(Address {
             host: Some("play.example".into()),
             port: Some(5520),
@@ -1117,8 +1118,11 @@ mod tests {
         said.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
         said.extra.push(Extra::new("network", true));
         said.players.list.sort_by_key(|player| player.uuid);
-        let mut config = OneQueryConfig::default();
-        (config.network, config.announce_address) = (Some(true), true);
+        let config = OneQueryConfig {
+            network: Some(true),
+            announce_address: true,
+            ..OneQueryConfig::default()
+        };
         let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &config);
         assert_eq!(done(ask(&[responder], &Ask::default()).0).0, said);
     }

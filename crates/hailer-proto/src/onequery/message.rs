@@ -557,7 +557,8 @@ pub(super) fn write_string(text: &[u8], w: &mut Writer<'_>) {
 /// Returns a reader for the next `length` bytes, or for the remaining ones if there are fewer. Its
 /// offsets are those of the outer reader.
 fn within<'a, 'r>(r: &'r mut Reader<'a, '_>, length: u16) -> Result<Reader<'a, 'r>, Error> {
-    let (whole, at) = (r.whole(), r.at());
+    let whole = r.whole();
+    let at = r.at();
     let mut inner = Reader::new(
         whole.get(..at + usize::from(length)).unwrap_or(whole),
         r.notes(),
@@ -587,9 +588,10 @@ pub(super) fn explain(
         return explained(request_name(bytes), Direction::Request, error);
     }
     if is_reply(bytes) && direction != Some(Direction::Request) {
-        let error = match is_challenge(bytes) {
-            true => parse_challenge(bytes, notes).err(),
-            false => explain_reply(bytes, seen.request(), notes).err(),
+        let error = if is_challenge(bytes) {
+            parse_challenge(bytes, notes).err()
+        } else {
+            explain_reply(bytes, seen.request(), notes).err()
         };
         return explained(reply_name(bytes), Direction::Reply, error);
     }
@@ -690,7 +692,8 @@ mod tests {
     }
 
     fn page_reply(flags: u16, total: usize, offset: usize, names: &[&[u8]]) -> Vec<u8> {
-        let (mut entries, mut payload) = (Vec::new(), Vec::new());
+        let mut entries = Vec::new();
+        let mut payload = Vec::new();
         for name in names {
             write_entry(name, &core::array::from_fn(|i| i as u8), &mut entries);
         }

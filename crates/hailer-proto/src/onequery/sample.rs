@@ -6,7 +6,8 @@ use alloc::format;
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     let motd = motd(random, &server.name);
     status.motd = Some(Text::unformatted(motd.plain()));
     status.name = Some(Text::unformatted(server.name.clone()));

@@ -89,7 +89,8 @@ pub struct OneQueryConfig {
 
 impl Default for OneQueryConfig {
     fn default() -> Self {
-        let (public, tokens) = (Endpoints::ALL, AuthTokens::default());
+        let public = Endpoints::ALL;
+        let tokens = AuthTokens::default();
         Self {
             public,
             tokens,
@@ -270,9 +271,10 @@ impl Responder for OneQueryResponder {
             }
             Ok(Request::Query(query)) if self.accepts(query.token, from, epoch) => {
                 let allowed = self.allows(&query);
-                match allowed {
-                    true => self.answer_query(&query, out),
-                    false => message::write_reply_header(Flags::REFUSED, query.id, 0, out),
+                if allowed {
+                    self.answer_query(&query, out)
+                } else {
+                    message::write_reply_header(Flags::REFUSED, query.id, 0, out)
                 }
                 // A client with a wrong auth token may be guessing: charge the reply to the budget
                 // for unverified sources.
@@ -336,7 +338,8 @@ impl Entries {
             })
             .collect();
         sorted.sort_unstable();
-        let (mut bytes, mut starts) = (Vec::new(), alloc::vec![0]);
+        let mut bytes = Vec::new();
+        let mut starts = alloc::vec![0];
         for (uuid, name) in sorted {
             message::write_entry(name.as_bytes(), &uuid, &mut bytes);
             starts.push(bytes.len());
@@ -872,7 +875,8 @@ mod tests {
             );
             read(&reply).flags.has(Flags::REFUSED)
         };
-        let (shut, half) = (with(&[]), with(&["basic"]));
+        let shut = with(&[]);
+        let half = with(&["basic"]);
         let cases: [(Option<&[u8]>, bool, bool); 6] = [
             (None, true, true),
             (Some(b"plain"), true, false),
@@ -948,7 +952,8 @@ mod tests {
             port: None,
         });
         said.extra = [Extra::new("protocol-hash", long.clone())].into();
-        (said.players.online, said.players.max) = (Some(i64::MAX), Some(i64::MIN));
+        said.players.online = Some(i64::MAX);
+        said.players.max = Some(i64::MIN);
         said.players
             .list
             .iter_mut()

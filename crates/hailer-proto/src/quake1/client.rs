@@ -186,7 +186,8 @@ mod tests {
             let config = super::super::Quake1Config::read(&Options::default()).unwrap();
             let responder = Quake1Responder::new(&sample, &config);
             let mut exchange = Quake1Exchange::new(&Ask::default());
-            let (mut request, mut reply) = (Vec::new(), Vec::new());
+            let mut request = Vec::new();
+            let mut reply = Vec::new();
             exchange.handle(Input::Start, &mut request);
             let from = "192.0.2.7:50000".parse().unwrap();
             responder.answer(from, Epoch(1), &request, &mut reply);

@@ -155,7 +155,8 @@ impl<'a> Reply<'a> {
         let mut r = Reader::new(bytes, notes);
         r.constant(game.header(), "header")?;
         r.constant(&[REPLY], "command")?;
-        let (at, rest) = (r.at(), r.rest());
+        let at = r.at();
+        let rest = r.rest();
         let text = match rest.strip_suffix(b"\0") {
             Some(text) => text,
             None => {

@@ -15,7 +15,8 @@ const MAX_PLAYERS: usize = 20;
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     status.name = Some(Text::unformatted(server.name.clone()));
     status.game = Some(random.text(&["qw", "fortress", "ctf"]).into());
     status.mode = Some(random.text(&["ffa", "2on2", "4on4"]).into());

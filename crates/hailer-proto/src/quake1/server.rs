@@ -163,9 +163,10 @@ impl Quake1Responder {
 
 /// Returns an infostring with at least one pair, because replies are recognized by its backslash.
 fn guard(info: Vec<u8>) -> Vec<u8> {
-    match info.is_empty() {
-        true => b"\\hostname\\_".to_vec(),
-        false => info,
+    if info.is_empty() {
+        b"\\hostname\\_".to_vec()
+    } else {
+        info
     }
 }
 
@@ -250,18 +251,20 @@ fn line(place: usize, player: &Player, is_complete: bool, has_kinds: bool) -> St
     let minutes = player.time_s.map_or(0, |seconds| (seconds / 60.0) as i64);
     let ping = player.latency_ms.unwrap_or(0);
     let name = charset::encode(&wire_name(player, MAX_NAME));
-    let (score, ping, prefix) = match is_spectator(player) {
-        true => (
+    let (score, ping, prefix) = if is_spectator(player) {
+        (
             SPECTATOR_SCORE,
             ping.saturating_abs().saturating_neg(),
             "\\s\\",
-        ),
-        false => (player.score.unwrap_or(0), ping, ""),
+        )
+    } else {
+        (player.score.unwrap_or(0), ping, "")
     };
     // A score that marks spectators is not sent for players.
-    let score = match is_spectator(player) {
-        true => score,
-        false => score.max(SPECTATOR_SCORE + 1),
+    let score = if is_spectator(player) {
+        score
+    } else {
+        score.max(SPECTATOR_SCORE + 1)
     };
     let skin = match extra(player, "skin") {
         Some(Value::Str(skin)) => quoted(skin),

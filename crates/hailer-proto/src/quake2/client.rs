@@ -126,9 +126,10 @@ impl Exchange for Quake2Exchange {
             Input::Timeout => {
                 self.silent = self.silent.saturating_add(1);
                 // Servers for one player do not reply to requests for the info.
-                match self.status.is_some() && self.silent >= TRIES {
-                    true => self.finish(),
-                    false => self.send(out),
+                if self.status.is_some() && self.silent >= TRIES {
+                    self.finish()
+                } else {
+                    self.send(out)
                 }
             }
             Input::Datagram(bytes) => self.receive(bytes, out),
@@ -210,7 +211,8 @@ mod tests {
             let config = super::super::Quake2Config::read(&Options::default()).unwrap();
             let responder = Quake2Responder::new(&sample, &config);
             let mut exchange = Quake2Exchange::new(&Ask::default());
-            let (mut request, mut reply) = (Vec::new(), Vec::new());
+            let mut request = Vec::new();
+            let mut reply = Vec::new();
             exchange.handle(Input::Start, &mut request);
             let from = "192.0.2.7:50000".parse().unwrap();
             let verdict = responder.answer(from, Epoch(1), &request, &mut reply);

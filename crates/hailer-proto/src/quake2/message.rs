@@ -135,7 +135,8 @@ impl<'a> Reply<'a> {
             }
             Some(kind) => {
                 r.constant(b"print\n", "command")?;
-                let (at, rest) = (r.at(), r.rest());
+                let at = r.at();
+                let rest = r.rest();
                 if kind == "status reply" {
                     return Self::status(rest, at, notes);
                 }
@@ -173,8 +174,10 @@ impl<'a> Reply<'a> {
         let map_at = last_word(before_map);
         let name = before_map.get(..map_at).unwrap_or_default();
         let name_at = name.len() - name.trim_ascii_start().len();
-        let (count, max) = (before.get(count_at..), line.get(slash + 1..));
-        let (online, max_count) = (count.and_then(number), max.and_then(number));
+        let count = before.get(count_at..);
+        let max = line.get(slash + 1..);
+        let online = count.and_then(number);
+        let max_count = max.and_then(number);
         let (online, max_count) = online.zip(max_count).ok_or_else(error)?;
         let summary = Summary {
             name: name.trim_ascii(),

@@ -12,7 +12,8 @@ const RULES: &[(&str, &[&str])] = &[
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     status.name = Some(Text::unformatted(server.name.clone()));
     status.game = Some(random.text(&["baseq2", "opentdm", "lithium"]).into());
     status.version = Some(random.text(&["3.20", "q2pro r1504", "R1Q2 b8012"]).into());

@@ -209,7 +209,8 @@ fn bots(info: &Infostring<'_>, clients: i64) -> Option<i64> {
 fn carets(info: &Infostring<'_>) -> Carets {
     let value = |key| info.text(key).unwrap_or_default();
     let starts = |text: &str, games: &[&str]| games.iter().any(|game| text.starts_with(game));
-    let (game, version) = (value("gamename"), value("version"));
+    let game = value("gamename");
+    let version = value("version");
     match () {
         () if info.find("daemonver").is_some() => Carets::Daemon,
         () if info.find("gameversion").is_some() => Carets::DarkPlaces,

@@ -170,7 +170,8 @@ impl<'a> Reply<'a> {
         let blanks = r.rest().iter().take_while(|byte| **byte == b' ').count();
         r.take(blanks, "command")?;
         r.constant(b"\n", "line feed")?;
-        let (at, rest) = (r.at(), r.rest());
+        let at = r.at();
+        let rest = r.rest();
         match kind {
             Kind::Info => {
                 let end = rest.iter().rposition(|byte| !matches!(byte, b'\n' | 0));

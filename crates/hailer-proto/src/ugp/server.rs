@@ -859,11 +859,9 @@ mod tests {
         let mut status = status(300, 300);
         let long = "\u{E9}".repeat(1000);
         status.name = Some(Text::unformatted(long.clone()));
-        (status.game, status.mode, status.map) = (
-            Some(long.clone().into()),
-            Some(long.clone().into()),
-            Some(long.into()),
-        );
+        status.game = Some(long.clone().into());
+        status.mode = Some(long.clone().into());
+        status.map = Some(long.into());
         for max_reply in [MIN_REPLY, 100, DEFAULT_REPLY, 1400, 20_000, MAX_REPLY] {
             let responder = UgpResponder::new(
                 &status,

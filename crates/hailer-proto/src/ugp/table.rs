@@ -112,8 +112,9 @@ pub(super) fn describe(flags: u8, names: &[(u8, &str)]) -> String {
         .filter(|(bit, _)| flags & bit != 0)
         .map(|(_, name)| *name)
         .collect();
-    match set.is_empty() {
-        true => format!("{flags:02x}"),
-        false => format!("{flags:02x}: {}", set.join(", ")),
+    if set.is_empty() {
+        format!("{flags:02x}")
+    } else {
+        format!("{flags:02x}: {}", set.join(", "))
     }
 }

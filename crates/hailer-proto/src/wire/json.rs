@@ -132,9 +132,12 @@ impl<'j, 'a> Item<'j, 'a> {
     /// Returns the text with its escapes replaced, if it is one. Invalid UTF-8 and lone surrogates
     /// become U+FFFD.
     pub fn text(self) -> Option<Cow<'a, str>> {
-        (self.node.kind == Kind::Text).then(|| match self.node.is_escaped {
-            false => String::from_utf8_lossy(self.bytes()),
-            true => Cow::Owned(unescaped(self.bytes())),
+        (self.node.kind == Kind::Text).then(|| {
+            if self.node.is_escaped {
+                Cow::Owned(unescaped(self.bytes()))
+            } else {
+                String::from_utf8_lossy(self.bytes())
+            }
         })
     }
 
@@ -163,9 +166,10 @@ impl<'j, 'a> Item<'j, 'a> {
     }
 
     fn children(self, kind: Kind) -> impl Iterator<Item = Item<'j, 'a>> {
-        let end = match self.node.kind == kind {
-            true => self.node.next as usize,
-            false => 0,
+        let end = if self.node.kind == kind {
+            self.node.next as usize
+        } else {
+            0
         };
         let mut index = self.index + 1;
         core::iter::from_fn(move || {

@@ -290,7 +290,8 @@ impl<'a, 'n> Reader<'a, 'n> {
 
     /// Takes the remaining bytes, if any, and notes them as this deviation.
     pub fn trailing(&mut self, deviation: &'static Deviation) {
-        let (at, rest) = (self.at, self.rest());
+        let at = self.at;
+        let rest = self.rest();
         if !rest.is_empty() {
             self.at += rest.len();
             self.note(at, "trailing bytes", || hex(rest));

@@ -134,7 +134,8 @@ pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let mut last = [1; 8];
     core::iter::zip(&mut last, rest).for_each(|(to, byte)| *to = *byte);
     let mut words = words.iter().copied().chain([last]);
-    let (mut next, mut found) = (0, 0);
+    let mut next = 0;
+    let mut found = 0;
     core::iter::from_fn(move || {
         while found == 0 {
             found = zeros(words.next()?);
