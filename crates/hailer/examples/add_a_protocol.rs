@@ -114,7 +114,9 @@ struct Answer<'a> {
 fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(b"HERE", "magic")?;
-    let (id, online, max) = (r.u8("id")?, r.u8("online")?, r.u8("max")?);
+    let id = r.u8("id")?;
+    let online = r.u8("online")?;
+    let max = r.u8("max")?;
     let length = r.remaining();
     Ok(Answer {
         id,

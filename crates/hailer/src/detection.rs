@@ -37,14 +37,18 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 2] {
     let wave_of = |protocol: &dyn Protocol| registry::detection(protocol.info().id).1;
     protocols.retain(|protocol| wave_of(*protocol) != Wave::OwnPorts || is_at_home(*protocol));
     let has_usual = port.is_some() && protocols.iter().any(|protocol| is_at_home(*protocol));
-    let is_first = |protocol: &dyn Protocol| match has_usual {
-        true => is_at_home(protocol),
-        false => wave_of(protocol) == Wave::First,
+    let is_first = |protocol: &dyn Protocol| {
+        if has_usual {
+            is_at_home(protocol)
+        } else {
+            wave_of(protocol) == Wave::First
+        }
     };
     // A stable sort keeps the order of the table within each wave.
     protocols.sort_by_key(|protocol| !is_first(*protocol));
     let mut waves = [Vec::new(), Vec::new()];
-    let (mut streams, mut datagrams) = (0, 0);
+    let mut streams = 0;
+    let mut datagrams = 0;
     for protocol in protocols {
         let is_stream = protocol.info().transport == Transport::Stream;
         let count = if is_stream {

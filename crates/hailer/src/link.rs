@@ -183,7 +183,8 @@ pub async fn stop_requested(stop: &mut watch::Receiver<bool>) {
 impl PartialEq for RedisConfig {
     /// Returns whether both configurations lead to the same Redis with the same credentials.
     fn eq(&self, other: &Self) -> bool {
-        let (own, others) = (self.info.redis_settings(), other.info.redis_settings());
+        let own = self.info.redis_settings();
+        let others = other.info.redis_settings();
         self.info.addr() == other.info.addr()
             && (own.db(), own.username(), own.password())
                 == (others.db(), others.username(), others.password())

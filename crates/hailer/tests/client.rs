@@ -30,7 +30,8 @@ fn settings() -> ClientConfig {
 fn patience(timeout: Duration, retries: u32) -> ClientConfig {
     let mut settings = ClientConfig::default();
     let mut limits = QueryLimits::default();
-    (limits.timeout, limits.retries) = (timeout, retries);
+    limits.timeout = timeout;
+    limits.retries = retries;
     settings.limits = limits;
     settings
 }
@@ -338,7 +339,8 @@ async fn query_many_returns_each_result_with_its_target() {
         .collect();
     // Hundreds of targets at one address with mixed protocols, among them servers that never reply
     // or send a flood.
-    let (silent, shut) = (Server::silent(), closed());
+    let silent = Server::silent();
+    let shut = closed();
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
     let mut settings = patience(ms(5_000), 0);
     settings.limits.deadline = ms(5_000);
@@ -352,7 +354,8 @@ async fn query_many_returns_each_result_with_its_target() {
     targets.insert(3, "gopher://host".into());
     let started = Instant::now();
     let mut ends = client.query_many(targets.iter().map(String::as_str), 100);
-    let (mut answered, mut failed) = (0, Vec::new());
+    let mut answered = 0;
+    let mut failed = Vec::new();
     while let Some((target, end)) = ends.next().await {
         match end {
             Ok(answers) => {
@@ -436,7 +439,8 @@ fn one_client_works_in_several_runtimes() {
     let client = Arc::new(client);
     let asks: Vec<_> = (0..40)
         .map(|_| {
-            let (client, target) = (client.clone(), target.clone());
+            let client = client.clone();
+            let target = target.clone();
             several.spawn(async move {
                 client
                     .query(&target)
@@ -1049,7 +1053,8 @@ async fn our_responder_works_over_a_stream() {
         let mut connection = own.connection(stream.peer_addr().unwrap()).unwrap();
         let mut step = ConnectionStep::Wait;
         while step == ConnectionStep::Wait {
-            let (mut request, mut reply) = ([0; 64], Vec::new());
+            let mut request = [0; 64];
+            let mut reply = Vec::new();
             let length = stream.read(&mut request).unwrap();
             let received =
                 connection.receive(hailer::proto::Epoch(1), &request[..length], &mut reply);
@@ -1666,14 +1671,16 @@ async fn published_status_is_used_immediately() {
 #[tokio::test]
 async fn no_replies_beyond_the_budget() {
     let mut budget = Budget::default();
-    (budget.limit_loopback, budget.unverified_per_source) = (true, 256);
+    budget.limit_loopback = true;
+    budget.unverified_per_source = 256;
     let board = Board::new(registry::PROTOCOLS, &status("Budget", ALICE)).unwrap();
     let server = Server::board(loopback(), board, budget);
     let socket = loopback();
     socket.connect(server.address).unwrap();
     socket.set_read_timeout(Some(ms(150))).unwrap();
     let started = Instant::now();
-    let (mut replies, mut buffer) = (0, [0; 64]);
+    let mut replies = 0;
+    let mut buffer = [0; 64];
     for _ in 0..300 {
         // A ping of 8 bytes, answered with 8.
         socket.send(b"\xFF\xFFUGP\0\x01\0").unwrap();

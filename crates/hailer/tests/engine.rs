@@ -156,10 +156,14 @@ fn a_reload_under_load_loses_no_query() {
     };
     let pool = ResponderPool::start(vec![post("127.0.0.1:0", &fresh("0"))], &config(2)).unwrap();
     let address = pool.addresses()[0];
-    let (stop, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let asked = AtomicU64::new(0);
+    let lost = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for i in 0..4 {
-            let (stop, asked, lost) = (&stop, &asked, &lost);
+            let stop = &stop;
+            let asked = &asked;
+            let lost = &lost;
             scope.spawn(move || {
                 let client = client(&format!("127.0.{i}.1"), address);
                 while !stop.load(Ordering::Relaxed) {
@@ -180,7 +184,8 @@ fn a_reload_under_load_loses_no_query() {
         assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("40"));
         stop.store(true, Ordering::Relaxed);
     });
-    let (asked, lost) = (asked.into_inner(), lost.into_inner());
+    let asked = asked.into_inner();
+    let lost = lost.into_inner();
     assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
 }
 
@@ -311,10 +316,8 @@ fn relayed_replies_to_a_source_that_never_sends_again_have_the_unverified_budget
 fn limits_replies_to_unverified_sources() {
     let mut settings = config(2);
     settings.budget = Budget::default();
-    (
-        settings.budget.limit_loopback,
-        settings.budget.unverified_packets,
-    ) = (true, 10);
+    settings.budget.limit_loopback = true;
+    settings.budget.unverified_packets = 10;
     let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
     let client = client("127.0.0.1", pool.addresses()[0]);
     client
@@ -370,10 +373,8 @@ fn inherited_sockets_of_one_address_share_its_networks() {
     let mut taken = post(&address.to_string(), &board("handed"));
     taken.inherited = Some(handed.into());
     let mut settings = config(2);
-    (
-        settings.budget.limit_loopback,
-        settings.budget.unverified_packets,
-    ) = (true, 1);
+    settings.budget.limit_loopback = true;
+    settings.budget.unverified_packets = 1;
     let pool = ResponderPool::start(vec![taken], &settings).unwrap();
     for network in 0..16 {
         // The system would choose a socket by the port. With one worker per network, there is one
@@ -404,11 +405,10 @@ fn applies_new_settings_without_a_restart() {
     join(&one, &game);
     two.send(b"two").unwrap();
     until(|| dropped(&pool, "relay full") == 1);
-    (settings.workers, settings.relay_sessions) = (7, 2);
-    (
-        settings.budget.unverified_packets,
-        settings.budget.unverified_total,
-    ) = (1, 512 << 10);
+    settings.workers = 7;
+    settings.relay_sessions = 2;
+    settings.budget.unverified_packets = 1;
+    settings.budget.unverified_total = 512 << 10;
     pool.configure(&settings);
     until(|| pool.remaining_budget().bytes_per_second == 512 << 10);
     assert_eq!((pool.workers(), pool.config().relay_sessions), (1, 2));

@@ -37,11 +37,9 @@ async fn slow_clients_delay_no_other_and_all_are_kicked_at_the_end() {
         motd: "A".into(),
         ..GameServerConfig::default()
     };
-    (
-        settings.limits.logins,
-        settings.limits.logins_per_ip,
-        settings.limits.connections_per_ip,
-    ) = (500, 500, 500);
+    settings.limits.logins = 500;
+    settings.limits.logins_per_ip = 500;
+    settings.limits.connections_per_ip = 500;
     let local = "127.0.0.1:0".parse().unwrap();
     let mut server = GameServer::bind(&[local, local], settings).await.unwrap();
     let addresses = server.local_addrs().unwrap();

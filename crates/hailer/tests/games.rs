@@ -48,7 +48,8 @@ async fn a_game_is_queried_at_its_query_port() {
 
 #[tokio::test]
 async fn the_given_port_comes_before_the_derived_one() {
-    let (given, derived) = (server("ugp"), server("ugp"));
+    let given = server("ugp");
+    let derived = server("ugp");
     let query = QueryPort::Fixed(derived.port());
     catalog::add_game(Game {
         id: "both-ports",

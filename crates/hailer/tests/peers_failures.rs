@@ -64,7 +64,10 @@ fn query_for(
     mut server: impl FnMut(&[u8], Duration) -> Vec<(Duration, Vec<u8>)>,
 ) -> End {
     let mut drive = ExchangeDriver::new(protocol.exchange(ask, Cookie(1)), limits);
-    let (mut out, mut now, mut sent, mut heard) = (Vec::new(), Duration::ZERO, 0, 0);
+    let mut out = Vec::new();
+    let mut now = Duration::ZERO;
+    let mut sent = 0;
+    let mut heard = 0;
     let mut flights: Vec<(Duration, Vec<u8>)> = Vec::new();
     let mut action = drive.start(now, &mut out);
     loop {
@@ -427,7 +430,8 @@ fn mutated_replies() {
             vec![(ms(1), reply_to(&*responder, request))]
         });
         let truth = truth.result.expect("an answer in clear weather").status;
-        let (mut same, mut silent) = (0, 0);
+        let mut same = 0;
+        let mut silent = 0;
         for seed in 0..3_000 {
             let mut random = Random(seed);
             let limits = QueryLimits::default();
@@ -469,7 +473,8 @@ const ALL_TEXT: &[&str] = &[
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(2) {
         let length = bytes.len() as u64;
-        let (a, b) = (random.below(length) as usize, random.below(length) as usize);
+        let a = random.below(length) as usize;
+        let b = random.below(length) as usize;
         let piece = a.min(b)..a.max(b);
         match random.below(8) {
             0 if length > 0 => bytes[a] ^= 1 << random.below(8),
@@ -490,7 +495,9 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 
 fn short() -> QueryLimits {
     let mut limits = QueryLimits::default();
-    (limits.timeout, limits.retries, limits.deadline) = (ms(120), 2, ms(1_000));
+    limits.timeout = ms(120);
+    limits.retries = 2;
+    limits.deadline = ms(1_000);
     limits
 }
 
@@ -548,7 +555,8 @@ fn replies_from_another_address() {
             .into_iter()
             .filter_map(|address| UdpSocket::bind(address).ok())
             .collect();
-            let (own, forged) = (responder(protocol, 3), responder(protocol, 7));
+            let own = responder(protocol, 3);
+            let forged = responder(protocol, 7);
             let (server, requests, thread) = serve(socket, move |request, from| {
                 let reply = |responder: &dyn Responder| {
                     let mut reply = Vec::new();

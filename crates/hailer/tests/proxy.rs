@@ -101,7 +101,8 @@ impl Lab {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let notes = Arc::new(Notebook::default());
-        let (proxy, watch) = (Arc::new(Proxy::new(settings).unwrap()), Arc::clone(&notes));
+        let proxy = Arc::new(Proxy::new(settings).unwrap());
+        let watch = Arc::clone(&notes);
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let task =
@@ -618,10 +619,8 @@ async fn slow_client_pauses_only_its_own_connection() {
 #[tokio::test]
 async fn connections_above_the_limit_are_kicked() {
     let lab = Lab::new(|settings| settings.max_connections = 2).await;
-    let (_first, _second) = (
-        lab.client(Build::LATEST).await,
-        lab.client(Build::LATEST).await,
-    );
+    let _first = lab.client(Build::LATEST).await;
+    let _second = lab.client(Build::LATEST).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut third = lab.client(Build::LATEST).await;
     assert_eq!(

@@ -511,10 +511,8 @@ fn a_port_in_use_is_an_error_of_its_transport() {
     assert!(error.to_string().contains("over TCP"), "{error}");
     // Datagrams alone do not need the TCP port.
     let pool = start(Board::new(&[&MinecraftQuery], &status("udp")).unwrap()).unwrap();
-    let (other, new) = (
-        Board::new(&[&A_LINES], &status("tcp")).unwrap(),
-        listener(address, &board("taken")),
-    );
+    let other = Board::new(&[&A_LINES], &status("tcp")).unwrap();
+    let new = listener(address, &board("taken"));
     assert_eq!(
         pool.reload(vec![new]).unwrap_err().transport,
         Transport::Stream

@@ -290,11 +290,9 @@ fn fast(packets_per_second: f64) -> SweepConfig {
 
 fn unlimited() -> RateLimits {
     let mut pace = RateLimits::default();
-    (
-        pace.packets_per_second,
-        pace.bits_per_second,
-        pace.per_prefix,
-    ) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    pace.packets_per_second = f64::INFINITY;
+    pace.bits_per_second = f64::INFINITY;
+    pace.per_prefix = f64::INFINITY;
     pace
 }
 
@@ -314,8 +312,10 @@ fn sweep_with(
     mut interfere: impl FnMut(Duration, &mut SweepEngine, &mut Outboxes, &mut Ends) -> bool,
 ) -> Run {
     let mut engine = SweepEngine::new(config, [9; 16]);
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
-    let (mut now, mut largest) = (world.start, 0);
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let mut now = world.start;
+    let mut largest = 0;
     while !engine.is_done() {
         for (to, quoted) in world.run(now) {
             engine.receive_refusal(
@@ -421,7 +421,10 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
 #[test]
 fn each_server_has_one_result_with_its_status() {
     let mut world = World::new(1);
-    (world.loss, world.silent, world.twice, world.delay) = (1, 20, 2, (5, 120));
+    world.loss = 1;
+    world.silent = 20;
+    world.twice = 2;
+    world.delay = (5, 120);
     let all = addresses(6_000)
         .flat_map(|address| registry::defaults().map(move |protocol| (address, protocol)));
     let mut list = List::new(all);
@@ -438,7 +441,8 @@ fn each_server_has_one_result_with_its_status() {
 fn rate_is_set_by_the_configuration_and_not_by_the_window() {
     for rate in [1_000.0, 100_000.0] {
         let mut world = World::new(2);
-        (world.silent, world.delay) = (20, (40, 40));
+        world.silent = 20;
+        world.delay = (40, 40);
         let mut list = minecraft((rate * 2.0) as u32);
         let run = sweep(fast(rate), &mut world, &mut list);
         check(&world, &run, (rate * 2.0) as u64, 0);
@@ -465,7 +469,8 @@ fn window_shrinks_when_a_network_queue_grows() {
     let mut world = World::new(3);
     world.delay = (20, 20);
     // The servers handle 30 datagrams per millisecond, and the queue holds 200 ms of them.
-    (world.capacity, world.queue_length) = (30, 6_000);
+    world.capacity = 30;
+    world.queue_length = 6_000;
     let mut list = minecraft(100_000);
     let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
     check(&world, &run, 100_000, 0);
@@ -483,7 +488,8 @@ fn window_shrinks_when_a_network_queue_grows() {
 fn replies_lost_in_our_receive_queue_are_requested_again() {
     let mut world = World::new(4);
     world.delay = (20, 20);
-    (world.reads, world.inbox_length) = (20, 200);
+    world.reads = 20;
+    world.inbox_length = 200;
     let mut list = minecraft(50_000);
     let run = sweep(fast(f64::INFINITY), &mut world, &mut list);
     check(&world, &run, 50_000, 0);
@@ -503,12 +509,15 @@ fn replies_lost_in_our_receive_queue_are_requested_again() {
 fn silent_servers_get_a_third_request_on_lossy_networks() {
     for (loss, tries) in [(0, 2), (2, 3)] {
         let mut world = World::new(21);
-        (world.silent, world.loss, world.delay) = (20, loss, (40, 60));
+        world.silent = 20;
+        world.loss = loss;
+        world.delay = (40, 60);
         let config = fast(20_000.0);
         let timeout = config.limits.timeout;
         let run = sweep(config, &mut world, &mut minecraft(60_000));
         check(&world, &run, 60_000, 20);
-        let (mut after, mut sent) = (Vec::new(), 0);
+        let mut after = Vec::new();
+        let mut sent = 0;
         for end in &run.ends {
             if let Err(Error::Silence {
                 transcript,
@@ -532,7 +541,8 @@ fn silent_servers_get_a_third_request_on_lossy_networks() {
             "{each} datagrams to each server of {}",
             counts.timed_out
         );
-        let (shortest, longest) = (after.iter().min().unwrap(), after.iter().max().unwrap());
+        let shortest = after.iter().min().unwrap();
+        let longest = after.iter().max().unwrap();
         // Two stages, each with at most three datagrams.
         assert!(
             *shortest >= timeout - ms(10) && *longest <= timeout * 6,
@@ -561,7 +571,8 @@ fn closed_ports_end_their_probe_immediately() {
 #[test]
 fn forged_and_late_datagrams_are_counted_and_ignored() {
     let mut world = World::new(6);
-    (world.delay, world.twice) = ((5, 60), 30);
+    world.delay = (5, 60);
+    world.twice = 30;
     let mut forger = World::new(99);
     forger.delay = (0, 0);
     let mut list = minecraft(2_000);
@@ -637,7 +648,8 @@ fn replies_from_other_addresses_or_ports_are_ignored() {
     let mut list = minecraft(3);
     let mut moved = 0;
     let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     for millis in 0..10_000 {
         let now = ms(millis);
         engine.tick(now, &mut out, &mut ends);
@@ -672,7 +684,8 @@ fn replies_from_other_addresses_or_ports_are_ignored() {
 #[test]
 fn many_servers_at_one_address() {
     let mut world = World::new(8);
-    (world.delay, world.silent) = ((5, 50), 10);
+    world.delay = (5, 50);
+    world.silent = 10;
     let ports = (1_000..3_000).map(|port| {
         (
             SocketAddr::from(([127, 0, 0, 1], port)),
@@ -721,7 +734,8 @@ fn each_network_has_a_rate_limit() {
 fn stopped_sweep_resumes_from_its_checkpoint() {
     for stop in [1, 40, 90, 333] {
         let mut world = World::new(10);
-        (world.delay, world.silent) = ((5, 80), 20);
+        world.delay = (5, 80);
+        world.silent = 20;
         let mut position = Position::default();
         let mut list = minecraft(5_000);
         let mut first = sweep_with(
@@ -750,8 +764,11 @@ fn stopped_sweep_resumes_from_its_checkpoint() {
 /// the sweep ended.
 fn silence(config: SweepConfig, step: Duration) -> (Vec<Duration>, Duration) {
     let mut engine = SweepEngine::new(config, [9; 16]);
-    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(1));
-    let (mut now, mut sent) = (Duration::ZERO, Vec::new());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let mut list = minecraft(1);
+    let mut now = Duration::ZERO;
+    let mut sent = Vec::new();
     while !engine.is_done() {
         engine.tick(now, &mut out, &mut ends);
         engine.start_probes(now, &mut list, &mut out, &mut ends);
@@ -774,11 +791,9 @@ fn silence(config: SweepConfig, step: Duration) -> (Vec<Duration>, Duration) {
 fn configured_timeouts_and_retries_are_kept() {
     let took = |timeout, retries, deadline| {
         let mut config = fast(1_000.0);
-        (
-            config.limits.timeout,
-            config.limits.retries,
-            config.limits.deadline,
-        ) = (timeout, retries, deadline);
+        config.limits.timeout = timeout;
+        config.limits.retries = retries;
+        config.limits.deadline = deadline;
         let (sent, took) = silence(config, ms(1));
         // Each wait ends with a tick of the engine, which comes every 8 ms.
         (sent.len(), took.as_millis() / 50 * 50)
@@ -797,7 +812,8 @@ fn configured_timeouts_and_retries_are_kept() {
     );
     assert_eq!(took(ms(10), 100, ms(10_000)).0, 101);
     let mut config = fast(1_000.0);
-    (config.limits.timeout, config.limits.deadline) = (Duration::MAX, Duration::MAX);
+    config.limits.timeout = Duration::MAX;
+    config.limits.deadline = Duration::MAX;
     assert_eq!(silence(config, ms(100)).0.len(), 3, "no overflow");
 }
 
@@ -806,7 +822,9 @@ fn configured_timeouts_and_retries_are_kept() {
 fn round_trip_times_are_exact_to_the_microsecond() {
     for start in [0, 200, 999] {
         let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
-        let (mut out, mut ends, mut world) = (Outboxes::default(), Ends::default(), World::new(1));
+        let mut out = Outboxes::default();
+        let mut ends = Ends::default();
+        let mut world = World::new(1);
         let mut now = Duration::from_micros(5_000 + start);
         world.delay = (0, 0);
         let mut list = minecraft(1);
@@ -841,7 +859,9 @@ fn slow_servers_are_waited_for_without_retries() {
     let mut config = fast(5_000.0);
     config.limits.retries = 0;
     let mut engine = SweepEngine::new(config, [9; 16]);
-    let (mut out, mut ends, mut list) = (Outboxes::default(), Ends::default(), minecraft(5_000));
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let mut list = minecraft(5_000);
     let mut now = Duration::ZERO;
     while !engine.is_done() {
         world.run(now);
@@ -875,7 +895,9 @@ fn sudden_delay_changes_are_learned() {
     let mut list = minecraft(60_000);
     let mut resent = 0;
     let mut engine = SweepEngine::new(fast(4_000.0), [9; 16]);
-    let (mut out, mut ends, mut now) = (Outboxes::default(), Ends::default(), Duration::ZERO);
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let mut now = Duration::ZERO;
     while !engine.is_done() {
         world.delay = if now < ms(5_000) {
             (20, 20)
@@ -937,7 +959,8 @@ impl ProbeSource for Wrong {
 #[test]
 fn invalid_targets_do_not_block_the_engine() {
     let mut engine = SweepEngine::new(fast(1_000.0), [9; 16]);
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     assert!(
         engine.start_probes(ms(1), &mut Wrong(0), &mut out, &mut ends),
         "the list has more targets"
@@ -967,10 +990,12 @@ impl ProbeSource for Never {
 
 #[test]
 fn waiting_engine_does_not_spin() {
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     let mut idle = |config: SweepConfig, source: &mut dyn ProbeSource| {
         let mut engine = SweepEngine::new(config, [9; 16]);
-        let (mut now, mut calls) = (Duration::ZERO, 0);
+        let mut now = Duration::ZERO;
+        let mut calls = 0;
         while now < ms(3_000) {
             engine.tick(now, &mut out, &mut ends);
             while engine.start_probes(now, source, &mut out, &mut ends) {
@@ -1019,18 +1044,17 @@ fn extreme_configurations_finish() {
     ] {
         let mut world = World::new(13);
         let mut config = fast(rate);
-        (
-            config.rate_limits.per_prefix,
-            config.rate_limits.bits_per_second,
-            config.max_in_flight,
-        ) = (per_prefix, bits, largest);
+        config.rate_limits.per_prefix = per_prefix;
+        config.rate_limits.bits_per_second = bits;
+        config.max_in_flight = largest;
         let run = sweep(config, &mut world, &mut minecraft(5));
         check(&world, &run, 5, 0);
     }
     let mut config = fast(9.0);
     config.rate_limits.per_prefix = 0.0;
     let mut engine = SweepEngine::new(config, [9; 16]);
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     let same = (1..100).map(|port| {
         (
             SocketAddr::from(([127, 0, 0, 1], port)),
@@ -1075,14 +1099,23 @@ proptest! {
         crowded: bool,
     ) {
         let mut world = World::new(seed);
-        (world.silent, world.loss, world.twice, world.delay) = (silent, loss, twice, (least, least + more));
-        (world.capacity, world.queue_length, world.reads, world.inbox_length) = (capacity, 100, reads, 40);
+        world.silent = silent;
+        world.loss = loss;
+        world.twice = twice;
+        world.delay = (least, least + more);
+        world.capacity = capacity;
+        world.queue_length = 100;
+        world.reads = reads;
+        world.inbox_length = 40;
         world.start = MOMENTS[moment];
         world.closed.insert(25_567);
         let mut config = fast(rate);
-        (config.rate_limits.bits_per_second, config.rate_limits.per_prefix, config.max_in_flight) = (bits, per_prefix, largest);
-        (config.limits.timeout, config.limits.deadline, config.limits.retries) =
-            (ms(timeout), ms(deadline), retries);
+        config.rate_limits.bits_per_second = bits;
+        config.rate_limits.per_prefix = per_prefix;
+        config.max_in_flight = largest;
+        config.limits.timeout = ms(timeout);
+        config.limits.deadline = ms(deadline);
+        config.limits.retries = retries;
         let whom = |i: u32| if crowded { SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)) } else { SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)) };
         let all = (0..40).flat_map(|i| registry::defaults().map(move |protocol| (whom(i), protocol)));
         let mut list = List::new(all);
@@ -1222,7 +1255,8 @@ impl Exchange for GreedyExchange {
 fn total_memory_of_exchanges_is_limited() {
     let mut config = fast(f64::INFINITY);
     config.max_memory = 1 << 20;
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     let mut engine = SweepEngine::new(config.clone(), [7; 16]);
     let mut list = List::new(addresses(100).map(|address| (address, &Greedy as &dyn Protocol)));
     while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {
@@ -1258,7 +1292,8 @@ fn sweeps_with_custom_protocols() {
     collector.add("192.0.2.8/31").unwrap();
     let targets = collector.finish(&Exclusions::default()).unwrap();
     let mut list = ListSource::new(targets, Arc::default(), SourceConfig::default());
-    let (mut out, mut ends) = (Outboxes::default(), Ends::default());
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
     let mut engine = SweepEngine::new(fast(f64::INFINITY), [7; 16]);
     while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {}
     let mut addresses: Vec<String> = out.v4.pending().map(|(to, ..)| to.to_string()).collect();

@@ -44,7 +44,8 @@ fn a_million_probes_in_flight_use_little_memory() {
     config.rate_limits.per_prefix = f64::INFINITY;
     config.limits.timeout = Duration::from_secs(100);
     config.max_in_flight = 1_000_000;
-    let (mut out, mut now) = (Outboxes::default(), Duration::ZERO);
+    let mut out = Outboxes::default();
+    let mut now = Duration::ZERO;
     let before = resident();
     let mut engine = SweepEngine::new(config, [9; 16]);
     while engine.in_flight() < 1_000_000 {

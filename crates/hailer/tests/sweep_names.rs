@@ -33,7 +33,9 @@ fn collect(
 /// Returns all targets and failures of a source, and how often it had none ready. The key is the
 /// index with the protocol or the target, the value an address or the kind of the error.
 fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
-    let (mut all, mut idle, started) = (BTreeMap::new(), 0, Instant::now());
+    let mut all = BTreeMap::new();
+    let mut idle = 0;
+    let started = Instant::now();
     loop {
         let asked = Instant::now();
         let next = source.next();
@@ -186,7 +188,9 @@ fn slow_lookups_delay_no_other_target() {
         Exclusions::default().into(),
         walk(dns.address()),
     );
-    let (started, mut given, mut later) = (Instant::now(), 0, 0);
+    let started = Instant::now();
+    let mut given = 0;
+    let mut later = 0;
     while given < 64 {
         match list.next() {
             Next::Probe(_) => given += 1,

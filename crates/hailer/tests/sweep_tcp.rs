@@ -48,7 +48,8 @@ impl Server {
         let port = listener.local_addr().unwrap().port();
         let accepted = Arc::<AtomicUsize>::default();
         let stop = Arc::<AtomicBool>::default();
-        let (count, is_stopped) = (accepted.clone(), stop.clone());
+        let count = accepted.clone();
+        let is_stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             while !is_stopped.load(Ordering::Relaxed) {
                 match listener.accept() {

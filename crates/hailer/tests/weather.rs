@@ -157,10 +157,8 @@ impl std::fmt::Display for Tally {
             .map(|(kind, count)| format!("{kind} {count}"))
             .collect();
         let finished = self.finished.max(1) as f64;
-        let (datagrams, ms) = (
-            self.datagrams as f64 / finished,
-            self.time.as_secs_f64() * 1e3 / finished,
-        );
+        let datagrams = self.datagrams as f64 / finished;
+        let ms = self.time.as_secs_f64() * 1e3 / finished;
         let Self {
             finished,
             partial,
@@ -233,7 +231,8 @@ fn query(
         protocol.exchange(&Ask::default(), Cookie(random.next())),
         QueryLimits::default(),
     );
-    let (mut flights, mut count): (Vec<Delivery>, u64) = (Vec::new(), 0);
+    let mut flights: Vec<Delivery> = Vec::new();
+    let mut count: u64 = 0;
     let mut send = |flights: &mut Vec<Delivery>, now: u64, to_server: bool, bytes: &[u8]| {
         for _ in 0..=u64::from(random.chance(weather.twice)) {
             if random.chance(weather.loss) {
@@ -251,7 +250,8 @@ fn query(
             flights.push((now + delay, count, to_server, bytes));
         }
     };
-    let (mut out, mut now) = (Vec::new(), 0);
+    let mut out = Vec::new();
+    let mut now = 0;
     let mut action = drive.start(Duration::ZERO, &mut out);
     loop {
         match action {

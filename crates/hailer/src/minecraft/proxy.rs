@@ -206,7 +206,8 @@ impl Proxy {
                 break;
             };
             while connections.try_join_next().is_some() {}
-            let (proxy, watch) = (Arc::clone(&self), Arc::clone(&watch));
+            let proxy = Arc::clone(&self);
+            let watch = Arc::clone(&watch);
             let started = Instant::now();
             let tell =
                 move |event: ProxyEvent<'_>| watch.event(number, from, started.elapsed(), event);

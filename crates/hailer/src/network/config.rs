@@ -106,10 +106,8 @@ impl NetworkConfig {
             ("heartbeat", self.heartbeat, HEARTBEAT),
             ("refresh", self.refresh, REFRESH),
         ] {
-            let (least, most) = (
-                Duration::from_secs(*range.start()),
-                Duration::from_secs(*range.end()),
-            );
+            let least = Duration::from_secs(*range.start());
+            let most = Duration::from_secs(*range.end());
             if !self.any_interval && !(least..=most).contains(&time) || time.is_zero() {
                 return wrong(
                     key,

@@ -103,7 +103,8 @@ mod tests {
     }
 
     fn events() -> impl Strategy<Value = Event> {
-        let (id, name) = ("[a-z0-9-]{1,20}", "[a-zA-Z<&='\"/\u{E9}]{1,20}");
+        let id = "[a-z0-9-]{1,20}";
+        let name = "[a-zA-Z<&='\"/\u{E9}]{1,20}";
         prop_oneof![
             (id, name).prop_map(|(server, name)| Event::Online { server, name }),
             id.prop_map(|server| Event::Offline { server }),

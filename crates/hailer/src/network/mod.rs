@@ -198,7 +198,9 @@ impl Network {
             players: settings.max_players,
             stale: millis(settings.stale),
         };
-        let (mut known, mut heard, mut refreshed) = (Known::new(bounds), None, None);
+        let mut known = Known::new(bounds);
+        let mut heard = None;
+        let mut refreshed = None;
         let is_same = |config: &NetworkConfig| {
             config.redis == settings.redis
                 && config.prefix == settings.prefix
@@ -426,7 +428,8 @@ impl Network {
 impl fmt::Debug for Network {
     /// Shows the configuration and the health, but no players.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (settings, health) = (&self.shared.settings, self.health());
+        let settings = &self.shared.settings;
+        let health = self.health();
         f.debug_struct("Network")
             .field("settings", settings)
             .field("health", &health)
@@ -548,7 +551,8 @@ impl Shared {
     }
 
     fn joining(&self, uuid: Uuid, member: &Member, server: &str, server_name: &str) -> String {
-        let (server, server_name) = (server.to_owned(), server_name.to_owned());
+        let server = server.to_owned();
+        let server_name = server_name.to_owned();
         Event::Join {
             uuid,
             server,

@@ -255,10 +255,11 @@ impl Session<'_> {
                 .await?;
         }
         for (uuid, member) in fresh {
-            match self.join(id, uuid, &member, &name).await? {
-                true => shared.state().told(&uuid, &member),
+            if self.join(id, uuid, &member, &name).await? {
+                shared.state().told(&uuid, &member);
+            } else {
                 // Redis has lost its data.
-                false => self.beat_at = Instant::now(),
+                self.beat_at = Instant::now();
             }
         }
         Ok(())
@@ -313,7 +314,8 @@ impl Session<'_> {
     }
 
     async fn unregister(mut self) -> RedisResult<()> {
-        let (keys, id) = (&self.shared.keys, &self.shared.settings.server_id);
+        let keys = &self.shared.keys;
+        let id = &self.shared.settings.server_id;
         let event = Event::Offline { server: id.clone() }.write();
         let mut script = UNREGISTER.key(keys.server(id));
         script
@@ -374,7 +376,8 @@ impl Session<'_> {
     /// emptied come back without being in the set.
     async fn ids(&mut self) -> RedisResult<Vec<String>> {
         let shared = self.shared;
-        let (own, most) = (&shared.settings.server_id, shared.settings.max_servers);
+        let own = &shared.settings.server_id;
+        let most = shared.settings.max_servers;
         let mut ids: BTreeSet<String> = shared
             .state()
             .known
@@ -512,7 +515,8 @@ impl Session<'_> {
     ) -> RedisResult<Option<HashMap<Uuid, Member>>> {
         let most = self.shared.settings.max_players;
         let mut players = HashMap::new();
-        let (mut skipped, mut left_out) = (0, 0);
+        let mut skipped = 0;
+        let mut left_out = 0;
         let mut page = content::<(u64, Vec<Vec<u8>>)>(first)?;
         while let Some((cursor, entries)) = page {
             for pair in entries.chunks_exact(2) {

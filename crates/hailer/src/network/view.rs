@@ -665,7 +665,8 @@ mod tests {
         };
         local.players.max = Some(i64::MAX);
         // A player on this server and on another one.
-        let (uuid, own) = ([2; 16], member(0));
+        let uuid = [2; 16];
+        let own = member(0);
         let status = aggregate(&local, [(&uuid, &own)], known.shown());
         assert_eq!(
             (status.players.online, status.players.list.len()),

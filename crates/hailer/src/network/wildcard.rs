@@ -8,8 +8,10 @@ pub fn matches(pattern: &str, id: &str) -> bool {
             .flat_map(char::to_lowercase)
             .collect::<Vec<_>>()
     };
-    let (pattern, id) = (lower(pattern), lower(id));
-    let (mut p, mut i) = (0, 0);
+    let pattern = lower(pattern);
+    let id = lower(id);
+    let mut p = 0;
+    let mut i = 0;
     // Position of the last star, and how much of the id it covers.
     let mut star = None;
     while i < id.len() {

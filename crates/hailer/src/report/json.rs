@@ -332,10 +332,8 @@ fn uuid_digits(uuid: &[u8; 16]) -> [u8; 36] {
     let mut at = 0;
     for (i, byte) in uuid.iter().enumerate() {
         at += usize::from(matches!(i, 4 | 6 | 8 | 10));
-        (text[at], text[at + 1]) = (
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 15)],
-        );
+        text[at] = DIGITS[usize::from(byte >> 4)];
+        text[at + 1] = DIGITS[usize::from(byte & 15)];
         at += 2;
     }
     text
@@ -443,7 +441,8 @@ fn is_tame(text: &str) -> bool {
 fn are_tame(bytes: [u8; 8]) -> bool {
     const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
     let all = |byte| u64::from_ne_bytes([byte; 8]);
-    let (word, low) = (u64::from_ne_bytes(bytes), u64::from_ne_bytes(bytes) & LOW);
+    let word = u64::from_ne_bytes(bytes);
+    let low = u64::from_ne_bytes(bytes) & LOW;
     // Sets the highest bit of each byte that differs from `byte`, which is below 0x80.
     let is_not = |byte| (low ^ all(byte)) + LOW;
     let printed = low + all(0x80 - b' ');

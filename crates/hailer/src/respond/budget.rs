@@ -292,7 +292,8 @@ impl RateLimiter {
         trust: Trust,
         since: Duration,
     ) -> bool {
-        let (to, now) = (to.to_canonical(), since.as_millis() as u64);
+        let to = to.to_canonical();
+        let now = since.as_millis() as u64;
         let budget = self.budget;
         let network = entry(&mut self.networks, network(to), self.seed);
         // Eviction needs the time of the last use.
@@ -381,7 +382,8 @@ impl RateLimiter {
     /// Records a request of `request_bytes` that gets no reply. It evicts no network that was used
     /// in the last 4 s: if there is no room, the request is not recorded.
     pub fn record_unanswered(&mut self, from: IpAddr, request_bytes: usize, since: Duration) {
-        let (prefix, now) = (network(from.to_canonical()), since.as_millis() as u64);
+        let prefix = network(from.to_canonical());
+        let now = since.as_millis() as u64;
         let (row, found) = row(&mut self.networks, prefix, self.seed);
         let at = found.unwrap_or_else(|| oldest(row));
         if found.is_none() {
@@ -396,10 +398,8 @@ impl RateLimiter {
 
     /// Returns the remaining budget for unverified sources.
     pub fn remaining(&self, since: Duration) -> RemainingBudget {
-        let (rate, now) = (
-            u64::from(self.budget.unverified_total),
-            since.as_millis() as u64,
-        );
+        let rate = u64::from(self.budget.unverified_total);
+        let now = since.as_millis() as u64;
         let refilled = now.saturating_sub(self.total.at).saturating_mul(rate);
         let spent = self.total.spent.saturating_sub(refilled).div_ceil(1_000);
         let networks = self.networks.iter().flatten();
@@ -659,7 +659,8 @@ mod tests {
     fn lists_the_networks_with_most_requests() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
         let mut top = Vec::new();
-        let (flood, monitor) = (ip("192.0.2.7"), ip("2001:db8:0:ab::1"));
+        let flood = ip("192.0.2.7");
+        let monitor = ip("2001:db8:0:ab::1");
         (0..100).for_each(|_| limiter.record_unanswered(flood, 10, SECOND));
         for _ in 0..30 {
             assert!(limiter.try_spend(monitor, 7, 16, true, SECOND));
@@ -706,7 +707,8 @@ mod tests {
     #[test]
     fn evicts_the_least_recently_used_source() {
         let mut limiter = RateLimiter::new(Budget::default(), 1);
-        let (greedy, old) = (ip("192.0.2.7"), ip("198.51.100.1"));
+        let greedy = ip("192.0.2.7");
+        let old = ip("198.51.100.1");
         spend_all(&mut limiter, old, 1, false, Duration::from_millis(1));
         // A source that uses up its packets and not its bytes is in use as well.
         let mut sent = 0;

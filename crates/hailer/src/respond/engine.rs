@@ -658,7 +658,8 @@ impl Worker {
             };
             let socket = &bound.sockets[self.index];
             let fd = socket.as_raw_fd();
-            let (token, interest) = (Token(place), Interest::READABLE);
+            let token = Token(place);
+            let interest = Interest::READABLE;
             // A socket without events is read in every round: `is_hot` is set initially.
             let mut source = SourceFd(&fd);
             let watched = registry.reregister(&mut source, token, interest);

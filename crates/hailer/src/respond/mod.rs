@@ -416,7 +416,8 @@ fn continue_reply(
             break;
         }
         let length = draft.len() - start;
-        let (to, trust) = (datagram.from.ip(), Trust::Verified);
+        let to = datagram.from.ip();
+        let trust = Trust::Verified;
         if !limiter.try_spend_more(to, datagram.bytes.len(), length, trust, moment.since) {
             counts.drop(reason::BUDGET.name);
             break;
@@ -436,7 +437,9 @@ fn judge<'p>(
     datagram: &Received<'_>,
     out: &mut Vec<u8>,
 ) -> Judgement<'p> {
-    let (from, bytes, since) = (datagram.from, datagram.bytes, moment.since);
+    let from = datagram.from;
+    let bytes = datagram.bytes;
+    let since = moment.since;
     counts.received += 1;
     counts.bytes_in += bytes.len() as u64;
     let start = out.len();
@@ -558,7 +561,8 @@ impl Service {
         self.replies.clear();
         let published = self.board.published();
         let moment = self.clock.moment(since);
-        let (limiter, counts) = (&mut self.limiter, &mut self.counts);
+        let limiter = &mut self.limiter;
+        let counts = &mut self.counts;
         let draft = self.replies.draft();
         match judge(&published, limiter, counts, moment, &datagram, draft) {
             Judgement::Reply(responder) => {

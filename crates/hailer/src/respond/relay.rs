@@ -411,7 +411,8 @@ impl Relay {
                 _ if session.has_retried => Trust::Unverified,
                 _ => Trust::New,
             };
-            let (to, request_bytes) = (session.source.ip(), session.unanswered_bytes);
+            let to = session.source.ip();
+            let request_bytes = session.unanswered_bytes;
             if !limiter.try_spend_more(to, request_bytes, length, trust, since) {
                 counts.drop(RELAY_BUDGET.name);
                 continue;
@@ -505,7 +506,8 @@ impl RecentSet {
 
     /// Returns the words and bits of a hash: two halves of the hash, and two mixtures of them.
     fn bits(hash: u64) -> [(usize, u64); 4] {
-        let (a, b) = (hash as u32, (hash >> 32) as u32);
+        let a = hash as u32;
+        let b = (hash >> 32) as u32;
         [0, 1, 2, 3].map(|i| {
             let at = a.wrapping_add(b.wrapping_mul(i)) >> (32 - Self::BITS);
             ((at >> 6) as usize, 1 << (at & 63))
@@ -683,7 +685,8 @@ mod tests {
     #[test]
     fn a_source_that_tries_again_gets_a_session_in_any_flood() {
         let mut scene = Scene::new(64);
-        let (mut forged, mut ms) = (10_000, 0);
+        let mut forged = 10_000;
+        let mut ms = 0;
         // 20 forged sources in each millisecond.
         let mut flood = |scene: &mut Scene, until: u64| {
             while ms < until {
@@ -759,7 +762,8 @@ mod tests {
 
     #[test]
     fn remembers_recent_hashes() {
-        let (start, hasher) = (Instant::now(), std::hash::RandomState::new());
+        let start = Instant::now();
+        let hasher = std::hash::RandomState::new();
         let mut set = RecentSet::new(start);
         let hash = |number: u32| hasher.hash_one(number);
         for number in 0..100_000 {

@@ -195,7 +195,8 @@ mod tests {
                 stale_after: stale_after.map(Duration::from_secs),
                 stale,
             };
-            let (mut now, mut course) = (start, Vec::new());
+            let mut now = start;
+            let mut course = Vec::new();
             for _ in 0..5 {
                 let (published, again) = policy.decide(Some(&truth), now);
                 course.push((

@@ -154,7 +154,8 @@ impl ProblemLog {
             self.untold += 1;
             return None;
         }
-        (self.due, self.stands) = (Some(due + self.every), true);
+        self.due = Some(due + self.every);
+        self.stands = true;
         Some(match std::mem::take(&mut self.untold) {
             0 => problem.to_owned(),
             untold => format!("{problem} (and {untold} more times since the last such line)"),

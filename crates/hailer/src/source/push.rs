@@ -247,7 +247,9 @@ async fn put(request: Request<Incoming>) -> Result<Status, (StatusCode, String)>
             format!("a status has at most {MAX_BYTES} bytes"),
         )
     };
-    let (mut body, mut bytes, mut length) = (request.into_body(), Vec::new(), 0);
+    let mut body = request.into_body();
+    let mut bytes = Vec::new();
+    let mut length = 0;
     let read = async {
         while let Some(frame) = body.frame().await {
             let data = frame?.into_data().unwrap_or_default();

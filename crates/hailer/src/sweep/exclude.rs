@@ -151,7 +151,8 @@ fn merge(spans: &mut Vec<Span>) {
 /// Passes the parts of a span that are in none of the `takers` to `keep`, and returns the number of
 /// the other addresses. The takers are ascending and disjoint.
 fn subtract(span: Span, takers: &[Span], mut keep: impl FnMut(Span)) -> u128 {
-    let (mut first, mut taken) = (span.first, 0);
+    let mut first = span.first;
+    let mut taken = 0;
     let start = takers.partition_point(|taker| taker.last < span.first);
     for taker in takers[start..]
         .iter()

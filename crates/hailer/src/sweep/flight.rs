@@ -185,7 +185,9 @@ impl ProbeTable {
                 id
             }
         };
-        let (slots, seed, list) = (&self.slots, self.seed, &self.wide);
+        let slots = &self.slots;
+        let seed = self.seed;
+        let list = &self.wide;
         let hash = |id: &Id| hash(seed, address_of(&slots[*id as usize], list));
         self.table.insert_unique(hash(&id), id, hash);
         self.length += 1;
@@ -281,7 +283,9 @@ impl ProbeTable {
             self.slots[first as usize].before = id;
         }
         let slot = &mut self.slots[id as usize];
-        (slot.before, slot.after, slot.due) = (NONE, first, place as u16);
+        slot.before = NONE;
+        slot.after = first;
+        slot.due = place as u16;
     }
 
     fn unlink(&mut self, id: Id) {
@@ -297,7 +301,8 @@ impl ProbeTable {
             self.slots[after as usize].before = before;
         }
         let slot = &mut self.slots[id as usize];
-        (slot.before, slot.after) = (NONE, NONE);
+        slot.before = NONE;
+        slot.after = NONE;
     }
 
     /// Returns the next probe that is due. It stays in flight but does not wake again until

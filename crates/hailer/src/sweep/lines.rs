@@ -112,7 +112,8 @@ pub(super) fn read_lines(
     mut each: impl FnMut(&str) -> Result<(), TargetError>,
     mut wrong: impl FnMut(ListError) -> Result<(), ListError>,
 ) -> Result<(), ListError> {
-    let (file, mut lines): (Arc<str>, _) = (name.into(), Lines::new(input));
+    let file: Arc<str> = name.into();
+    let mut lines = Lines::new(input);
     for number in 1.. {
         let result = match lines.next() {
             Ok(None) => break,

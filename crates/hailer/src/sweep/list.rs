@@ -121,7 +121,9 @@ impl ListSource {
             return Some((place, self.fetch(self.order.at(place)?)?));
         }
         if self.batch.is_empty() {
-            let (mut indices, mut count, mut place) = ([0; BATCH], 0, self.next);
+            let mut indices = [0; BATCH];
+            let mut count = 0;
+            let mut place = self.next;
             while count < BATCH
                 && let Some(index) = self.order.at(place)
             {
@@ -273,7 +275,8 @@ mod tests {
         ) {
             let lines = ["192.0.2.0/26", "ugp://198.51.100.7:1", "2001:db8::/126", "192.0.2.9"];
             let shard = Shard::new(number, of).unwrap();
-            let (mut position, mut finished) = (Position::default(), BTreeMap::new());
+            let mut position = Position::default();
+            let mut finished = BTreeMap::new();
             for (cut, ends) in cuts.into_iter().chain([(usize::MAX, u64::MAX)]) {
                 let mut list = list(&lines, seed, shard);
                 position.unfinished.sort_unstable();
@@ -392,8 +395,11 @@ mod tests {
         let lines: String = (0..count)
             .map(|number| format!("ugp://{}\n", text(number)))
             .collect();
-        let (walk, from) = (SourceConfig::default(), Position::default());
-        let (started, mut given, wall) = (cpu(), 0_u32, Instant::now());
+        let walk = SourceConfig::default();
+        let from = Position::default();
+        let started = cpu();
+        let mut given = 0_u32;
+        let wall = Instant::now();
         let input = std::io::Cursor::new(lines);
         let mut stream =
             super::super::StreamSource::new("input", input, &[], Arc::default(), &walk, &from)
@@ -423,7 +429,8 @@ mod tests {
                 list.digest();
                 now.elapsed()
             });
-            let (started, order) = (cpu(), list.order.clone());
+            let started = cpu();
+            let order = list.order.clone();
             let sum = (0..1_000_000)
                 .filter_map(|place| order.at(place % order.length()))
                 .fold(0, u64::wrapping_add);
@@ -432,7 +439,8 @@ mod tests {
                 (cpu() - started) / 1_000_000,
                 sum % 2
             );
-            let (started, mut given) = (cpu(), 0_u32);
+            let started = cpu();
+            let mut given = 0_u32;
             while let Next::Probe(probe) = list.next() {
                 std::hint::black_box(probe);
                 given += 1;

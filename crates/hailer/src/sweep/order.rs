@@ -59,7 +59,8 @@ impl Order {
     fn network(&self, number: u64) -> u64 {
         let low_mask = (1 << self.low) - 1;
         let high_mask = (1 << self.high) - 1;
-        let (mut high, mut low) = (number >> self.low, number & low_mask);
+        let mut high = number >> self.low;
+        let mut low = number & low_mask;
         for [even, odd] in self.keys.as_chunks::<2>().0 {
             high ^= scramble(low, *even) & high_mask;
             low ^= scramble(high, *odd) & low_mask;
@@ -116,7 +117,8 @@ impl Shard {
 
     /// Returns the first place in the share that is not before `place`.
     pub fn first_from(self, place: u64) -> u64 {
-        let (first, at) = (self.number - 1, place % self.of);
+        let first = self.number - 1;
+        let at = place % self.of;
         let ahead = if at <= first {
             first - at
         } else {
@@ -269,7 +271,8 @@ mod tests {
     #[test]
     fn seeds_differ() {
         for seed in 0..20 {
-            let (one, other) = (Order::new(10_000, seed), Order::new(10_000, seed + 1));
+            let one = Order::new(10_000, seed);
+            let other = Order::new(10_000, seed + 1);
             let same = (0..10_000)
                 .filter(|place| one.at(*place) == other.at(*place))
                 .count();

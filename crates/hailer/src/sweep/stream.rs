@@ -129,7 +129,8 @@ impl StreamSource {
             .retain(|index| *index < from.next && walk.shard.holds(*index));
         from.unfinished.sort_unstable();
         from.unfinished.dedup();
-        let (from, shared) = (Arc::new(from), Arc::new(Shared::default()));
+        let from = Arc::new(from);
+        let shared = Arc::new(Shared::default());
         let (sender, messages) = mpsc::sync_channel(CHUNKS);
         let reader = Reader {
             sender,
@@ -146,7 +147,8 @@ impl StreamSource {
             shared: shared.clone(),
         };
         let file: Arc<str> = name.into();
-        let (name, lines) = (file.clone(), Lines::new(input));
+        let name = file.clone();
+        let lines = Lines::new(input);
         // A blocking read cannot be interrupted, so the thread is detached.
         let thread = std::thread::Builder::new().name("targets".into());
         // `SourceDropped` only means that the source was dropped.
@@ -529,7 +531,8 @@ mod tests {
 
     /// Returns the next probes, at most `most`, by index. Fails if `Pending` lasts too long.
     fn take(stream: &mut StreamSource, most: usize) -> Vec<(u64, String)> {
-        let (mut taken, mut progress) = (Vec::new(), Instant::now());
+        let mut taken = Vec::new();
+        let mut progress = Instant::now();
         while taken.len() < most {
             match stream.next() {
                 Next::Probe(probe) => {
@@ -613,7 +616,8 @@ mod tests {
             cuts in prop::collection::vec((0_usize..200, any::<u64>(), 20_usize..200), 0..4),
         ) {
             let walk = SourceConfig { seed, shard: Shard::new(number, of).unwrap(), ..SourceConfig::default() };
-            let (mut position, mut finished) = (Position::default(), BTreeMap::new());
+            let mut position = Position::default();
+            let mut finished = BTreeMap::new();
             for (cut, ends, drop) in cuts.into_iter().chain([(usize::MAX, u64::MAX, 50)]) {
                 position.unfinished.sort_unstable();
                 let mut stream = stream(Drops(Cursor::new(INPUT.as_bytes()), drop), &walk, &position);

@@ -257,7 +257,9 @@ impl Targets {
 
     /// Returns the target with an index, or `None` after the last.
     pub fn item(&self, index: u64) -> Option<Item<'_>> {
-        let (mut at, four, six) = (index, self.four.len() as u64, self.six.len() as u64);
+        let mut at = index;
+        let four = self.four.len() as u64;
+        let six = self.six.len() as u64;
         if at < four {
             let packed = self.four[at as usize];
             let address =
@@ -855,13 +857,15 @@ mod tests {
         (bases, 0_u128..16, 0_u128..16, 0_u32..3, any::<bool>()).prop_map(
             |(base, one, other, kind, is_bare)| {
                 let base = number(base.parse().unwrap());
-                let (one, other) = (base + one.min(other), base + one.max(other));
-                let (first, last) = (address(one), address(other));
+                let start = base + one.min(other);
+                let end = base + one.max(other);
+                let first = address(start);
+                let last = address(end);
                 let bits = if first.is_ipv4() { 32 } else { 128 };
                 let (text, from, to) = match kind {
-                    0 => (first.to_string(), one, one),
-                    1 => (format!("{first}/{}", bits - 2), one & !3, one | 3),
-                    _ => (format!("{first}-{last}"), one, other),
+                    0 => (first.to_string(), start, start),
+                    1 => (format!("{first}/{}", bits - 2), start & !3, start | 3),
+                    _ => (format!("{first}-{last}"), start, end),
                 };
                 let text = if is_bare || first.is_ipv4() {
                     text
@@ -879,12 +883,14 @@ mod tests {
             lines in prop::collection::vec((part(), prop::option::of(1_u16..3), 0_usize..4), 0..24),
             bans in prop::collection::vec(part(), 0..6),
         ) {
-            let (mut collector, mut exclusions) = (Collector::new(&[]).unwrap(), Exclusions::default());
+            let mut collector = Collector::new(&[]).unwrap();
+            let mut exclusions = Exclusions::default();
             let banned: BTreeSet<IpAddr> = bans.iter().flat_map(|(_, addresses)| addresses).copied().collect();
             for (text, _) in &bans {
                 exclusions.add(text.trim_matches(['[', ']'])).unwrap();
             }
-            let (mut model, mut typed) = (BTreeSet::new(), 0);
+            let mut model = BTreeSet::new();
+            let mut typed = 0;
             for ((text, addresses), port, protocol) in &lines {
                 let protocols: Vec<_> = registry::datagram().collect();
                 let chosen = protocols.get(*protocol);

@@ -183,12 +183,15 @@ impl Window {
         }
         self.period_began = now;
         self.delays = Average::default();
-        (self.is_limiting, self.is_lagging, self.is_full) = (false, false, false);
+        self.is_limiting = false;
+        self.is_lagging = false;
+        self.is_full = false;
     }
 
     fn shrink(&mut self, now: Duration, to: usize) {
         self.size = to.min(self.size).max(SMALLEST.min(self.largest));
-        (self.threshold, self.shrunk) = (self.size, now);
+        self.threshold = self.size;
+        self.shrunk = now;
     }
 
     /// Returns whether the average delay has risen above the shortest average.
@@ -213,7 +216,8 @@ impl Window {
         let share = f64::from(self.alive_lost) / f64::from(self.alive_asked);
         let is_losing = share > USUAL_LOSS.max(self.usual_loss * 2.0);
         self.usual_loss += (share - self.usual_loss) / 64.0;
-        (self.alive_asked, self.alive_lost) = (0, 0);
+        self.alive_asked = 0;
+        self.alive_lost = 0;
         is_losing
     }
 }

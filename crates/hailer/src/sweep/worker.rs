@@ -59,10 +59,13 @@ pub fn run(
     let mut engine = SweepEngine::new(settings.clone(), random_secret());
     engine.set_receive_buffer(sockets.receive_buffer());
     engine.set_max_connections(connections.max());
-    let (mut inbox, mut out) = (Inbox::new(), Outboxes::default());
+    let mut inbox = Inbox::new();
+    let mut out = Outboxes::default();
     let started = Instant::now();
-    let (mut beat_at, mut refusals_at) = (BEAT, Duration::ZERO);
-    let (mut empty_at, mut ticked_at) = (Duration::ZERO, Duration::ZERO);
+    let mut beat_at = BEAT;
+    let mut refusals_at = Duration::ZERO;
+    let mut empty_at = Duration::ZERO;
+    let mut ticked_at = Duration::ZERO;
     loop {
         // Process all received datagrams before starting probes, to keep the queue short. Datagrams
         // that wait long are slower to process and distort the delays.
@@ -96,7 +99,8 @@ pub fn run(
             engine.tick(now, &mut out, sink);
             connections.follow(&mut engine, &sockets, now, sink)?;
         }
-        let (mut asked, mut is_blocked) = (0, sockets.send(&mut engine, &mut out, now, sink)?);
+        let mut asked = 0;
+        let mut is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
         while !is_blocked
             && asked < MAX_SENT
             && !sink.is_full()
@@ -110,7 +114,8 @@ pub fn run(
         if now >= beat_at || is_over {
             beat_at = now + BEAT;
             let position = || engine.position(source);
-            let (counts, total) = (engine.counts(), source.total());
+            let counts = engine.counts();
+            let total = source.total();
             sink.report_progress(&Progress {
                 counts,
                 total,

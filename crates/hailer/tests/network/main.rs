@@ -252,10 +252,8 @@ async fn members_see_each_other() {
         return;
     }
     let server = Server::start();
-    let (lobby, arena) = (
-        member(&server, "lobby", BEAT),
-        member(&server, "arena", BEAT),
-    );
+    let lobby = member(&server, "lobby", BEAT);
+    let arena = member(&server, "arena", BEAT);
     let mut status = Status {
         motd: Some(Text::unformatted("Of the lobby")),
         ..Status::default()
@@ -326,10 +324,8 @@ async fn players_are_seen_when_the_stream_overflows() {
         return;
     }
     let server = Server::start();
-    let (lobby, arena) = (
-        member(&server, "lobby", NEVER),
-        member(&server, "arena", NEVER),
-    );
+    let lobby = member(&server, "lobby", NEVER);
+    let arena = member(&server, "arena", NEVER);
     connected(&lobby).await;
     lobby.joined(BOB, "Bob");
     until("Bob", || names(&arena.status()) == ["Bob"]).await;
@@ -424,10 +420,8 @@ async fn queries_are_answered_without_redis() {
         return;
     }
     let mut server = Server::start();
-    let (lobby, arena) = (
-        member(&server, "lobby", BEAT),
-        member(&server, "arena", BEAT),
-    );
+    let lobby = member(&server, "lobby", BEAT);
+    let arena = member(&server, "arena", BEAT);
     connected(&lobby).await;
     connected(&arena).await;
     lobby.joined(ALICE, "Alice");
@@ -527,7 +521,8 @@ async fn reload_keeps_the_view_while_redis_is_unavailable() {
         return;
     }
     let mut server = Server::start();
-    let (a, b) = (member(&server, "a", BEAT), member(&server, "b", BEAT));
+    let a = member(&server, "a", BEAT);
+    let b = member(&server, "b", BEAT);
     a.set_status(&with_players(&[("Alice", Some(ALICE))]));
     b.set_status(&with_players(&[("Bob", Some(BOB))]));
     until("a sees b", || names(&a.status()).len() == 2).await;
@@ -866,7 +861,8 @@ async fn works_with_a_redis_cluster() {
         settings.redis.cluster = true;
         Network::start(settings).unwrap()
     };
-    let (lobby, arena) = (join("lobby"), join("arena"));
+    let lobby = join("lobby");
+    let arena = join("arena");
     lobby.joined(ALICE, "Alice");
     arena.joined(BOB, "Bob");
     let both = |network: &Network| names(&network.status()) == ["Alice", "Bob"];
@@ -885,7 +881,8 @@ async fn tls_verifies_the_server() {
     if !is_installed() {
         return;
     }
-    let (port, folder) = (free_port().to_string(), std::env::temp_dir());
+    let port = free_port().to_string();
+    let folder = std::env::temp_dir();
     let [key, cert] =
         ["key", "pem"].map(|kind| folder.join(format!("hailer-redis-tls-{port}.{kind}")));
     let made = Command::new("openssl")

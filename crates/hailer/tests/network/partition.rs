@@ -98,7 +98,9 @@ fn url(link: u8) -> String {
 
 fn member(link: u8, id: &str, mode: Mode) -> Network {
     let mut settings = NetworkConfig::new(&url(link)).unwrap();
-    (settings.server_id, settings.heartbeat, settings.mode) = (id.into(), HEARTBEAT, mode);
+    settings.server_id = id.into();
+    settings.heartbeat = HEARTBEAT;
+    settings.mode = mode;
     Network::start(settings).unwrap()
 }
 
@@ -123,7 +125,8 @@ async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandl
     });
     let target = format!("minecraft-query://{}", pool.addresses()[0]);
     tokio::spawn(async move {
-        let (client, mut count) = (Client::default(), 0);
+        let client = Client::default();
+        let mut count = 0;
         while !over.load(Ordering::Relaxed) {
             let answer = client.query(target.as_str()).await.expect("an answer");
             assert!(

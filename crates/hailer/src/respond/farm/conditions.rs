@@ -90,7 +90,8 @@ impl Queue {
         let place = match self.free.pop() {
             Some(place) => {
                 let datagram = &mut self.datagrams[place];
-                (datagram.to, datagram.from) = (to, from);
+                datagram.to = to;
+                datagram.from = from;
                 datagram.bytes.clear();
                 datagram.bytes.extend_from_slice(bytes);
                 place

@@ -37,7 +37,9 @@ fn query(
     address: SocketAddr,
 ) -> Option<(Status, usize)> {
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
-    let (mut outbox, mut request, mut longest) = (Outbox::new(), Vec::new(), 0);
+    let mut outbox = Outbox::new();
+    let mut request = Vec::new();
+    let mut longest = 0;
     let mut replies = VecDeque::new();
     let mut step = exchange.handle(Input::Start, &mut request);
     for _ in 0..100 {
@@ -92,7 +94,10 @@ fn clients_read_exactly_the_status_of_the_farm() {
     for (index, protocol) in registry::datagram().enumerate() {
         let port = protocol.info().port;
         let mut farm_port = farm.port(index, port);
-        let (mut players, mut bytes, mut answers, mut titles) = (0, 0, 0, HashSet::new());
+        let mut players = 0;
+        let mut bytes = 0;
+        let mut answers = 0;
+        let mut titles = HashSet::new();
         for number in 0..3_000 {
             let address = server(number, port);
             let heard = query(&mut farm_port, protocol, address);
@@ -106,9 +111,10 @@ fn clients_read_exactly_the_status_of_the_farm() {
             let Some((status, longest)) = heard else {
                 continue;
             };
-            let roster = match WITHOUT_LISTS.contains(&protocol.info().id) {
-                true => Roster::Absent,
-                false => Roster::Whole,
+            let roster = if WITHOUT_LISTS.contains(&protocol.info().id) {
+                Roster::Absent
+            } else {
+                Roster::Whole
             };
             assert_eq!(
                 (status.players.roster, status.deviations.len()),
@@ -196,7 +202,8 @@ fn the_same_seed_gives_the_same_bytes() {
             seed,
             ..settings()
         });
-        let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+        let mut port = farm.port(0, 25_565);
+        let mut outbox = Outbox::new();
         pings(&mut port, 200, &mut outbox);
         let all: Vec<_> = outbox
             .pending()
@@ -215,7 +222,8 @@ fn loss_and_duplicates_are_shares() {
         duplicates: 0.2,
         ..settings()
     });
-    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+    let mut port = farm.port(0, 25_565);
+    let mut outbox = Outbox::new();
     pings(&mut port, 20_000, &mut outbox);
     let counts = port.counts();
     // Each way a tenth: 0.81 arrive, of which a fifth twice. Five standard deviations.
@@ -247,7 +255,8 @@ fn everything_can_be_lost() {
         loss: 1.0,
         ..settings()
     });
-    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+    let mut port = farm.port(0, 25_565);
+    let mut outbox = Outbox::new();
     pings(&mut port, 100, &mut outbox);
     assert_eq!((port.counts().lost, outbox.len()), (100, 0));
 }
@@ -269,7 +278,8 @@ fn drops_datagrams_to_other_addresses() {
             ("127.0.0.1:1", None, false),
             ("192.0.2.7:1", Some("127.7.0.1"), beyond),
         ] {
-            let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+            let mut port = farm.port(0, 25_565);
+            let mut outbox = Outbox::new();
             let to = to.map(|to| to.parse().unwrap());
             port.receive(
                 START,
@@ -393,7 +403,8 @@ proptest! {
     fn delays_are_kept(delay in 0_u64..100, jitter in 0_u64..100, seed: u64, step in 1_u64..20) {
         let millis = Duration::from_millis;
         let farm = farm(FarmConfig { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..settings() });
-        let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+        let mut port = farm.port(0, 25_565);
+        let mut outbox = Outbox::new();
         pings(&mut port, 100, &mut outbox);
         let mut sent = Vec::new();
         let mut arrived = 0;
@@ -424,7 +435,8 @@ fn limits_delayed_replies() {
         max_delayed: 50,
         ..settings()
     });
-    let (mut port, mut outbox) = (farm.port(0, 25_565), Outbox::new());
+    let mut port = farm.port(0, 25_565);
+    let mut outbox = Outbox::new();
     for round in 1..=3 {
         pings(&mut port, 80, &mut outbox);
         assert_eq!((port.counts().queue_full, outbox.len()), (30 * round, 0));
