@@ -320,7 +320,8 @@ impl Poller {
         &self,
         servers: impl IntoIterator<Item = (Server, Option<(State, Millis)>)>,
     ) -> Vec<(Server, String)> {
-        let (mut servers, mut refused) = (servers.into_iter().peekable(), Vec::new());
+        let mut servers = servers.into_iter().peekable();
+        let mut refused = Vec::new();
         while servers.peek().is_some() {
             let mut read = Vec::new();
             for (server, known) in servers.by_ref().take(SERVERS_PER_LOCK) {
@@ -401,13 +402,11 @@ impl Poller {
     /// Takes over servers that another node has polled until now. Servers that are polled here
     /// already only get their new description. Returns the servers whose targets are invalid.
     pub fn resume(&self, servers: Vec<Handover>) -> Vec<ServerId> {
-        let (mut wrong, mut update) = (
-            Vec::new(),
-            Update {
-                list_changed: true,
-                ..Update::default()
-            },
-        );
+        let mut wrong = Vec::new();
+        let mut update = Update {
+            list_changed: true,
+            ..Update::default()
+        };
         let mut states = HashMap::new();
         let mut list = self.shared.table();
         let now = list.clock.now().0;
@@ -742,7 +741,8 @@ impl ResultSink {
         let mut update = Update::default();
         let mut latest: HashMap<ServerId, &PollResult> = HashMap::with_capacity(results.len());
         for result in &results {
-            let (server, at) = (result.sample.server, result.sample.at);
+            let server = result.sample.server;
+            let at = result.sample.at;
             latest.insert(server, result);
             update.servers.push(server);
             for kind in result.events.iter().cloned() {
@@ -937,7 +937,8 @@ async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
         let Some(target) = server.and_then(|server| server.target().ok()) else {
             continue;
         };
-        let (client, shared) = (client.clone(), shared.clone());
+        let client = client.clone();
+        let shared = shared.clone();
         tokio::spawn(async move {
             let result = client.query(target).await;
             let mut sink = ResultSink::new(shared, Arc::default());
@@ -977,7 +978,8 @@ async fn look_up(shared: Arc<Shared>) {
             let Ok(place) = places.clone().acquire_owned().await else {
                 return;
             };
-            let (client, shared) = (client.clone(), shared.clone());
+            let client = client.clone();
+            let shared = shared.clone();
             tokio::spawn(async move {
                 let found = client.addresses(&target).await;
                 let mut list = shared.table();

@@ -117,8 +117,9 @@ impl SessionTracker {
             let place = open.binary_search_by(|open| (*open.player).cmp(&session.player));
             match place {
                 Ok(place) if open[place].last < session.last => {
-                    (open[place].first, open[place].last, open[place].written) =
-                        (session.first, session.last, session.last);
+                    open[place].first = session.first;
+                    open[place].last = session.last;
+                    open[place].written = session.last;
                 }
                 Err(place)
                     if self.len < MAX_SESSIONS

@@ -383,7 +383,8 @@ impl StateTable {
     /// Collects the results of `pick` for all rows, in no order. `pick` runs under the lock and
     /// should be short. The lock is released every 1,024 rows.
     pub fn pick<T>(&self, mut pick: impl FnMut(&ServerRow) -> Option<T>) -> Vec<T> {
-        let (mut all, mut from) = (Vec::new(), 0);
+        let mut all = Vec::new();
+        let mut from = 0;
         loop {
             let rows = self.read();
             let some = rows.places.get(from..).unwrap_or_default();

@@ -66,7 +66,8 @@ async fn send(config: Arc<CheckedConfig>, to: Option<String>) -> Result<String, 
         None => all,
     };
     for name in &chosen {
-        let (config, receiver) = (config.clone(), name.clone());
+        let config = config.clone();
+        let receiver = name.clone();
         let sent = tokio::task::spawn_blocking(move || config.test(&receiver)).await;
         let sent = sent.unwrap_or_else(|_| Err("the test was interrupted; try again".into()));
         sent.map_err(|why| TestAlertError::Failed(format!("{name}: {why}")))?;

@@ -92,7 +92,8 @@ async fn all(mut stream: TcpStream) -> String {
 }
 
 async fn until(stream: &mut TcpStream, wanted: &str) -> String {
-    let (mut heard, mut bytes) = (String::new(), [0; 4096]);
+    let mut heard = String::new();
+    let mut bytes = [0; 4096];
     while !heard.contains(wanted) {
         let count = timeout(LONG, stream.read(&mut bytes))
             .await
@@ -247,8 +248,10 @@ async fn shutdown_completes_running_responses() {
         ..LIMITS
     })
     .await;
-    let (listener, idle) = (site.listener().await, site.say("").await);
-    let (app, start) = (site.app.clone(), Instant::now());
+    let listener = site.listener().await;
+    let idle = site.say("").await;
+    let app = site.app.clone();
+    let start = Instant::now();
     site.end.send(()).unwrap();
     site.served.await.unwrap();
     assert!(

@@ -589,7 +589,9 @@ async fn events_keep_their_order_across_pages() {
         ("server", Some("<a href=\"/server/")),
         ("kind", Some("<b>")),
     ] {
-        let (mut address, mut all, mut pages) = (format!("/events?sort={sort}&q="), Vec::new(), 0);
+        let mut address = format!("/events?sort={sort}&q=");
+        let mut all = Vec::new();
+        let mut pages = 0;
         loop {
             let text = site.get(&address).await.text;
             all.extend(

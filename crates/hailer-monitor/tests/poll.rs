@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn server(id: i64, target: String) -> Server {
-    let (group, labels, interval) = (String::new(), BTreeMap::new(), Some(Duration::from_secs(1)));
+    let group = String::new();
+    let labels = BTreeMap::new();
+    let interval = Some(Duration::from_secs(1));
     Server {
         id: ServerId(id),
         name: format!("server-{id}"),
@@ -34,7 +36,8 @@ fn status(version: &str, players: i64) -> Status {
         motd: Some(Text::unformatted("Hello")),
         ..Status::default()
     };
-    (status.players.online, status.players.max) = (Some(players), Some(20));
+    status.players.online = Some(players);
+    status.players.max = Some(20);
     status
 }
 

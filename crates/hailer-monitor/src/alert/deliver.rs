@@ -689,7 +689,8 @@ mod tests {
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
-        let (mut request, mut part) = (Vec::new(), [0; 4096]);
+        let mut request = Vec::new();
+        let mut part = [0; 4096];
         loop {
             let text = String::from_utf8_lossy(&request).into_owned();
             if let Some((head, body)) = text.split_once("\r\n\r\n") {

@@ -715,10 +715,14 @@ mod tests {
             };
             let is_new = state != row.state;
             if is_new {
-                (row.state, row.since) = (state, self.now);
+                row.state = state;
+                row.since = self.now;
             }
             let answered = players.is_some();
-            let (server, at, max, latency) = (row.server.id, self.now, Some(20), Some(1_500));
+            let server = row.server.id;
+            let at = self.now;
+            let max = Some(20);
+            let latency = Some(1_500);
             row.last_sample = Some(Sample {
                 server,
                 at,

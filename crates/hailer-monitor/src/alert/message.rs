@@ -83,7 +83,8 @@ struct Context<'a> {
 
 impl Context<'_> {
     fn value(&self, placeholder: Placeholder) -> String {
-        let (notification, item) = (self.notification, self.item);
+        let notification = self.notification;
+        let item = self.item;
         match placeholder {
             Placeholder::Server => item.name.clone(),
             Placeholder::Group => item.group.clone(),

@@ -122,7 +122,8 @@ impl Control {
     /// Sends one heartbeat. Returns whether more chunks may be free now.
     async fn beat(&mut self, link: &mut RedisConnection, is_leaving: bool) -> RedisResult<bool> {
         let shared = self.shared.clone();
-        let (asked, beat) = (shared.now(), shared.leases().beat());
+        let asked = shared.now();
+        let beat = shared.leases().beat();
         let mut script = BEAT.prepare_invoke();
         for word in [
             "leases", "owners", "workers", "versions", "leader", "filled", "changed",
@@ -130,7 +131,8 @@ impl Control {
             script.key(shared.keys.control(word));
         }
         let roles = shared.settings.roles;
-        let (works, wants) = (roles.poll && !is_leaving, roles.page && !is_leaving);
+        let works = roles.poll && !is_leaving;
+        let wants = roles.page && !is_leaving;
         script
             .arg(&shared.me)
             .arg(shared.settings.lease.as_millis() as u64);

@@ -347,7 +347,8 @@ mod tests {
     #[test]
     fn entries_survive_encoding() {
         let at = 1_795_284_000_123;
-        let (server, sent) = (ServerId(77), 2);
+        let server = ServerId(77);
+        let sent = 2;
         let sample = Sample {
             server,
             at,

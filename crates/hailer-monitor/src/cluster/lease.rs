@@ -300,7 +300,8 @@ mod tests {
                     answer.lost.push(chunk);
                 }
             }
-            let (all, alive) = (self.leases.len(), self.workers.len());
+            let all = self.leases.len();
+            let alive = self.workers.len();
             let rank = self.workers.range(..me).count();
             answer.share = all / alive + usize::from(rank < all % alive);
             let want = answer.share.saturating_sub(answer.versions.len());
@@ -414,7 +415,8 @@ mod tests {
         redis
             .leases
             .extend((0..CHUNKS).map(|chunk| (Chunk(chunk), 0)));
-        let (mut workers, mut now) = (BTreeMap::new(), 1_000_000);
+        let mut workers = BTreeMap::new();
+        let mut now = 1_000_000;
         for id in 0..count {
             workers.insert(id, Worker::new(now + id as Millis * 700));
         }

@@ -69,7 +69,8 @@ impl Mirror {
         };
         shared.live.change(update, |row| {
             if let Some((state, since)) = states.get(&row.server.id) {
-                (row.state, row.since) = (*state, *since);
+                row.state = *state;
+                row.since = *since;
             }
         });
         shared.history.load_day(&shared.live, unix_millis()).await?;

@@ -203,7 +203,8 @@ impl Pusher {
     /// owner polls these servers.
     fn record(&mut self, mut results: Vec<PollResult>) {
         {
-            let (leases, now) = (self.shared.leases(), self.shared.now());
+            let leases = self.shared.leases();
+            let now = self.shared.now();
             results.retain(|result| leases.holds(Chunk::of(result.sample.server), now));
         }
         for result in results {
@@ -276,10 +277,8 @@ impl Pusher {
         }
         for (part, (list, bytes)) in said {
             let pipe = pipes.entry(part).or_insert_with(pipe);
-            let (key, json) = (
-                self.shared.keys.said(part),
-                serde_json::to_vec(&list).unwrap_or_default(),
-            );
+            let key = self.shared.keys.said(part);
+            let json = serde_json::to_vec(&list).unwrap_or_default();
             let cmd = pipe
                 .cmd("XADD")
                 .arg(key)
@@ -298,7 +297,8 @@ impl Pusher {
         if !pipes.is_empty() {
             if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
                 self.shared.trouble("push", Some(trouble));
-                (self.link, self.not_before) = (None, Instant::now() + RECONNECT_DELAY);
+                self.link = None;
+                self.not_before = Instant::now() + RECONNECT_DELAY;
             } else {
                 self.shared.trouble("push", None);
                 let now = Instant::now();
@@ -415,7 +415,8 @@ impl Pusher {
         let mut errors: Vec<(String, String)> = Vec::new();
         let mut events = Vec::new();
         for result in results {
-            let (server, at) = (result.sample.server, result.sample.at);
+            let server = result.sample.server;
+            let at = result.sample.at;
             let error = result.error.as_ref().map(|error| {
                 let known = errors.iter().position(|known| *known == **error);
                 known.unwrap_or_else(|| {

@@ -178,7 +178,9 @@ async fn write(shared: &Shared, mut batch: Batch) {
         };
         let trouble = match timeout(TRANSACTION_TIMEOUT, shared.history.write(&part)).await {
             Ok(Ok(_)) => {
-                (samples, rest, pause) = (later, None, MIN_RETRY_DELAY);
+                samples = later;
+                rest = None;
+                pause = MIN_RETRY_DELAY;
                 continue;
             }
             // The database refuses this data. Another program may have written it to Redis: drop
@@ -187,7 +189,8 @@ async fn write(shared: &Shared, mut batch: Batch) {
                 shared
                     .dropped
                     .fetch_add(now.len() as u64, std::sync::atomic::Ordering::Relaxed);
-                (samples, rest) = (later, None);
+                samples = later;
+                rest = None;
                 error.to_string()
             }
             Ok(Err(error)) => error.to_string(),
@@ -209,7 +212,8 @@ async fn tidy(
     link: &mut RedisConnection,
     taken: &mut TakenEntries,
 ) -> RedisResult<bool> {
-    let (now, mut oldest) = (shared.redis_now(), Millis::MAX);
+    let now = shared.redis_now();
+    let mut oldest = Millis::MAX;
     for part in 0..PARTS {
         let key = shared.keys.results(part);
         let mut claim = cmd("XAUTOCLAIM");

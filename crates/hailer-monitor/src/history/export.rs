@@ -141,7 +141,8 @@ impl Export {
             self.names = Some(self.names().await?);
         }
         let names = self.names.as_ref().expect("just read");
-        let (from, to) = (self.selection.from, self.selection.to);
+        let from = self.selection.from;
+        let to = self.selection.to;
         let text = match table {
             Table::Servers => {
                 "SELECT id, name, target, of_group, labels, every, origin, removed FROM server WHERE id > $1 ORDER BY id LIMIT $2"
@@ -470,8 +471,8 @@ impl<'a> Import<'a> {
                 .bind(level.number() - 1)
                 .fetch_one(&mut *change)
                 .await?;
-            let (from, to): (Option<Millis>, Option<Millis>) =
-                (below.try_get(0)?, below.try_get(1)?);
+            let from: Option<Millis> = below.try_get(0)?;
+            let to: Option<Millis> = below.try_get(1)?;
             let has_below = from
                 .zip(to)
                 .is_some_and(|(from, to)| from < last + level.length() && first <= to);

@@ -215,7 +215,8 @@ impl Insert<'_> {
         rows: impl IntoIterator<Item = impl FnOnce(&mut Values)>,
     ) -> Vec<Statement> {
         let mut rows = rows.into_iter().peekable();
-        let (mut statements, mut whole) = (Vec::new(), None);
+        let mut statements = Vec::new();
+        let mut whole = None;
         while rows.peek().is_some() {
             let mut values = Values::default();
             let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();

@@ -158,8 +158,14 @@ impl WriterTask {
                 message = self.inbox.recv(), if finish.is_none() => match message {
                     Some(Message::Batch(batch)) => self.keep(batch),
                     // Try once more, without waiting for an unavailable database.
-                    Some(Message::Finish(done)) => (finish, not_before) = (Some(Some(done)), None),
-                    None => (finish, not_before) = (Some(None), None),
+                    Some(Message::Finish(done)) => {
+                        finish = Some(Some(done));
+                        not_before = None;
+                    }
+                    None => {
+                        finish = Some(None);
+                        not_before = None;
+                    }
                 },
                 _ = ticks.tick() => is_due = true,
                 (batch, result) = async { under_way.as_mut().expect("checked").await }, if under_way.is_some() => {
@@ -200,7 +206,8 @@ impl WriterTask {
     fn write(&mut self) -> UnderWay {
         let batch = self.kept.take(self.at_once);
         self.under_way = count(&batch);
-        let (history, patience) = (self.history.clone(), self.bounds.patience);
+        let history = self.history.clone();
+        let patience = self.bounds.patience;
         Box::pin(async move {
             let result = match timeout(patience, history.write(&batch)).await {
                 Ok(result) => result.map_err(|error| Failure {
@@ -227,7 +234,8 @@ impl WriterTask {
         self.under_way = 0;
         match result {
             Ok(_) => {
-                (self.health.is_failing, self.health.since) = (false, None);
+                self.health.is_failing = false;
+                self.health.since = None;
                 self.health.written += count(&batch) as u64;
                 self.pause = FIRST_PAUSE;
                 self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));

@@ -96,7 +96,8 @@ impl History {
             return Ok(Vec::new());
         };
         let length = level.length();
-        let (last, from) = (last.min(to.saturating_sub(1)), level.floor(from.max(first)));
+        let last = last.min(to.saturating_sub(1));
+        let from = level.floor(from.max(first));
         let from = from.max(level.floor(last) - (POINTS - 1) * length);
         if from > last {
             return Ok(Vec::new());
@@ -332,7 +333,8 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
     let most = |column| {
         Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32))
     };
-    let (told, timed) = (count(3)?, count(7)?);
+    let told = count(3)?;
+    let timed = count(7)?;
     Ok(Point {
         at: row.try_get(0)?,
         asked: count(1)?,

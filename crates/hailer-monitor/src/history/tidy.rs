@@ -73,7 +73,8 @@ impl History {
             .bind(level.number() - 1)
             .fetch_one(&self.pool)
             .await?;
-        let (mut from, seen): (Millis, Millis) = (progress.try_get(0)?, progress.try_get(1)?);
+        let mut from: Millis = progress.try_get(0)?;
+        let seen: Millis = progress.try_get(1)?;
         let below: Option<Millis> = progress.try_get(2)?;
         if below.is_some_and(|below| below <= seen) {
             return Ok(());
@@ -116,7 +117,8 @@ impl History {
         if to <= done {
             return Ok(true);
         }
-        let (mut closed, mut from) = (Vec::new(), done);
+        let mut closed = Vec::new();
+        let mut from = done;
         while closed.len() < PAGE && from < to {
             let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else {
                 break;

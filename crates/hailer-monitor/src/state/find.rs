@@ -212,16 +212,16 @@ pub(crate) fn protocol(server: &Server) -> &str {
 
 /// Compares names naturally: `node-9` before `node-10`, ignoring case unless all else is equal.
 pub(crate) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
+    let mut left = a.as_bytes();
+    let mut right = b.as_bytes();
     while let (Some(&l), Some(&r)) = (left.first(), right.first()) {
         let order = if l.is_ascii_digit() && r.is_ascii_digit() {
-            let (number, other) = (number(&mut left), number(&mut right));
-            number
-                .len()
-                .cmp(&other.len())
-                .then_with(|| number.cmp(other))
+            let a = number(&mut left);
+            let b = number(&mut right);
+            a.len().cmp(&b.len()).then_with(|| a.cmp(b))
         } else {
-            (left, right) = (&left[1..], &right[1..]);
+            left = &left[1..];
+            right = &right[1..];
             l.to_ascii_lowercase().cmp(&r.to_ascii_lowercase())
         };
         if order.is_ne() {

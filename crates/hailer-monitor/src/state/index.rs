@@ -111,7 +111,8 @@ impl Candidates {
     /// Returns the position of a name, or as an error the position where it would be.
     pub(crate) fn place(&self, name: &str) -> Result<usize, usize> {
         let names = &*self.names;
-        let (mut from, mut to) = (0, names.ids.len());
+        let mut from = 0;
+        let mut to = names.ids.len();
         while from < to {
             let middle = (from + to) / 2;
             match natural(names.name(middle), name) {
@@ -136,7 +137,8 @@ impl Names {
         let mut all =
             live.pick(|row| Some((CompactString::from(row.server.name.as_str()), row.server.id)));
         all.sort_unstable_by(|a, b| natural(&a.0, &b.0));
-        let (mut names, mut ends) = (String::new(), Vec::with_capacity(all.len()));
+        let mut names = String::new();
+        let mut ends = Vec::with_capacity(all.len());
         for (name, _) in &all {
             names.push_str(name);
             ends.push(names.len());
@@ -157,7 +159,8 @@ impl Names {
 impl Texts {
     fn of(live: &Arc<StateTable>) -> Self {
         let names = names(live);
-        let (mut text, mut ends) = (String::new(), Vec::with_capacity(names.ids.len()));
+        let mut text = String::new();
+        let mut ends = Vec::with_capacity(names.ids.len());
         for ids in names.ids.chunks(SERVERS_PER_LOCK) {
             // Copy only pointers under the lock.
             let rows = live.pick_of(ids, |nth, row| {
@@ -176,12 +179,14 @@ impl Texts {
 
     /// Returns the positions of the servers that contain all words.
     fn find(&self, words: &SearchTerms) -> Vec<usize> {
-        let (text, mut found) = (self.text.as_bytes(), Vec::new());
+        let text = self.text.as_bytes();
+        let mut found = Vec::new();
         let Some((first, others)) = words.all().split_first() else {
             return (0..self.ends.len()).collect();
         };
         let finder = Finder::new(first);
-        let (mut start, mut place) = (0, 0);
+        let mut start = 0;
+        let mut place = 0;
         while let Some(hit) = finder.find(&text[start..]) {
             while self.ends[place] <= start + hit {
                 place += 1;

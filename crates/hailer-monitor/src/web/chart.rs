@@ -99,7 +99,8 @@ impl Chart<'_> {
             let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top);
             write!(out, r#"<line x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#)?;
         }
-        let (mut marks, width) = (self.marks(), self.step * buckets as Millis);
+        let mut marks = self.marks();
+        let width = self.step * buckets as Millis;
         // A label at the edge would be cut off.
         marks.retain(|(at, _)| (3..=97).contains(&((at - self.from) * 100 / width.max(1))));
         for (number, (at, text)) in marks.iter().enumerate() {
@@ -110,7 +111,8 @@ impl Chart<'_> {
             } else {
                 ""
             };
-            let (foot, text_y) = (TOP + PLOT, full - 6);
+            let foot = TOP + PLOT;
+            let text_y = full - 6;
             write!(
                 out,
                 r#"<line{class} x1="{x:.2}%" x2="{x:.2}%" y1="{foot}" y2="{}"/>"#,
@@ -338,7 +340,8 @@ pub(crate) fn sparkline(
     );
     if known().next().is_some() {
         let least = known().fold(f32::MAX, f32::min);
-        let (least, most) = (show::mean(f64::from(least)), show::mean(f64::from(most)));
+        let least = show::mean(f64::from(least));
+        let most = show::mean(f64::from(most));
         out.push_str("Last 24 hours: ");
         let _ = if least == most {
             write!(out, "{most} players")
@@ -457,9 +460,12 @@ mod tests {
     fn sparklines_have_a_title() {
         let mut players = [None; DAY_BUCKETS];
         assert!(sparkline(&players, None).to_string().contains("No data"));
-        (players[3], players[4]) = (Some(2.0), Some(12.5));
+        players[3] = Some(2.0);
+        players[4] = Some(12.5);
         let mut answered = [None; DAY_BUCKETS];
-        (answered[3], answered[4], answered[5]) = (Some(1.0), Some(0.5), Some(0.0));
+        answered[3] = Some(1.0);
+        answered[4] = Some(0.5);
+        answered[5] = Some(0.0);
         let svg = sparkline(&players, Some(&answered)).to_string();
         assert!(svg.contains("Last 24 hours: 2 to 13 players"), "{svg}");
         assert!(

@@ -66,7 +66,9 @@ pub(crate) fn percent(share: f64) -> String {
 /// Formats a duration with at most two units.
 pub(crate) fn length(time: Millis) -> String {
     let seconds = (time / 1_000).max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let minutes = seconds / 60;
+    let hours = seconds / 3_600;
+    let days = seconds / 86_400;
     match seconds {
         0..60 => format!("{seconds}{THIN}s"),
         60..3_600 => format!("{minutes}{THIN}min"),
@@ -84,7 +86,9 @@ fn moment(at: Millis) -> DateTime {
 /// Formats a time as RFC 3339, to the second.
 pub(crate) fn rfc3339(at: Millis) -> String {
     let at = moment(at);
-    let (year, month, day) = (at.year(), at.month(), at.day());
+    let year = at.year();
+    let month = at.month();
+    let day = at.day();
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
         at.hour(),
@@ -109,7 +113,8 @@ pub(crate) fn when(at: Millis, now: Millis) -> String {
 
 /// Formats a date; the year only if it differs from that of `now`.
 pub(crate) fn date(at: Millis, now: Millis) -> String {
-    let (at, now) = (moment(at), moment(now));
+    let at = moment(at);
+    let now = moment(now);
     let day = format!("{} {}", at.day(), month(at.month()));
     if at.year() == now.year() {
         day

@@ -60,7 +60,8 @@ impl Hook {
         };
         stream.set_nonblocking(false).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let (mut request, mut part) = (Vec::new(), [0; 4096]);
+        let mut request = Vec::new();
+        let mut part = [0; 4096];
         loop {
             let read = stream.read(&mut part).unwrap();
             assert!(read > 0, "the request ends too early");
@@ -128,9 +129,12 @@ fn show(live: &StateTable, state: State, since: Millis) {
         ..Update::default()
     };
     live.change(update, |row| {
-        (row.state, row.since) = (state, since);
+        row.state = state;
+        row.since = since;
         let answered = state == State::Up;
-        let (players, max, latency) = (None, None, None);
+        let players = None;
+        let max = None;
+        let latency = None;
         row.last_sample = Some(Sample {
             server: ServerId(1),
             at: since,

@@ -392,7 +392,8 @@ fn change(site: &Site, id: i64, players: u32) {
         },
         |row| {
             let last = row.last_sample.as_mut().unwrap();
-            (last.players, last.at) = (Some(players), fleet::now());
+            last.players = Some(players);
+            last.at = fleet::now();
         },
     );
 }

@@ -63,21 +63,17 @@ async fn figures() {
         .iter()
         .map(|(_, process)| cpu(process.id()))
         .collect();
-    let (redis_before, rows, bytes, log) = (
-        info(&mut raw),
-        count(&pool, "SELECT COUNT(*) FROM sample").await,
-        count(&pool, size).await,
-        count(&pool, wal).await,
-    );
+    let redis_before = info(&mut raw);
+    let rows = count(&pool, "SELECT COUNT(*) FROM sample").await;
+    let bytes = count(&pool, size).await;
+    let log = count(&pool, wal).await;
     let started = Instant::now();
     tokio::time::sleep(TIME).await;
     let seconds = started.elapsed().as_secs_f64();
     let redis_after = info(&mut raw);
     let rows = (count(&pool, "SELECT COUNT(*) FROM sample").await - rows) as f64;
-    let (bytes, log) = (
-        (count(&pool, size).await - bytes) as f64,
-        (count(&pool, wal).await - log) as f64,
-    );
+    let bytes = (count(&pool, size).await - bytes) as f64;
+    let log = (count(&pool, wal).await - log) as f64;
     println!(
         "{:.0} samples a second for {seconds:.0} s, {FLEET} servers each {FIGURES:?}",
         rows / seconds
@@ -110,8 +106,10 @@ async fn figures() {
             .map(|key| raw.run::<f64>(&format!("MEMORY USAGE {key} SAMPLES 0")))
             .sum::<f64>()
     };
-    let (targets, states) = (sum("{test:*}:targets:*"), sum("{test:*}:state:*"));
-    let (results, said) = (sum("{test:*}:results"), sum("{test:*}:said"));
+    let targets = sum("{test:*}:targets:*");
+    let states = sum("{test:*}:state:*");
+    let results = sum("{test:*}:results");
+    let said = sum("{test:*}:said");
     let entries: f64 = (0..8)
         .map(|part| raw.run::<f64>(&format!("XLEN {{test:{part}}}:results")))
         .sum();
@@ -125,7 +123,8 @@ async fn figures() {
     drop(processes);
 
     let started = Instant::now();
-    let (batches, of) = (20, 20_000);
+    let batches = 20;
+    let of = 20_000;
     for batch in 0..batches {
         let samples = (0..of).map(|number| Sample {
             server: ServerId(1_000_000 + number),
@@ -202,7 +201,8 @@ fn exchange(port: u16) -> (f64, f64) {
     socket
         .set_read_timeout(Some(Duration::from_secs(2)))
         .unwrap();
-    let (mut all, count) = (0, 200);
+    let mut all = 0;
+    let count = 200;
     for host in 1..=count {
         let to = (Ipv4Addr::new(127, 3, 0, host), port);
         let mut reply = [0; 65_536];

@@ -39,7 +39,9 @@ pub fn farm() -> u16 {
 pub fn server(number: u32, port: u16) -> NewServer {
     // Each server is in a separate network, because polls of one network are rate-limited.
     let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 16, 0, 1)) + (number << 8));
-    let (group, labels, interval) = (String::new(), BTreeMap::new(), None);
+    let group = String::new();
+    let labels = BTreeMap::new();
+    let interval = None;
     let target = format!("minecraft-query://{address}:{port}");
     NewServer {
         name: format!("server-{number}"),
@@ -106,7 +108,8 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     let mut raw = redis.raw();
     let begun = hailer_monitor::sample::unix_millis();
     let start = || Process::start(&redis.url(), &postgres.url());
-    let (mut one, two) = (start(), start());
+    let mut one = start();
+    let two = start();
     let few = Duration::from_secs(12);
     until("each server has a sample", few, async || {
         count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(SERVERS)
@@ -116,7 +119,8 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     let three = start();
     let is_shared = |raw: &mut Raw, workers: usize| {
         let owners = owners(raw);
-        let (least, most) = (8 / workers, 8_usize.div_ceil(workers));
+        let least = 8 / workers;
+        let most = 8_usize.div_ceil(workers);
         owners.len() == workers
             && owners
                 .values()
@@ -242,7 +246,8 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
             );
             missed += pause / interval - 1;
         }
-        let (first, last) = (times[0] - begun, ended - times.last().unwrap());
+        let first = times[0] - begun;
+        let last = ended - times.last().unwrap();
         assert!(
             first < 3 * interval && last < 3 * interval,
             "server {server}: {first} ms, {last} ms"

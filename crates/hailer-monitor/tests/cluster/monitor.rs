@@ -158,7 +158,8 @@ fn process() {
         };
         let mut app = App::new(monitor.live().clone(), history);
         let mut settings = api::ApiConfig::default();
-        (settings.interval, settings.token) = (interval, Some(Token::new(TOKEN).unwrap()));
+        settings.interval = interval;
+        settings.token = Some(Token::new(TOKEN).unwrap());
         app.api = Some(Api::new(parts, settings));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         println!("page at {}", listener.local_addr().unwrap().port());

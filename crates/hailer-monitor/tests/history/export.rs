@@ -38,10 +38,8 @@ fn postgres_and_sqlite_import_each_others_exports() {
 
 async fn filled(url: &str) -> History {
     let history = History::open(url).await.unwrap();
-    let (lobby, arena) = (
-        add(&history, "lobby").await.id,
-        add(&history, "arena").await.id,
-    );
+    let lobby = add(&history, "lobby").await.id;
+    let arena = add(&history, "arena").await.id;
     let mut batch = Batch::default();
     // More records than one page holds.
     for number in 0..STEPS {

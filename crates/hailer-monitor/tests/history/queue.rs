@@ -56,7 +56,8 @@ fn killed_process_loses_only_unwritten_samples() {
         .spawn()
         .unwrap();
     let mut handed: Vec<Instant> = Vec::new();
-    let (mut written, last) = (0_usize, 600 + std::process::id() as usize % 200);
+    let mut written = 0_usize;
+    let last = 600 + std::process::id() as usize % 200;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         if let Some((number, count)) = line
@@ -146,10 +147,8 @@ fn full_disk_does_not_stop_the_writer() {
         .args(child.get_args())
         .env("HAILER_TEST_FOLDER", folder.path());
     let output = command.output().unwrap();
-    let (told, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success() && told.contains("1 passed"),
         "{told}{errors}"

@@ -55,7 +55,8 @@ fn postgres_rolls_up() {
     let Some(server) = postgres::Server::start("rollups") else {
         return;
     };
-    let (runtime, case) = (runtime(), std::cell::Cell::new(0));
+    let runtime = runtime();
+    let case = std::cell::Cell::new(0);
     TestRunner::new(Config {
         cases: 2,
         failure_persistence: None,

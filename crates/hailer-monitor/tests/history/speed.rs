@@ -28,7 +28,9 @@ fn postgres_writes_100k_samples_per_minute() {
 async fn measure(url: &str, size: impl Fn() -> u64) {
     let history = History::open(url).await.unwrap();
     let start = 1_760_000_400_000;
-    let (mut writing, mut tidying, mut longest) = (0.0, 0.0, 0.0_f64);
+    let mut writing = 0.0;
+    let mut tidying = 0.0;
+    let mut longest = 0.0_f64;
     let before = size();
     for minute in 0..MINUTES {
         let cpu = cpu_seconds();
@@ -49,7 +51,8 @@ async fn measure(url: &str, size: impl Fn() -> u64) {
                 .unwrap();
         }
         writing += cpu_seconds() - cpu;
-        let (cpu, time) = (cpu_seconds(), Instant::now());
+        let cpu = cpu_seconds();
+        let time = Instant::now();
         history
             .tidy(start + (minute + 1) * MINUTE, &Retention::default())
             .await

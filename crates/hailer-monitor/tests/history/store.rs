@@ -51,7 +51,9 @@ fn databases_of_newer_versions_are_refused() {
 #[allow(dead_code)]
 fn futures_can_change_threads(history: &History) {
     fn can<T: Send>(_: T) {}
-    let (server, batch, keep) = (ServerId(1), Batch::default(), Retention::default());
+    let server = ServerId(1);
+    let batch = Batch::default();
+    let keep = Retention::default();
     can(History::open(""));
     can(history.servers());
     can(history.add(&new("")));

@@ -128,10 +128,13 @@ fn message(row: &ServerRow) -> (String, &'static str) {
 }
 
 fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String {
-    let (label_width, message_width) = (width(label), width(message));
-    let (left, right) = (label_width + 2 * PADDING, message_width + 2 * PADDING);
+    let label_width = width(label);
+    let message_width = width(message);
+    let left = label_width + 2 * PADDING;
+    let right = message_width + 2 * PADDING;
     let at = PADDING;
-    let (width, message_at) = (left + right, left + PADDING);
+    let width = left + right;
+    let message_at = left + PADDING;
     let badge = Badge {
         label,
         message,

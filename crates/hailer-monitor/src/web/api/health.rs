@@ -258,11 +258,9 @@ mod tests {
 
     #[test]
     fn checks_fail_and_recover() {
-        let (live, marks, minute) = (
-            StateTable::default(),
-            CountWindow::default(),
-            Duration::from_secs(60),
-        );
+        let live = StateTable::default();
+        let marks = CountWindow::default();
+        let minute = Duration::from_secs(60);
         let failing = |vitals: &MonitorHealth, live: &StateTable, at: i64| {
             let checks = marks.check(vitals, live, minute, at * 1_000);
             checks
@@ -277,8 +275,10 @@ mod tests {
             [""; 0],
             "there are no servers"
         );
-        let (name, target, group, labels) =
-            ("a".into(), "ugp://[::1]".into(), String::new(), [].into());
+        let name = "a".into();
+        let target = "ugp://[::1]".into();
+        let group = String::new();
+        let labels = [].into();
         live.set(Server {
             id: ServerId(1),
             name,
@@ -294,7 +294,9 @@ mod tests {
             "the monitor has just started"
         );
         assert_eq!(failing(&vitals, &live, 200), ["samples"]);
-        (vitals.last, vitals.samples, vitals.missed) = (Some(200_000), 10_000, 50);
+        vitals.last = Some(200_000);
+        vitals.samples = 10_000;
+        vitals.missed = 50;
         let message = Some("disk full: /secret/path".into());
         vitals.history = HistoryHealth {
             is_failing: true,
@@ -316,7 +318,8 @@ mod tests {
         );
         assert!(!said.contains("secret"), "pages are public");
         vitals.history.is_failing = false;
-        (vitals.last, vitals.missed) = (Some(2_000_000), 1_000);
+        vitals.last = Some(2_000_000);
+        vitals.missed = 1_000;
         assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
         let said = notice(
             &vitals.history,

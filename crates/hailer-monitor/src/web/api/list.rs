@@ -249,12 +249,11 @@ mod tests {
         let live = Arc::new(StateTable::default());
         for id in 0..25 {
             let labels = [("even".to_owned(), (id % 2 == 0).to_string())].into();
-            let (name, group) = (
-                format!("s{id:02}"),
-                ["", "a~b", "Zoo"][id as usize % 3].to_owned(),
-            );
+            let name = format!("s{id:02}");
+            let group = ["", "a~b", "Zoo"][id as usize % 3].to_owned();
             let target = format!("{}://127.0.0.1", ["ugp", "onequery"][id as usize % 2]);
-            let (id, interval) = (ServerId(id), None);
+            let id = ServerId(id);
+            let interval = None;
             live.set(Server {
                 id,
                 name,
@@ -272,10 +271,13 @@ mod tests {
                 ..Update::default()
             },
             |row| {
-                let (id, at) = (row.server.id, 1_000_000);
+                let id = row.server.id;
+                let at = 1_000_000;
                 let players = Some(id.0 as u32 / 4);
-                (row.state, row.since) = (State::Up, at);
-                let (max, latency) = (Some(9), Some(1_000));
+                row.state = State::Up;
+                row.since = at;
+                let max = Some(9);
+                let latency = Some(1_000);
                 row.last_sample = Some(Sample {
                     server: id,
                     at,

@@ -24,7 +24,8 @@ pub(super) async fn list(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let (now, wanted) = (unix_millis(), ListQuery::read(&uri)?);
+    let now = unix_millis();
+    let wanted = ListQuery::read(&uri)?;
     // One scan at a time, on its own thread, so that frequent list requests delay only each other.
     let _turn = api.0.lists.acquire().await;
     let scanned = api.clone();

@@ -128,12 +128,10 @@ impl Monitor {
             ("quiet", &format!("minecraft-query://{closed}")),
         ] {
             let second = Some(Duration::from_secs(1));
-            let (name, target, group, labels) = (
-                name.into(),
-                target.into(),
-                "games \"1\"\\".into(),
-                BTreeMap::new(),
-            );
+            let name = name.into();
+            let target = target.into();
+            let group = "games \"1\"\\".into();
+            let labels = BTreeMap::new();
             let new = NewServer {
                 name,
                 target,
@@ -209,7 +207,8 @@ impl Monitor {
             server_metrics: 10,
             ..ApiConfig::default()
         };
-        (settings.reads, settings.writes) = (often, often);
+        settings.reads = often;
+        settings.writes = often;
         change(&mut parts, &mut settings);
         let mut app = web::App::new(self.live.clone(), self.history.clone());
         let api = Api::new(parts, settings);
@@ -318,8 +317,8 @@ impl Contract {
 
     fn operation(&self, method: &Method, path: &str) -> &Value {
         let fits = |template: &str| {
-            let (template, path): (Vec<_>, Vec<_>) =
-                (template.split('/').collect(), path.split('/').collect());
+            let template: Vec<_> = template.split('/').collect();
+            let path: Vec<_> = path.split('/').collect();
             let fit = |part: &str, said: &str| match part.split_once("{name}") {
                 Some((before, after)) => said.starts_with(before) && said.ends_with(after),
                 None => part == said,
@@ -365,7 +364,8 @@ impl Contract {
 
     /// Sends a request, and checks the response against the document.
     async fn ask(&self, router: &Router, request: Request<Body>) -> Heard {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let method = request.method().clone();
+        let path = request.uri().path().to_owned();
         let said = ask(router, request).await;
         self.hold(&method, &path, &said);
         said
@@ -926,11 +926,14 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     let router = monitor.router(|_, _| {});
     let closed = monitor.router(|_, settings| settings.token = None);
     let shows = monitor.router(|parts, settings| {
-        (parts.watchlist, parts.alerts, settings.max_servers) = (None, None, 1);
+        parts.watchlist = None;
+        parts.alerts = None;
+        settings.max_servers = 1;
     });
     let watchlist = monitor.watchlist.clone();
     let full = monitor.router(move |parts, settings| {
-        (parts.watchlist, settings.max_servers) = (Some(watchlist), 1);
+        parts.watchlist = Some(watchlist);
+        settings.max_servers = 1;
     });
     let body = json!({ "name": "new", "target": monitor.target });
     let servers = monitor.live.len();
@@ -1092,7 +1095,8 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     let mut app = monitor.app(|_, _| {});
     app.timeout = Duration::ZERO;
     // Occupy all slots.
-    let (api, turns) = (app.api.clone().unwrap(), app.turns.clone());
+    let api = app.api.clone().unwrap();
+    let turns = app.turns.clone();
     let _lists = (
         api.0.lists.acquire().await,
         turns.acquire_many(turns.available_permits() as u32).await,
@@ -1149,7 +1153,9 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
 
     // With `shows_players` off, no response contains names of players.
     let discreet = monitor.router(|_, settings| {
-        (settings.shows_players, settings.widgets, settings.badges) = (false, false, false);
+        settings.shows_players = false;
+        settings.widgets = false;
+        settings.badges = false;
     });
     let lobby = contract
         .get(&discreet, "/api/v1/servers/lobby")

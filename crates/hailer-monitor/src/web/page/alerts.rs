@@ -36,7 +36,8 @@ pub(crate) async fn show(Of(app): Of<App>, asked: HeaderMap) -> Response {
 
 /// `POST /alerts/test`: a form with `to` (empty: all receivers) and `token`.
 pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Response {
-    let (mut to, mut token) = (None, None);
+    let mut to = None;
+    let mut token = None;
     for (key, value) in form_urlencoded::parse(&form) {
         match &*key {
             "to" => to = Some(value.into_owned()).filter(|to| !to.is_empty()),

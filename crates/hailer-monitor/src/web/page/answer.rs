@@ -123,7 +123,8 @@ impl Details {
 impl Details {
     /// Hides entries that do not match the search.
     pub(crate) fn keep(&mut self, words: &SearchTerms) {
-        (self.has_rules, self.has_extras) = (!self.rules.is_empty(), !self.extras.is_empty());
+        self.has_rules = !self.rules.is_empty();
+        self.has_extras = !self.extras.is_empty();
         if words.is_empty() {
             return;
         }

@@ -135,7 +135,8 @@ impl Filter {
     /// Returns the rows of the page.
     pub(crate) fn find(&self, live: &Arc<StateTable>, now: Millis) -> FilteredPage {
         let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        let (group, protocol) = (text(&self.group), text(&self.protocol));
+        let group = text(&self.group);
+        let protocol = text(&self.protocol);
         let wanted = ServerMatch {
             group,
             protocol,
@@ -200,7 +201,8 @@ impl Filter {
         compare: impl Fn(&T, &T) -> Ordering,
     ) -> (usize, &'a [T]) {
         let page = self.page.min(entries.len().saturating_sub(1) / PAGE);
-        let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(entries.len()));
+        let start = page * PAGE;
+        let end = ((page + 1) * PAGE).min(entries.len());
         if start > 0 && start < entries.len() {
             entries.select_nth_unstable_by(start, &compare);
         }

@@ -269,7 +269,8 @@ fn columns(filter: &Filter) -> Vec<Column> {
 }
 
 fn steps(filter: &Filter, count: usize) -> Vec<Step> {
-    let (page, last) = (filter.page, count.saturating_sub(1) / PAGE);
+    let page = filter.page;
+    let last = count.saturating_sub(1) / PAGE;
     if last == 0 {
         return Vec::new();
     }

@@ -230,7 +230,8 @@ impl Past {
         wanted: &HistoryQuery,
         now: Millis,
     ) -> Self {
-        let (order, words) = (wanted.order, SearchTerms::of(&wanted.find));
+        let order = wanted.order;
+        let words = SearchTerms::of(&wanted.find);
         let range = wanted.range.unwrap_or_default();
         let range = if range.is_cheap(app) {
             range
@@ -270,7 +271,8 @@ impl Past {
                 ..Self::default()
             };
         };
-        let (has_events, has_sessions) = (!events.is_empty(), !sessions.is_empty());
+        let has_events = !events.is_empty();
+        let has_sessions = !sessions.is_empty();
         // The newest session of a player who is online continues; its stored end is outdated.
         let on: HashSet<&str> = on.iter().map(CompactString::as_str).collect();
         let mut newest = HashSet::new();
