@@ -128,11 +128,10 @@ mod tests {
             }
             return;
         }
-        let (one, two) = (
-            UdpSocket::bind("127.0.0.1:0").unwrap(),
-            UdpSocket::bind("127.0.0.1:0").unwrap(),
-        );
-        let (a, b) = (one.local_addr().unwrap(), two.local_addr().unwrap());
+        let one = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let two = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let a = one.local_addr().unwrap();
+        let b = two.local_addr().unwrap();
         // Datagrams that arrive before the child starts stay in the queue.
         let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
         asker

@@ -172,8 +172,11 @@ mod tests {
     fn summary_lists_counters_above_zero() {
         let mut counts = FarmCounts::default();
         assert_eq!(summary(&counts), "0 datagrams received: 0 replies sent");
-        (counts.received, counts.answered, counts.duplicated) = (9, 1, 1);
-        (counts.silent, counts.lost) = (3, 2);
+        counts.received = 9;
+        counts.answered = 1;
+        counts.duplicated = 1;
+        counts.silent = 3;
+        counts.lost = 2;
         counts.dropped.insert("token", 1);
         assert_eq!(
             summary(&counts),

@@ -169,8 +169,10 @@ fn settings(args: &Args) -> Join {
         name_server: args.name_server,
         ..Join::default()
     };
-    let (build, name) = (args.build, args.name.clone());
-    let (respawn, keep_packets) = (!args.no_respawn, args.record.is_some());
+    let build = args.build;
+    let name = args.name.clone();
+    let respawn = !args.no_respawn;
+    let keep_packets = args.record.is_some();
     join.client = GameClientConfig {
         build,
         name,
@@ -292,11 +294,9 @@ fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Res
     let Some(mut file) = secrets.take() else {
         return Ok(());
     };
-    let (client, server, build) = (
-        session.local_address(),
-        session.address(),
-        session.client().build(),
-    );
+    let client = session.local_address();
+    let server = session.address();
+    let build = session.client().build();
     secrets::write(
         &mut file,
         SystemTime::now(),

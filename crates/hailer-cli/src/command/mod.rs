@@ -124,7 +124,8 @@ impl Asking {
     fn settings(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
         let mut settings = ClientConfig::default();
         let limits = &mut settings.limits;
-        (limits.timeout, limits.retries) = (self.timeout, retries);
+        limits.timeout = self.timeout;
+        limits.retries = retries;
         limits.deadline = deadline.unwrap_or(
             limits
                 .deadline

@@ -345,10 +345,8 @@ impl State {
                 ", {hidden} of them not shown (--all shows movements, --only and --hide choose)"
             ),
         };
-        let (packets, connections) = (
-            count(self.packets, "packet"),
-            count(self.connections, "connection"),
-        );
+        let packets = count(self.packets, "packet");
+        let connections = count(self.connections, "connection");
         tell!("{packets} of {connections}{hidden}");
     }
 }

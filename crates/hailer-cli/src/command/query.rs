@@ -49,9 +49,10 @@ async fn query(
         .map(|(text, target)| {
             let progress = &progress;
             async move {
-                let result = match args.all {
-                    true => client.query_all(target).await,
-                    false => client.detect(target).await,
+                let result = if args.all {
+                    client.query_all(target).await
+                } else {
+                    client.detect(target).await
                 };
                 if let Some(bar) = progress {
                     bar.inc(1);
@@ -213,12 +214,13 @@ fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
         Error::NoProtocol { failures } => failures.len() < catalog::protocols().len(),
         _ => false,
     };
-    match is_incomplete && !args.all {
-        true => vec![
+    if is_incomplete && !args.all {
+        vec![
             "Other protocols were not tried: name the game, as `hailer games` lists it, or use --all"
                 .into(),
-        ],
-        false => Vec::new(),
+        ]
+    } else {
+        Vec::new()
     }
 }
 

@@ -152,7 +152,9 @@ mod tests {
         ];
         for (second, byte) in [(1_000, 1), (2_000, 2), (3_000, 3)] {
             let [client, server] = addresses;
-            let (side, build, secret) = (proxy::Side::Client, Build::W25a, &[byte; 16][..]);
+            let side = proxy::Side::Client;
+            let build = Build::W25a;
+            let secret = &[byte; 16][..];
             let now = UNIX_EPOCH + Duration::from_secs(second);
             write(
                 &mut file,

@@ -47,10 +47,8 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         since(*uptime_s)
     )?;
     if budget.bytes_per_s > 0 {
-        let (left, full) = (
-            bytes(budget.left_bytes as f64),
-            bytes(budget.bytes_per_s as f64),
-        );
+        let left = bytes(budget.left_bytes as f64);
+        let full = bytes(budget.bytes_per_s as f64);
         let networks = count(budget.networks, "network");
         writeln!(
             out,
@@ -87,7 +85,8 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             .iter()
             .any(|listener| counter(&listener.counts) > 0)
     };
-    let (is_relayed, is_lost) = (any(|counts| counts.relayed), any(|counts| counts.lost));
+    let is_relayed = any(|counts| counts.relayed);
+    let is_lost = any(|counts| counts.lost);
     let is_connected = any(|counts| counts.connections);
     // Empty columns are not printed.
     let number = |is_shown: bool, count: u64| {

@@ -24,7 +24,8 @@ pub(crate) struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(folder: &'a Path, lines: &'a Lines) -> Self {
-        let (problems, warnings) = (Vec::new(), Vec::new());
+        let problems = Vec::new();
+        let warnings = Vec::new();
         Self {
             folder,
             lines,
@@ -40,13 +41,15 @@ impl<'a> Checker<'a> {
 
     /// Records a mistake. Always returns `None`, for use with `?` and `return`.
     pub(crate) fn wrong<T>(&mut self, span: &Range<usize>, text: impl Into<String>) -> Option<T> {
-        let (line, text) = (self.line(span), text.into());
+        let line = self.line(span);
+        let text = text.into();
         self.problems.push(Problem { line, text });
         None
     }
 
     pub(crate) fn warn(&mut self, span: &Range<usize>, text: impl Into<String>) {
-        let (line, text) = (self.line(span), text.into());
+        let line = self.line(span);
+        let text = text.into();
         self.warnings.push(Problem { line, text });
     }
 

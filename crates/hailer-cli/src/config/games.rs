@@ -87,7 +87,8 @@ pub(crate) fn add_of_config(config: &Path, text: &str) -> anyhow::Result<()> {
     let path = config.with_file_name(games.get_ref());
     if let Err(error) = std::fs::metadata(&path) {
         let line = Lines::new(text).at(games.span().start);
-        let (config, path) = (config.display(), path.display());
+        let config = config.display();
+        let path = path.display();
         usage!("{config}:{line}: games: {path}: {error}; expected the path of a TOML file");
     }
     add(&path)

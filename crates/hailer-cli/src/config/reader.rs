@@ -566,7 +566,8 @@ mod tests {
         const EXPECTED: &'static str = "a target";
 
         fn from_short(text: &str) -> Result<Self, String> {
-            let (target, every) = (text.to_owned(), None);
+            let target = text.to_owned();
+            let every = None;
             Ok(Self { target, every })
         }
     }

@@ -709,8 +709,13 @@ impl HookInput {
                 Some(HookAction::Command(words))
             }
             (None, Some(url), None) => {
-                let (url, span) = (url.get_ref().as_str().into(), url.span());
-                webhook("server.on-join.url", url, &span, checker)
+                let span = url.span();
+                webhook(
+                    "server.on-join.url",
+                    url.get_ref().as_str().into(),
+                    &span,
+                    checker,
+                )
             }
             (None, None, Some(file)) => {
                 let key = "server.on-join.url-file";
@@ -737,9 +742,10 @@ fn webhook(
         matches!(uri.scheme_str(), Some("http" | "https"))
             && uri.host().is_some_and(|host| !host.is_empty())
     });
-    match is_http {
-        true => Some(HookAction::Webhook(url)),
-        false => checker.wrong(span, format!("{key}: not a URL; write https://HOST/PATH")),
+    if is_http {
+        Some(HookAction::Webhook(url))
+    } else {
+        checker.wrong(span, format!("{key}: not a URL; write https://HOST/PATH"))
     }
 }
 

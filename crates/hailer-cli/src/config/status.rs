@@ -55,7 +55,8 @@ impl FromShort for Plugin {
             Some((name, version)) if is_version(version) => (name, version),
             _ => (text, ""),
         };
-        let (name, version) = (name.to_owned(), version.to_owned());
+        let name = name.to_owned();
+        let version = version.to_owned();
         Ok(Self { name, version })
     }
 }

@@ -64,7 +64,8 @@ fn games_are_added_before_targets_are_parsed() {
     assert!(error.contains("none.toml: No such file"), "{error}");
 
     let folder = folder();
-    let (games, file) = (folder.join("games.toml"), folder.join("FILE"));
+    let games = folder.join("games.toml");
+    let file = folder.join("FILE");
     let game = "[[game]]\nid = \"config-test\"\nname = \"Test\"\nprotocols = \"ugp\"\n";
     fs::write(&games, game).unwrap();
     fs::write(&file, format!("# first\ngames = \"games.toml\"\n{server}")).unwrap();

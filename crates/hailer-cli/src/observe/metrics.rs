@@ -130,7 +130,8 @@ struct SnapshotMetrics(Snapshot);
 
 impl Collector for SnapshotMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (snapshot, encoder) = (&self.0, &mut encoder);
+        let snapshot = &self.0;
+        let encoder = &mut encoder;
         let help = "Version of the program; always 1.";
         encoder
             .encode_descriptor("build", help, None, MetricType::Info)?

@@ -116,7 +116,8 @@ pub(crate) fn body(
         if field.range.start > shown {
             row(out, &digits, shown..field.range.start, "", "")?;
         }
-        let (start, end) = (field.range.start, field.range.end);
+        let start = field.range.start;
+        let end = field.range.end;
         let cut = end.min(start.saturating_add(most));
         row(out, &digits, start..cut, &field.name, value(field))?;
         if cut < end {

@@ -198,7 +198,8 @@ impl Show {
     }
 
     fn for_people(&self, out: &mut impl Write, session: &JoinSession) -> std::io::Result<()> {
-        let (client, game) = (session.client(), session.client().game());
+        let client = session.client();
+        let game = session.client().game();
         let at = |time: Option<Duration>| {
             time.map_or("never".into(), |at| {
                 format!("after {:.2} s", at.as_secs_f64())

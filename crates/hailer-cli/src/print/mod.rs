@@ -142,7 +142,8 @@ pub(crate) mod tests {
             extra: vec![Extra::new("plugins", Value::List(vec![text.into()]))],
             ..Status::default()
         };
-        (status.players.online, status.players.max) = (Some(-3), Some(20));
+        status.players.online = Some(-3);
+        status.players.max = Some(20);
         let uuid = Some(std::array::from_fn(|i| i as u8));
         status.players.set_list(vec![
             Player {

@@ -168,7 +168,8 @@ impl Shown<'_> {
 
     fn heading(&self, out: &mut impl Write, id: u8, name: Option<&str>) -> io::Result<()> {
         self.begin(out)?;
-        let (name, length) = (name.unwrap_or("unknown"), count(self.bytes.len(), "byte"));
+        let name = name.unwrap_or("unknown");
+        let length = count(self.bytes.len(), "byte");
         writeln!(
             out,
             "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}",
@@ -239,11 +240,9 @@ impl Summary {
             )?;
         }
         let sum = |of: fn(&Sums) -> u64| self.0.values().map(of).sum::<u64>();
-        let (packets, bytes, odd) = (
-            sum(|sums| sums.packets),
-            sum(|sums| sums.bytes),
-            sum(|sums| sums.odd),
-        );
+        let packets = sum(|sums| sums.packets);
+        let bytes = sum(|sums| sums.bytes);
+        let odd = sum(|sums| sums.odd);
         writeln!(out, "  {:<29} {packets:>9} {bytes:>12} bytes", "all")?;
         match odd {
             0 => writeln!(out, "each encodes back to the bytes that it came in"),

@@ -399,7 +399,8 @@ impl Leaf {
     /// its range of values.
     fn batches(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let mut batches = Vec::new();
-        let (mut start, mut first_value) = (0, 0);
+        let mut start = 0;
+        let mut first_value = 0;
         while start < self.definition.len() {
             let mut end = (start + BATCH).min(self.definition.len());
             while self.repetition.get(end).is_some_and(|level| *level > 0) {
@@ -479,7 +480,8 @@ mod tests {
             .map(|field| crate::print::fields::find(field.name).unwrap())
             .collect();
         let at = UNIX_EPOCH + Duration::from_micros(1_700_000_000_123_456);
-        let (mut lines, mut rows) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
+        let mut rows = Vec::new();
         let ends = [answer("a\n\"b\" 名"), failure(), answer("")];
         for result in &ends {
             let record = Record {
@@ -501,7 +503,8 @@ mod tests {
         for (row, line) in rows.iter().zip(lines.split(|byte| *byte == b'\n')) {
             let line: Value = serde_json::from_slice(line).unwrap();
             for field in &fields {
-                let (value, expected) = (&row[field.name], &line[field.name]);
+                let value = &row[field.name];
+                let expected = &line[field.name];
                 match field.kind {
                     Kind::Json => {
                         let text = value
@@ -538,7 +541,8 @@ mod tests {
             .iter()
             .map(|field| crate::print::fields::find(field.name).unwrap())
             .collect();
-        let (mut rows, mut ends) = (Vec::new(), vec![0]);
+        let mut rows = Vec::new();
+        let mut ends = vec![0];
         for result in &[answer("a"), failure(), Ok(crate::print::tests::typical())] {
             let record = Record {
                 target: "play.example.com",

@@ -144,7 +144,8 @@ pub(crate) fn servers(
         Ok(answers) => vec![server(target, answers.best(), &answers.others(), protocols)],
         Err(error) => {
             let mut row = vec![String::new(); header.len()];
-            (row[0], row[2]) = (line(target, 2 * CELL), reason(error));
+            row[0] = line(target, 2 * CELL);
+            row[2] = reason(error);
             vec![row]
         }
     });

@@ -171,7 +171,8 @@ fn heading(
 /// Returns the first 8 non-empty lines of a coloured text. A line that is too long is cut and loses
 /// its colours.
 fn lines(text: &Text) -> Vec<String> {
-    let (ansi, plain) = (text.ansi(), text.plain());
+    let ansi = text.ansi();
+    let plain = text.plain();
     let lines = ansi
         .lines()
         .zip(plain.lines())
@@ -382,7 +383,8 @@ mod tests {
     fn bars_stay_in_their_frame() {
         let mut status = Status::default();
         let mut bar_of = |online, max| {
-            (status.players.online, status.players.max) = (Some(online), Some(max));
+            status.players.online = Some(online);
+            status.players.max = Some(max);
             bar(&status).chars().filter(|c| *c == '█').count()
         };
         assert_eq!(bar_of(0, 20), 0);

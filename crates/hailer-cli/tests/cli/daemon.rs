@@ -232,10 +232,14 @@ fn reload_changes_the_budget() {
 /// Runs full queries from several networks until `during` returns. Returns the number of queries,
 /// and of those without a reply.
 fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
-    let (stop, asked, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let asked = AtomicU64::new(0);
+    let lost = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for (i, address) in addresses.iter().enumerate() {
-            let (stop, asked, lost) = (&stop, &asked, &lost);
+            let stop = &stop;
+            let asked = &asked;
+            let lost = &lost;
             scope.spawn(move || {
                 let client = client(&format!("127.0.{i}.1"), address);
                 while !stop.load(Ordering::Relaxed) {
@@ -340,7 +344,8 @@ fn stops_immediately_under_load() {
     let stop = AtomicBool::new(false);
     let (code, said, took) = std::thread::scope(|scope| {
         for i in 0..2 {
-            let (stop, to) = (&stop, &to);
+            let stop = &stop;
+            let to = &to;
             scope.spawn(move || {
                 // Faster than the server can reply, and the replies are never read.
                 let socket = UdpSocket::bind((format!("127.0.{i}.1"), 0)).unwrap();
@@ -392,10 +397,8 @@ fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
             "[[server]]\nlisten = \"{listen}\"\nprotocols = [\"minecraft-query\"]\nstatus.motd = \"{motd}\"\n{secret}"
         )
     };
-    let (first, second) = (
-        "00112233445566778899aabbccddeeff",
-        "ffeeddccbbaa99887766554433221100",
-    );
+    let first = "00112233445566778899aabbccddeeff";
+    let second = "ffeeddccbbaa99887766554433221100";
     let start = |listen: &str, secret: &str| {
         let config = Temporary::file("node.toml", text(listen, Some(secret), "start"));
         (Serve::start(1, ["--config", config.text()]), config)

@@ -134,10 +134,8 @@ fn protocol_reference_matches_the_tool() {
     );
     for protocol in protocols.as_array().expect("a list") {
         let id = cell(&protocol["id"]);
-        let (request, reply) = (
-            &protocol["amplification"]["request"],
-            &protocol["amplification"]["reply"],
-        );
+        let request = &protocol["amplification"]["request"];
+        let reply = &protocol["amplification"]["reply"];
         write!(
             page,
             "\n## {}\n\n`{id}`, {} port {}. Spoken by {}. Specification: [spec/{id}.md](../../spec/{id}.md). \

@@ -31,7 +31,8 @@ fn every_address_has_the_status_of_the_library() {
         return;
     };
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-    (settings.seed, settings.silent) = (7, 0.3);
+    settings.seed = 7;
+    settings.silent = 0.3;
     let farm = Farm::new(settings).unwrap();
     for (line, id) in serve.listening.iter().zip(ids()) {
         assert!(

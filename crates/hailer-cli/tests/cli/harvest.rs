@@ -73,10 +73,8 @@ fn sweep(
     farm: &Farm,
     answered: &mut HashSet<String>,
 ) -> u64 {
-    let (output, summary) = (
-        Temporary::path("harvest.ndjson"),
-        Temporary::path("harvest.json"),
-    );
+    let output = Temporary::path("harvest.ndjson");
+    let summary = Temporary::path("harvest.json");
     let mut command = command(["sweep"]);
     command
         .args(ranges.iter().map(|(range, _)| range))
@@ -87,7 +85,8 @@ fn sweep(
         Process::start(&mut command).wait_at_most(patience()).code(),
         Some(0)
     );
-    let (mut lines, mut partial) = (0_u64, 0);
+    let mut lines = 0_u64;
+    let mut partial = 0;
     for line in BufReader::new(File::open(&output).unwrap()).lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let target = line["target"].as_str().unwrap();
@@ -147,7 +146,8 @@ fn each_server_is_written_once_with_and_without_shares() {
     let each = number() / 3;
     let ranges = &ranges(&serve, each);
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-    (settings.seed, settings.silent) = (SEED, SILENT);
+    settings.seed = SEED;
+    settings.silent = SILENT;
     let farm = &Farm::new(settings).unwrap();
 
     let mut whole = HashSet::new();

@@ -75,7 +75,8 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
         .set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
     let mut connection = Connection::new(Role::Server, build);
-    let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
     let started = Instant::now();
     let mut last_sign = started;
     while started.elapsed() < Duration::from_secs(15) {
@@ -338,11 +339,9 @@ fn quit(heard: &[Packet]) -> bool {
 fn joins_every_wire_version_and_matches_the_schema() {
     for &build in Build::DIALECTS {
         let server = Server::start(build, Game::Usual);
-        let (map, record, secrets) = (
-            Temporary::path("map.png"),
-            Temporary::path("s.hlr"),
-            Temporary::path("secrets"),
-        );
+        let map = Temporary::path("map.png");
+        let record = Temporary::path("s.hlr");
+        let secrets = Temporary::path("secrets");
         let files = [
             "--map",
             map.text(),

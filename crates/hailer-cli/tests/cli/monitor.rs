@@ -655,7 +655,8 @@ fn hook(answer: &'static str) -> (String, Receiver<String>) {
 
 fn request(mut stream: &TcpStream) -> Option<String> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
     loop {
         let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
         bytes.extend_from_slice(&part[..length]);

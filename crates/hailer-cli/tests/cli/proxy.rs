@@ -91,7 +91,8 @@ impl Proxy {
             .status();
         assert!(kill.unwrap().success());
         let status = self.process.wait();
-        let (mut out, mut err) = (String::new(), String::new());
+        let mut out = String::new();
+        let mut err = String::new();
         self.process
             .child
             .stdout

@@ -253,12 +253,11 @@ fn colours_only_on_terminals() {
 
 #[test]
 fn several_targets_are_a_table_in_the_given_order() {
-    let (one, two) = (
-        Serve::with(&["--motd", "Number one"]),
-        Serve::with(&["--motd", "Number two"]),
-    );
+    let one = Serve::with(&["--motd", "Number one"]);
+    let two = Serve::with(&["--motd", "Number two"]);
     let closed = closed().to_string();
-    let (one, two) = (one.url(FULL), two.url(FULL));
+    let one = one.url(FULL);
+    let two = two.url(FULL);
     let said = run(["query", &two, &closed, &one]).ends_with(1);
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines.len(), 4, "{}", said.out);
@@ -298,7 +297,8 @@ fn tables_fit_narrow_terminals_without_broken_words() {
         "old_mill",
     ]);
     let closed = closed().to_string();
-    let (one, two) = (serve.address(), serve.url("ugp"));
+    let one = serve.address();
+    let two = serve.url("ugp");
     for (columns, has_map) in [("60", false), ("80", false), ("120", true)] {
         let lines = table(columns, ["query", "--all", &one, &two, &closed]);
         assert_eq!(
@@ -632,11 +632,9 @@ fn exit_codes_name_the_result() {
     let silent = Server::silent();
     let quick = ["--timeout", "50ms", "--retries", "0"];
     let code = |targets: &[&str]| run(["query"].iter().chain(targets).chain(&quick)).code();
-    let (alive, silent, closed) = (
-        serve.address(),
-        silent.address.to_string(),
-        closed().to_string(),
-    );
+    let alive = serve.address();
+    let silent = silent.address.to_string();
+    let closed = closed().to_string();
     assert_eq!(code(&[&alive]), Some(0));
     assert_eq!(code(&[&alive, &alive]), Some(0));
     assert_eq!(code(&[&silent]), Some(1));
@@ -1036,10 +1034,8 @@ fn lists_a_thousand_players() {
 #[test]
 fn shows_stream_answers() {
     let server = Stream::answering(ANY, kick("Old \u{A7}but alive\u{A7}3\u{A7}20"));
-    let (address, target) = (
-        server.address.to_string(),
-        format!("minecraft-status://{}", server.address),
-    );
+    let address = server.address.to_string();
+    let target = format!("minecraft-status://{}", server.address);
     for args in [
         ["query", &target, "--long"],
         ["query", &address, "--protocol=minecraft-status"],

@@ -190,7 +190,8 @@ fn sweeps_match_the_schemas() {
 #[test]
 fn failures_match_the_schema() {
     let private = Serve::with(&["--option", "onequery.public=[]"]);
-    let (silent, stray) = (Server::silent(), Server::script(|_| vec![b"?".to_vec()]));
+    let silent = Server::silent();
+    let stray = Server::script(|_| vec![b"?".to_vec()]);
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
     let targets = [

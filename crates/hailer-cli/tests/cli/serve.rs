@@ -306,11 +306,10 @@ fn nodes_with_the_same_secret_accept_each_others_tokens() {
         Serve::start(1, ["--config", file.text()])
     };
     let shared = "secret = \"00112233445566778899aabbCCDDEEFF\"";
-    let (one, two) = (node(shared), node(shared));
-    let (other, random) = (
-        node("secret = \"ffeeddccbbaa99887766554433221100\""),
-        node(""),
-    );
+    let one = node(shared);
+    let two = node(shared);
+    let other = node("secret = \"ffeeddccbbaa99887766554433221100\"");
+    let random = node("");
     assert!(accepts(&one.address(), &one.address()), "its own");
     assert!(accepts(&one.address(), &two.address()) && accepts(&two.address(), &one.address()));
     assert!(
@@ -746,7 +745,8 @@ fn servers_of_a_network_report_all_players() {
         Temporary::file(&format!("node{id}.toml"), text)
     };
     // One of the servers starts before Redis does.
-    let (one, two) = (config("1", "Alice"), config("2", "Bob"));
+    let one = config("1", "Alice");
+    let two = config("2", "Bob");
     let first = Serve::start(1, ["--config", one.text(), "--control", "off"]);
     let ask = |serve: &Serve| {
         let said = run(["query", "--json", &serve.url("onequery")])

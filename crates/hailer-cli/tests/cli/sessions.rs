@@ -146,7 +146,8 @@ impl Tcp {
         ]);
         for (i, packet) in (0_u32..).zip(&self.packets) {
             let length = packet.len() as u32;
-            let (second, fraction) = (1_700_000_000 + i / 1_000, i % 1_000 * 1_000);
+            let second = 1_700_000_000 + i / 1_000;
+            let fraction = i % 1_000 * 1_000;
             file.extend(
                 [second, fraction, length, length]
                     .map(u32::to_le_bytes)
@@ -330,10 +331,8 @@ fn reads_streams_with_their_secret() {
             assert_eq!(shown(&said, way), expected, "{build} {way}");
             check("packet-v2.json", &said);
         }
-        let (one, two) = (
-            Temporary::file("s", session.stream(PacketDirection::ToServer)),
-            Temporary::file("c", session.stream(PacketDirection::ToClient)),
-        );
+        let one = Temporary::file("s", session.stream(PacketDirection::ToServer));
+        let two = Temporary::file("c", session.stream(PacketDirection::ToClient));
         // The handshake determines the build.
         args.drain(2..4);
         let both = ["decode", "--stream", "both", one.text(), two.text()];
@@ -573,10 +572,8 @@ fn finds_the_game_on_other_ports_and_among_datagrams() {
 fn swapped_stream_files_are_recognized() {
     for &build in Build::DIALECTS {
         let session = Session::new(build, false, 10, 5);
-        let (to_server, to_client) = (
-            Temporary::file("s", session.stream(PacketDirection::ToServer)),
-            Temporary::file("c", session.stream(PacketDirection::ToClient)),
-        );
+        let to_server = Temporary::file("s", session.stream(PacketDirection::ToServer));
+        let to_client = Temporary::file("c", session.stream(PacketDirection::ToClient));
         let hint = "first the file of bytes to the server";
         let swapped = [
             "decode",

@@ -18,7 +18,8 @@ fn ask(url: &str) -> Option<Status> {
         .unwrap();
     let mut settings = hailer::ClientConfig::default();
     settings.limits.timeout = Duration::from_millis(300);
-    (settings.limits.retries, settings.limits.deadline) = (1, Duration::from_secs(1));
+    settings.limits.retries = 1;
+    settings.limits.deadline = Duration::from_secs(1);
     runtime
         .block_on(Client::new(settings).query(url))
         .ok()
@@ -285,17 +286,15 @@ fn reload_keeps_statuses_and_listeners() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let (behind, file) = (
-        [
-            "--listen",
-            "127.0.0.1:0",
-            "--protocol",
-            "ugp",
-            "--map",
-            "polled",
-        ],
-        Temporary::path("s.json"),
-    );
+    let behind = [
+        "--listen",
+        "127.0.0.1:0",
+        "--protocol",
+        "ugp",
+        "--map",
+        "polled",
+    ];
+    let file = Temporary::path("s.json");
     let behind = Serve::start(1, behind);
     replace(file.as_ref(), "{\"map\": \"of a file\"}");
     let server = |source: String| format!("[[server]]\nlisten = \"127.0.0.1:0\"\n{source}\n");
@@ -413,7 +412,8 @@ fn token_permits_push_over_a_unix_socket() {
 
 #[test]
 fn stale_status_is_marked_or_not_served() {
-    let (silent, says) = (Temporary::path("silent.json"), Temporary::path("says.json"));
+    let silent = Temporary::path("silent.json");
+    let says = Temporary::path("says.json");
     let write = |path: &Temporary| replace(path.as_ref(), "{\"motd\": \"Hello\", \"map\": \"m\"}");
     let silent_ = serve(
         "silent.toml",
@@ -429,7 +429,8 @@ fn stale_status_is_marked_or_not_served() {
             says.text()
         ),
     );
-    let (silent_url, says_url) = (silent_.url("minecraft-query"), says_.url("minecraft-query"));
+    let silent_url = silent_.url("minecraft-query");
+    let says_url = says_.url("minecraft-query");
     until(&says_url, |status| motd(status) == "Soon");
     assert_eq!(ask(&silent_url), None);
     write(&silent);
@@ -449,10 +450,8 @@ fn stale_status_is_marked_or_not_served() {
 
 #[test]
 fn file_errors_have_one_line_each_with_a_position() {
-    let (short, empty) = (
-        Temporary::file("token", "short\n"),
-        Temporary::file("token", ""),
-    );
+    let short = Temporary::file("token", "short\n");
+    let empty = Temporary::file("token", "");
     let push = |port: u16, token: &str| {
         format!("source.push = {{ listen = \"127.0.0.1:{port}\", token-file = \"{token}\" }}\n")
     };

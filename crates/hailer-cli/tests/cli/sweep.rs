@@ -100,10 +100,8 @@ fn targets_so_far(output: &Temporary) -> usize {
 
 #[test]
 fn resumes_after_ctrl_c() {
-    let (output, summary) = (
-        Temporary::path("stopped.csv"),
-        Temporary::path("summary.json"),
-    );
+    let output = Temporary::path("stopped.csv");
+    let summary = Temporary::path("summary.json");
     let fresh = sweep(&[
         "-o",
         output.text(),
@@ -357,7 +355,8 @@ fn reads_lists_from_web_servers() {
         ),
     ]);
     let at = |path: &str| format!("{web}{path}");
-    let (all, alone) = (at("/all?of=them"), at("/alone"));
+    let all = at("/all?of=them");
+    let alone = at("/alone");
     let said = run([
         "sweep",
         "--targets",

@@ -183,10 +183,8 @@ impl Packets {
         self.count += 1;
         let first = *self.first.get_or_insert(time);
         let (source, destination, transport) = self.transport(&slice(link, data)?)?;
-        let (from, to) = (
-            (source, transport.ports().0).into(),
-            (destination, transport.ports().1).into(),
-        );
+        let from = (source, transport.ports().0).into();
+        let to = (destination, transport.ports().1).into();
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
         Some(match transport {
@@ -239,7 +237,8 @@ impl Packets {
         }
         self.fragments += 1;
         if self.fragments > MAX_FRAGMENTS {
-            (self.pool, self.fragments) = (IpDefragPool::new(), 0);
+            self.pool = IpDefragPool::new();
+            self.fragments = 0;
         }
         let whole = self.pool.process_sliced_packet(packet, (), ()).ok()??;
         let transport = match whole.ip_number {

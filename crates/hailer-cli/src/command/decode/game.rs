@@ -148,7 +148,8 @@ impl<'a> Game<'a> {
             Err(error) => usage!("{name}: {error}"),
         };
         let build = self.args.game.build.unwrap_or(recording.build());
-        let (mut to_server, mut to_client) = (0, 0);
+        let mut to_server = 0;
+        let mut to_client = 0;
         for entry in recording {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -332,7 +333,8 @@ impl<'a> Game<'a> {
             self.hint_at_swapped_files(way, tap.at(way), tap.rest(way));
             return Ok(());
         };
-        let (build, bytes) = (tap.likely(), tap.rest(way));
+        let build = tap.likely();
+        let bytes = tap.rest(way);
         let shown = Shown {
             place: place.text,
             connection: None,
@@ -381,7 +383,8 @@ impl<'a> Game<'a> {
         out.flush()?;
         for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
             if let Some(sealed) = tap.sealed(way).filter(|sealed| sealed.bytes > 0) {
-                let (bytes, offset) = (count(sealed.bytes, "byte"), sealed.offset);
+                let bytes = count(sealed.bytes, "byte");
+                let offset = sealed.offset;
                 tell!(
                     "\x1b[33mnote:\x1b[0m {name}, {way}: encrypted from offset {offset} on, {bytes}; --secret or \
                      --secrets lets them be read"
@@ -390,7 +393,8 @@ impl<'a> Game<'a> {
                 && !tap.is_closed(way)
             {
                 self.sound = false;
-                let (build, offset) = (tap.likely(), tap.at(way));
+                let build = tap.likely();
+                let offset = tap.at(way);
                 let shown = Shown {
                     place: "",
                     connection: None,
@@ -414,7 +418,8 @@ impl<'a> Game<'a> {
         out: &mut impl Write,
         segment: &Segment,
     ) -> anyhow::Result<()> {
-        let (from, to) = (segment.from, segment.to);
+        let from = segment.from;
+        let to = segment.to;
         let ends = if from < to { (from, to) } else { (to, from) };
         let mut begun = self.connections.remove(&ends);
         if segment.syn
@@ -597,7 +602,8 @@ impl Conversation {
     /// ACK from the server. Otherwise the client is the side that does not use the game's port, or
     /// else the side with the higher port.
     fn new(segment: &Segment, port: u16) -> Self {
-        let (from, to) = (segment.from, segment.to);
+        let from = segment.from;
+        let to = segment.to;
         let is_from_client = match (segment.syn, from.port() == port, to.port() == port) {
             (true, ..) => !segment.ack,
             (false, false, true) => true,

@@ -135,7 +135,8 @@ impl<W: Write> Session<'_, W> {
             Ok(start) => start,
             Err(error) => usage!("{name}: {error}"),
         };
-        let (is_capture, is_recording) = (capture::is_capture(&start), game::is_recording(&start));
+        let is_capture = capture::is_capture(&start);
+        let is_recording = game::is_recording(&start);
         let stream = std::io::Cursor::new(start).chain(stream);
         if is_capture {
             return self.capture(name, stream);
@@ -162,7 +163,8 @@ impl<W: Write> Session<'_, W> {
     }
 
     fn capture(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
-        let (mut datagrams, sessions) = (0_u64, self.game.sessions);
+        let mut datagrams = 0_u64;
+        let sessions = self.game.sessions;
         let packets = capture::packets(name, stream, |carried| match carried {
             Carried::Datagram(found) => {
                 datagrams += 1;

@@ -82,7 +82,8 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
 pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit> {
     let api = Api::new(remote)?;
     let mut out = BufWriter::new(anstream::stdout());
-    let (mut rows, mut next) = (Vec::new(), Some(format!("servers?limit={PAGE}")));
+    let mut rows = Vec::new();
+    let mut next = Some(format!("servers?limit={PAGE}"));
     while let Some(path) = next.take() {
         let page = api.send("GET", &path, None)?;
         for server in page["servers"]

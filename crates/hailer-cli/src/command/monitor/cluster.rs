@@ -49,7 +49,8 @@ impl Cluster {
     pub(super) fn apply(&self, interval: Duration, config: &mut MonitorConfig) {
         let mut settings = cluster::ClusterConfig::new(self.redis.clone(), interval);
         settings.name.clone_from(&self.name);
-        (settings.roles, settings.lease) = (self.roles, self.lease.unwrap_or(settings.lease));
+        settings.roles = self.roles;
+        settings.lease = self.lease.unwrap_or(settings.lease);
         settings.backlog = self.backlog.unwrap_or(settings.backlog);
         config.cluster = Some(settings);
     }

@@ -399,7 +399,8 @@ fn host_of(page: &str) -> Option<&str> {
 
 impl ServerInput {
     fn server(self, checker: &mut Checker<'_>) -> Option<NewServer> {
-        let (name_at, target_at) = (self.name.span(), self.target.span());
+        let name_at = self.name.span();
+        let target_at = self.target.span();
         let group_at = self.group.as_ref().map_or(name_at.clone(), Spanned::span);
         let labels = self.labels.0.into_iter();
         let labels_at = labels
@@ -452,10 +453,10 @@ pub(crate) fn name_of(target: &str) -> String {
     let mut name = String::new();
     for char in format!("{rest}-{protocol}").chars().take(64) {
         let is_good = char.is_ascii_alphanumeric() || matches!(char, '.' | '_');
-        match is_good {
-            true => name.push(char),
-            false if name.ends_with('-') => {}
-            false => name.push('-'),
+        if is_good {
+            name.push(char);
+        } else if !name.ends_with('-') {
+            name.push('-');
         }
     }
     name.trim_matches(['-', '.']).to_owned()

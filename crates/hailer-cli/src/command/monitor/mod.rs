@@ -261,7 +261,9 @@ fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
         if servers.iter().any(|server| server.name == name) {
             usage!("{target}: given twice; drop one of them");
         }
-        let (group, labels, origin) = (String::new(), BTreeMap::new(), Origin::Configuration);
+        let group = String::new();
+        let labels = BTreeMap::new();
+        let origin = Origin::Configuration;
         let new = NewServer {
             name,
             target: target.clone(),
@@ -310,7 +312,8 @@ async fn monitor(
     info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut stopped = pin!(super::service::stopped(args.r#for));
-    let (look, mut trouble) = (monitor.look(), HealthLog::default());
+    let look = monitor.look();
+    let mut trouble = HealthLog::default();
     let mut looks = tokio::time::interval(Duration::from_secs(1));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -390,11 +393,13 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     } else {
         0
     };
-    (settings.interval, settings.keep) = (plan.interval, plan.keep);
+    settings.interval = plan.interval;
+    settings.keep = plan.keep;
     settings.hosts = plan.names().unwrap_or_default();
     settings.is_behind_proxy = plan.is_behind_proxy;
-    (settings.badges, settings.widgets, settings.max_servers) =
-        (plan.badges, plan.widgets, plan.max_servers);
+    settings.badges = plan.badges;
+    settings.widgets = plan.widgets;
+    settings.max_servers = plan.max_servers;
     let parts = api::ApiBackend {
         live: monitor.live().clone(),
         history: monitor.history().clone(),

@@ -64,7 +64,8 @@ impl JoinHook {
             "server {}: {:?} at {source} tries to join; running on-join",
             self.server, facts.player
         );
-        let (action, server) = (self.config.action.clone(), self.server);
+        let action = self.config.action.clone();
+        let server = self.server;
         let is_running = self.is_running.clone();
         let run = move || {
             if let Err(problem) = facts.run(&action, TIMEOUT) {
@@ -139,9 +140,10 @@ impl Facts {
             .max_redirects(0)
             .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
         // The proxy of the environment is for other hosts.
-        let config = match is_loopback(url) {
-            true => config.proxy(None),
-            false => config,
+        let config = if is_loopback(url) {
+            config.proxy(None)
+        } else {
+            config
         };
         let agent = config.build().new_agent();
         let request = agent.post(url).header("Content-Type", "application/json");
@@ -193,9 +195,10 @@ impl Facts {
             Err(problem) => problem,
         };
         let quoted = output.recv_timeout(PIPE_CLOSE_TIMEOUT).unwrap_or_default();
-        Err(match quoted.is_empty() {
-            true => format!("{program} {problem}"),
-            false => format!("{program} {problem}: {quoted}"),
+        Err(if quoted.is_empty() {
+            format!("{program} {problem}")
+        } else {
+            format!("{program} {problem}: {quoted}")
         })
     }
 }
@@ -345,7 +348,8 @@ mod tests {
         let url = format!("http://{}/secret-path", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let (mut request, mut bytes) = (String::new(), [0; 4_096]);
+            let mut request = String::new();
+            let mut bytes = [0; 4_096];
             while !request.ends_with('}') {
                 let length = stream.read(&mut bytes).unwrap();
                 request += std::str::from_utf8(&bytes[..length]).unwrap();

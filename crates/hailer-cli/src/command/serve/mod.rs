@@ -351,7 +351,8 @@ impl Generation {
             });
             requested.push(listen.clone());
         }
-        let (tasks, sources) = (JoinSet::new(), Sources::default());
+        let tasks = JoinSet::new();
+        let sources = Sources::default();
         Ok(Self {
             listeners,
             requested,
@@ -393,7 +394,8 @@ impl Generation {
                 self.tasks.spawn(rotate(listener.board.clone()));
             }
             if let StatusSource::Demo(_) = server.source {
-                let (server, listen) = (server.clone(), listen.clone());
+                let server = server.clone();
+                let listen = listen.clone();
                 self.tasks.spawn(simulate(
                     server,
                     listen,

@@ -24,7 +24,8 @@ pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Op
     if relays == 0 && streams == 0 {
         return None;
     }
-    let (threads, sessions) = (settings.threads(), settings.relay_sessions);
+    let threads = settings.threads();
+    let sessions = settings.relay_sessions;
     let connections = match streams {
         0 => 0,
         _ => settings.connections.total,

@@ -418,7 +418,8 @@ pub(super) async fn start(
 
 impl Sources {
     fn watch_fixed(&mut self, server: usize, kind: &'static str) {
-        let (state, last_error) = (WatchedState::Fixed, LastError::default());
+        let state = WatchedState::Fixed;
+        let last_error = LastError::default();
         self.watched.push(Watched {
             server,
             kind,

@@ -57,7 +57,8 @@ impl View {
         let Some(engine) = self.engine.upgrade() else {
             return Snapshot::default();
         };
-        let (done, left) = (engine.counts(), engine.remaining_budget());
+        let done = engine.counts();
+        let left = engine.remaining_budget();
         let since = self
             .started
             .duration_since(SystemTime::UNIX_EPOCH)

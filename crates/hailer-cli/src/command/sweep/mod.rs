@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         !args.writing.quiet && !piped && io::stderr().is_terminal(),
         on_terminal,
     );
-    let (encoder, failed) = (choice.encoder(), args.writing.failed);
+    let encoder = choice.encoder();
+    let failed = args.writing.failed;
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = OutputConfig {
         encoder,

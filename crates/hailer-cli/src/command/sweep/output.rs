@@ -564,7 +564,8 @@ mod tests {
         first.stop.set(crate::command::sweep::stop::Cause::Signal);
         assert!(first.is_stopped());
         let mut counts = Counts::default();
-        (counts.probes, counts.answered) = (3, 1);
+        counts.probes = 3;
+        counts.answered = 1;
         let position = || Position {
             next: 3,
             unfinished: vec![1, 2],

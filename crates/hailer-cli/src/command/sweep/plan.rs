@@ -274,7 +274,8 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
 /// # Errors
 /// The token file cannot be read.
 pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig> {
-    let (what, pace) = (&args.what, &args.pace);
+    let what = &args.what;
+    let pace = &args.pace;
     let mut config = SweepConfig::default();
     config.ask.players = players;
     config.ask.depth = if what.basic {
@@ -285,7 +286,8 @@ pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig>
     config.ask.auth_token = what.auth.token()?.map(Into::into);
     config.strict = what.strict;
     let limits = &mut config.limits;
-    (limits.timeout, limits.retries) = (pace.timeout, pace.retries);
+    limits.timeout = pace.timeout;
+    limits.retries = pace.retries;
     let all = pace.timeout.saturating_mul(pace.retries + 1);
     limits.deadline = pace.deadline.unwrap_or(limits.deadline.max(all));
     config.rate_limits.packets_per_second = pace.rate;
@@ -341,8 +343,9 @@ impl Targets {
         }
         let exclusions = Arc::new(exclusions);
         let mut walk = SourceConfig::default();
-        (walk.seed, walk.shard, walk.name_server) =
-            (args.seed, args.shard.unwrap_or_default(), args.name_server);
+        walk.seed = args.seed;
+        walk.shard = args.shard.unwrap_or_default();
+        walk.name_server = args.name_server;
         if streamed {
             let stream = StreamSource::new(
                 "standard input",

@@ -69,7 +69,8 @@ impl ProgressView {
 }
 
 fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
-    let (ended, now) = (tally::ended(sum), tally::ended(beat.counts));
+    let now = tally::ended(beat.counts);
+    let ended = tally::ended(sum);
     let rate = now as f64 / elapsed.as_secs_f64().max(0.001);
     let eta = beat
         .total

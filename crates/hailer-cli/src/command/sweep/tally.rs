@@ -31,7 +31,8 @@ pub(super) const COUNTS: [Count; 19] = [
 
 /// Adds the counts of earlier runs and of this one.
 pub(super) fn sum(before: &Counts, now: &Counts) -> Counts {
-    let (mut before, mut sum) = (before.clone(), now.clone());
+    let mut before = before.clone();
+    let mut sum = now.clone();
     for (_, count) in COUNTS {
         *count(&mut sum) = count(&mut sum).saturating_add(*count(&mut before));
     }

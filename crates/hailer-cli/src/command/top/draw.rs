@@ -104,16 +104,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         .and_then(|i| snapshot.listeners.get(i))
         .map(|one| &*one.address);
     let all = view.history.counts(listener);
-    let (rates, answers) = (
-        rates(view.history, listener, &all),
-        answers(view.history, listener, &all),
-    );
+    let rates = rates(view.history, listener, &all);
+    let answers = answers(view.history, listener, &all);
     let half = (body.width - GAP) / 2;
-    let (drops, truth, asking) = (
-        drops(view.history, listener, &all, half),
-        truth(snapshot),
-        asking(snapshot, half),
-    );
+    let drops = drops(view.history, listener, &all, half);
+    let truth = truth(snapshot);
+    let asking = asking(snapshot, half);
     let budget = Section {
         title: None,
         rows: vec![budget(snapshot)],
@@ -176,10 +172,8 @@ pub(in crate::command) fn both_ends(
     right: Span<'static>,
     width: u16,
 ) -> Line<'static> {
-    let (mut spans, mut room) = (
-        Vec::new(),
-        usize::from(width).saturating_sub(right.content.width() + 1),
-    );
+    let mut spans = Vec::new();
+    let mut room = usize::from(width).saturating_sub(right.content.width() + 1);
     for span in left {
         let text = if span.content.width() > room {
             line(&span.content, room)
@@ -619,7 +613,8 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
     let mut dropped: Vec<_> = dropped.map(|(key, count)| (of(key), *count, key)).collect();
     dropped.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     let rows = dropped.into_iter().map(|(now, count, key)| {
-        let (name, words) = (line(key, 24), in_words(key));
+        let name = line(key, 24);
+        let words = in_words(key);
         let style = if now > 0.0 {
             Style::new().fg(Color::Red)
         } else {
@@ -677,7 +672,8 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
             numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
         }
         if width >= ROOMY {
-            let (came, went) = (bytes(top.bytes_per_s), bytes(top.reply_bytes_per_s));
+            let came = bytes(top.bytes_per_s);
+            let went = bytes(top.reply_bytes_per_s);
             numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
         }
         // More than half of the datagrams got no reply.

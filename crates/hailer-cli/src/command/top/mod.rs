@@ -199,7 +199,8 @@ impl Screen {
     fn hear(&mut self, news: Heard, now: Instant) {
         match news {
             Ok(snapshot) => {
-                (self.link, self.lost) = (Link::Live, None);
+                self.link = Link::Live;
+                self.lost = None;
                 if self.paused {
                     return;
                 }

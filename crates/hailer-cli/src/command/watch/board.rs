@@ -302,7 +302,8 @@ impl Board {
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
-            let (before, after) = (entry.seen.state, seen.state);
+            let before = entry.seen.state;
+            let after = seen.state;
             if before != after && before != State::Unknown {
                 changed.push(id);
             }
@@ -426,7 +427,8 @@ impl Board {
                 self.order.push(place as u32);
             }
         }
-        let (entries, sort) = (&self.entries, self.sort);
+        let entries = &self.entries;
+        let sort = self.sort;
         let entry = |place: &u32| &entries[*place as usize];
         self.order
             .sort_unstable_by(|a, b| order(sort, entry(a), entry(b)));
@@ -489,7 +491,8 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
         (false, false) => turned(a.cmp(b)),
         (a, b) => a.cmp(&b),
     };
-    let (this, that) = (&a.seen, &b.seen);
+    let this = &a.seen;
+    let that = &b.seen;
     // Servers with problems first.
     let trouble = |entry: &Entry| match entry.word() {
         "down" => 0,
@@ -515,11 +518,14 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
 
 /// Compares texts with their numbers by value and ignoring case: `lobby-9` comes before `lobby-10`.
 fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    let mut a = a.as_bytes();
+    let mut b = b.as_bytes();
     loop {
-        let (digits_a, digits_b) = (digits(a), digits(b));
+        let digits_a = digits(a);
+        let digits_b = digits(b);
         if digits_a > 0 && digits_b > 0 {
-            let (number, other) = (without_zeros(&a[..digits_a]), without_zeros(&b[..digits_b]));
+            let number = without_zeros(&a[..digits_a]);
+            let other = without_zeros(&b[..digits_b]);
             let found = number
                 .len()
                 .cmp(&other.len())
@@ -527,7 +533,8 @@ fn natural(a: &str, b: &str) -> Ordering {
             if found.is_ne() {
                 return found;
             }
-            (a, b) = (&a[digits_a..], &b[digits_b..]);
+            a = &a[digits_a..];
+            b = &b[digits_b..];
             continue;
         }
         match (a.split_first(), b.split_first()) {
@@ -536,7 +543,8 @@ fn natural(a: &str, b: &str) -> Ordering {
                 if found.is_ne() {
                     return found;
                 }
-                (a, b) = (rest, others);
+                a = rest;
+                b = others;
             }
             (a, b) => return a.is_some().cmp(&b.is_some()),
         }

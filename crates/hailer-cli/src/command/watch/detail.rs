@@ -259,7 +259,8 @@ fn motd(said: &LastStatus) -> Option<Text> {
     let raw = || {
         let answer: Value = serde_json::from_slice(&said.answer).ok()?;
         let motd = answer.get("status")?.get("motd")?;
-        let (raw, plain) = (motd.get("raw")?.as_str()?, motd.get("plain")?.as_str()?);
+        let raw = motd.get("raw")?.as_str()?;
+        let plain = motd.get("plain")?.as_str()?;
         // Codes that are missing in the plain text were parsed as formatting.
         (raw.contains('§') && !plain.contains('§')).then(|| Text::legacy(raw))
     };
@@ -288,7 +289,8 @@ fn chart(
             .filter_map(number)
             .filter(|number| number.is_finite())
     };
-    let (most, last) = (numbers().fold(0.0, f32::max), looks.last().and_then(number));
+    let most = numbers().fold(0.0, f32::max);
+    let last = looks.last().and_then(number);
     let shown = |number: f32| {
         if number < 1e4 {
             format!("{number:.1}").trim_end_matches(".0").to_owned()

@@ -50,7 +50,8 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     for path in &args.targets {
         typed.extend(read(path)?);
     }
-    let (mut targets, mut known) = (Vec::new(), HashSet::new());
+    let mut targets = Vec::new();
+    let mut known = HashSet::new();
     for text in &typed {
         let target = args.asking.target(text)?.to_string();
         if known.insert(target.clone()) {
@@ -264,7 +265,8 @@ fn gather(
     first: Result<Arc<Update>, RecvError>,
     updates: &mut Receiver<Arc<Update>>,
 ) -> Option<Changed> {
-    let (mut ids, mut events) = (Some(HashSet::new()), Vec::new());
+    let mut ids = Some(HashSet::new());
+    let mut events = Vec::new();
     let mut next = match first {
         Ok(update) => Some(update),
         Err(RecvError::Lagged(_)) => None,

@@ -260,7 +260,8 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
         .find(|(column, ..)| *column == Column::By(By::Name))
     {
         let more = left.min(8);
-        (*least, left) = (*least + more, left - more);
+        *least = *least + more;
+        left = left - more;
     }
     while left > 0 {
         let before = left;
@@ -779,10 +780,12 @@ pub(super) mod tests {
         };
         seen.said = Some(Arc::new(said));
         seen.error = Some(Arc::new((long.clone(), long)));
-        (seen.uptime, seen.since) = (Some(f32::NAN), i64::MIN / 2);
+        seen.uptime = Some(f32::NAN);
+        seen.since = i64::MIN / 2;
         if let Some(last) = &mut seen.last {
-            (last.players, last.max, last.latency) =
-                (Some(u32::MAX), Some(u32::MAX), Some(u32::MAX));
+            last.players = Some(u32::MAX);
+            last.max = Some(u32::MAX);
+            last.latency = Some(u32::MAX);
         }
         seen
     }

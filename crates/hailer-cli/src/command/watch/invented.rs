@@ -72,9 +72,12 @@ pub(super) fn seen(id: i64, name: &str) -> Seen {
 
 fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, motd: &str) {
     let last = seen.last.as_mut().expect("invented with one");
-    (last.players, last.max, last.latency) = (Some(players.0), Some(players.1), Some(latency));
+    last.players = Some(players.0);
+    last.max = Some(players.1);
+    last.latency = Some(latency);
     let said = Arc::make_mut(seen.said.as_mut().expect("invented with it"));
-    (said.version, said.motd) = (Some(version.into()), Some(Text::legacy(motd)));
+    said.version = Some(version.into());
+    said.motd = Some(Text::legacy(motd));
 }
 
 /// Returns five servers: three up, one flapping, one that never replied.
@@ -107,16 +110,22 @@ pub(super) fn five() -> Vec<Seen> {
     change(&mut all[3], (40, 100), 1_234_000, "1.20.6", "<b>Arena</b>");
     Arc::make_mut(&mut all[3].server).target = "ugp://arena.example.com".into();
     Arc::make_mut(&mut all[3].server).group = "de".into();
-    (all[3].is_flapping, all[3].uptime) = (true, Some(0.875));
+    all[3].is_flapping = true;
+    all[3].uptime = Some(0.875);
     let silent = &mut all[4];
-    (silent.state, silent.uptime, silent.said) = (State::Down, Some(0.0), None);
+    silent.state = State::Down;
+    silent.uptime = Some(0.0);
+    silent.said = None;
     Arc::make_mut(&mut silent.server).group = "de".into();
     silent.error = Some(Arc::new((
         "silence".into(),
         "192.0.2.5:25565 did not answer within 3 s".into(),
     )));
     let last = silent.last.as_mut().expect("invented with one");
-    (last.answered, last.players, last.max, last.latency) = (false, None, None, None);
+    last.answered = false;
+    last.players = None;
+    last.max = None;
+    last.latency = None;
     all.into()
 }
 
@@ -135,7 +144,9 @@ pub(super) fn board() -> Board {
                 last.latency = last.latency.map(|latency| latency + 1_000 * wave);
             }
             if at == 3 && look % 10 == 3 {
-                (last.answered, last.players, last.latency) = (false, None, None);
+                last.answered = false;
+                last.players = None;
+                last.latency = None;
             }
         }
         board.see(all);

@@ -127,7 +127,9 @@ async fn show(
     let stop = super::service::interrupted();
     tokio::pin!(stop);
     let mut wanted = Wants::default();
-    let (mut is_due, mut is_new, mut drawn) = (true, false, Instant::now());
+    let mut is_due = true;
+    let mut is_new = false;
+    let mut drawn = Instant::now();
     loop {
         if is_due {
             terminal.draw(|frame| {
@@ -135,7 +137,9 @@ async fn show(
                 draw::draw(frame, &screen.view(unix_millis()));
                 ink.apply(frame.buffer_mut());
             })?;
-            (is_due, is_new, drawn) = (false, false, Instant::now());
+            is_due = false;
+            is_new = false;
+            drawn = Instant::now();
             let wants_now = screen.wants();
             if wants_now != wanted {
                 wanted.clone_from(&wants_now);
@@ -298,7 +302,8 @@ impl Screen {
                     .entry(self.cursor)
                     .map(|entry| entry.seen.server.id);
                 self.detail = if self.detail.is_some() { None } else { chosen };
-                (self.held, self.scroll) = (chosen, 0);
+                self.held = chosen;
+                self.scroll = 0;
             }
             KeyCode::PageDown if self.detail.is_some() => self.scroll += self.page / 2 + 1,
             KeyCode::PageUp if self.detail.is_some() => {
@@ -352,7 +357,8 @@ impl Screen {
         self.cursor = row;
         self.held = self.board.entry(row).map(|entry| entry.seen.server.id);
         if self.detail.is_some() && self.detail != self.held {
-            (self.detail, self.scroll) = (self.held, 0);
+            self.detail = self.held;
+            self.scroll = 0;
         }
     }
 
@@ -370,7 +376,10 @@ impl Screen {
                 self.link = Link::Lost((now - since).as_secs(), why);
                 return;
             }
-            _ => (self.link, self.lost) = (Link::Live, None),
+            _ => {
+                self.link = Link::Live;
+                self.lost = None;
+            }
         }
         match news {
             _ if self.is_paused => {}

@@ -126,8 +126,9 @@ impl Monitor {
         to: mpsc::Sender<News>,
     ) -> anyhow::Result<()> {
         let body = move || {
-            let (mut wants, mut next, mut next_details) =
-                (Wants::default(), Instant::now(), Instant::now());
+            let mut wants = Wants::default();
+            let mut next = Instant::now();
+            let mut next_details = Instant::now();
             let mut known = HashSet::new();
             loop {
                 let now = Instant::now();
@@ -176,7 +177,8 @@ impl Monitor {
                 };
                 match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     Ok(new) if new.detail != wants.detail => {
-                        (wants, next_details) = (new, Instant::now());
+                        wants = new;
+                        next_details = Instant::now();
                     }
                     Ok(new) => wants = new,
                     Err(RecvTimeoutError::Timeout) => {}
@@ -193,7 +195,8 @@ impl Monitor {
 
     /// Fetches the changed pages of the list.
     fn list(&mut self) -> anyhow::Result<News> {
-        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        let mut seen = Vec::new();
+        let mut all = Vec::new();
         for number in 0..PAGES {
             self.page(number, None, &mut seen)?;
             let Some(page) = self.pages.get(number) else {
@@ -537,11 +540,10 @@ mod tests {
             )
         };
         let etag = |body: &str| -> &'static str { format!("W/\"{}\"", body.len()).leak() };
-        let (known, of_second) = (etag(&first), etag(&second(6)));
-        let (path, next) = (
-            "/api/v1/servers?limit=500",
-            "/api/v1/servers?limit=500&cursor=~~a%20b",
-        );
+        let known = etag(&first);
+        let of_second = etag(&second(6));
+        let path = "/api/v1/servers?limit=500";
+        let next = "/api/v1/servers?limit=500&cursor=~~a%20b";
         let (mut monitor, server) = pretend(vec![
             (path, "", 200, first.clone()),
             (next, "", 200, second(6)),

@@ -48,7 +48,8 @@ impl Fleet {
     /// Starts the servers, each on a free port of loopback.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let now = unix_millis();
-        let (mut servers, mut tasks) = (Vec::new(), JoinSet::new());
+        let mut servers = Vec::new();
+        let mut tasks = JoinSet::new();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         for town in all(now).into_iter().map(Arc::new) {
             let status = town.status(now);
@@ -116,7 +117,8 @@ pub(super) async fn listen(
 async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
     let mut publish = tokio::time::interval(PUBLISH);
-    let (mut buffer, mut count) = ([0; LONGEST], 0_u64);
+    let mut buffer = [0; LONGEST];
+    let mut count = 0_u64;
     let places = Arc::new(Semaphore::new(UNDER_WAY));
     loop {
         let (length, from) = tokio::select! {
@@ -171,7 +173,8 @@ async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
         let now = unix_millis();
         let place = places.clone().try_acquire_owned();
         if let (Ok(place), true) = (place, town.is_up(now)) {
-            let (status, delay) = (town.status(now), town.latency(now));
+            let status = town.status(now);
+            let delay = town.latency(now);
             let town = town.clone();
             tokio::spawn(async move {
                 let answer = answer_stream(

@@ -123,7 +123,8 @@ fn rollup(
         sum.asked += each as u32;
         sum.sent += 2 * weight;
         if !town.is_up(at) {
-            (sum.sent, sum.resent) = (sum.sent + weight, sum.resent + 2 * weight);
+            sum.sent = sum.sent + weight;
+            sum.resent = sum.resent + 2 * weight;
             continue;
         }
         sum.resent += weight * i64::from(town.loses(town.random(at as u64, 60)));
@@ -134,15 +135,14 @@ fn rollup(
         sum.latency = sum.latency.map(|sum| sum + weight * i64::from(latency));
         sum.latency_max = sum.latency_max.max(Some(latency));
     }
-    (sum.told, sum.timed) = (sum.answered, sum.answered);
+    sum.told = sum.answered;
+    sum.timed = sum.answered;
     if sum.answered == 0 {
-        (
-            sum.players,
-            sum.players_max,
-            sum.max,
-            sum.latency,
-            sum.latency_max,
-        ) = (None, None, None, None, None);
+        sum.players = None;
+        sum.players_max = None;
+        sum.max = None;
+        sum.latency = None;
+        sum.latency_max = None;
     }
     (sum.asked > 0).then_some(Record::Rollup(sum))
 }

@@ -372,7 +372,8 @@ impl Town {
         let minute = |at: Millis| ((at - start).clamp(0, DAY) as usize).div_ceil(MINUTE as usize);
         for member in (0..self.members()).step_by(every as usize) {
             for (from, to) in (day - 1..=day + 1).filter_map(|day| self.session(member, day)) {
-                let (from, to) = (minute(from), minute(to));
+                let from = minute(from);
+                let to = minute(to);
                 changes[from] += every as i32;
                 changes[to] -= every as i32;
             }
