@@ -6,11 +6,15 @@ mod bare;
 #[cfg(target_os = "linux")]
 mod client;
 #[cfg(target_os = "linux")]
+mod cluster;
+#[cfg(target_os = "linux")]
 mod count;
 #[cfg(target_os = "linux")]
 mod flood;
 #[cfg(target_os = "linux")]
 mod game;
+#[cfg(target_os = "linux")]
+mod history;
 #[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]

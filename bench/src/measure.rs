@@ -4,7 +4,7 @@ use crate::client::{self, Figures};
 use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
-use crate::{count, flood, monitor, respond, server, work};
+use crate::{cluster, count, flood, history, monitor, respond, server, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ struct Args {
     /// The server.
     #[arg(long, global = true, value_enum, default_value = "canned")]
     server: server::Kind,
-    /// `cli`, `output` and `monitor`: the program. Default: `hailer` in the folder of this one.
+    /// `cli`, `output`, `monitor` and `cluster`: the program. Default: `hailer` in the folder of this one.
     #[arg(long, global = true)]
     hailer: Option<PathBuf>,
     /// `rate` and `cpu`: only this protocol.
@@ -104,7 +104,11 @@ enum Measurement {
         #[arg(long, default_value_t = 5.0)]
         minutes: f64,
     },
-    /// All of them except the monitor.
+    /// The history: writing, roll-ups and reading, with SQLite and with PostgreSQL.
+    History,
+    /// A cluster of three monitors with Redis and PostgreSQL: the figures of docs/scale.md.
+    Cluster,
+    /// All of them except `monitor`, `history`, `cluster` and `count`.
     All,
     #[command(hide = true)]
     Server(server::Plan),
@@ -172,6 +176,8 @@ pub(crate) fn main() -> anyhow::Result<()> {
         Measurement::Monitor { minutes } => {
             monitor::monitor(&args.program()?, args.targets(100_000), *minutes)
         }
+        Measurement::History => history::history(args.targets(100_000)),
+        Measurement::Cluster => cluster::cluster(&args.program()?, args.targets(40_000)),
         Measurement::Fleet => monitor::fleet(),
         Measurement::CliOnce { port } => args.cli_once(*port),
         Measurement::OutputOnce {

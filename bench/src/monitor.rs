@@ -121,7 +121,7 @@ fn measure(
         "  {:.2} s from the start until it watches",
         started.elapsed().as_secs_f64()
     );
-    let pid = process.child.id();
+    let pid = process.id();
     let (begun, ready) = (Instant::now(), now());
     let (cpu, machine) = (
         host::cpu_of(pid).context("its CPU")?,
@@ -365,13 +365,14 @@ impl Samples {
 }
 
 /// A child process that prints a line when it is ready. Killed when dropped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     line: String,
 }
 
 impl Process {
-    fn start(command: &mut Command) -> anyhow::Result<Self> {
+    /// Starts the process and waits for its first line.
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let child = command.stdout(Stdio::piped()).spawn()?;
         let mut process = Self {
             child,
@@ -382,6 +383,11 @@ impl Process {
         process.line.truncate(process.line.trim_end().len());
         ensure!(!process.line.is_empty(), "it did not start");
         Ok(process)
+    }
+
+    /// Returns the process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Stops the process as Ctrl-C does, and waits until it has ended.
@@ -401,10 +407,11 @@ impl Drop for Process {
 }
 
 /// Folder that is removed when dropped.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new() -> anyhow::Result<Self> {
+    /// Creates the folder.
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let path =
             std::env::temp_dir().join(format!("hailer-bench-monitor-{}", std::process::id()));
         std::fs::create_dir(&path)?;

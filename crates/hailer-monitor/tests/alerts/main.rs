@@ -264,12 +264,7 @@ struct Monitor(Child);
 impl Monitor {
     fn start(database: &Path, plan: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([
-            "--exact",
-            "monitor_to_be_killed",
-            "--ignored",
-            "--nocapture",
-        ]);
+        command.args(["--exact", "monitor_to_be_killed", "--nocapture"]);
         command
             .env("HAILER_TEST_DATABASE", database)
             .env("HAILER_TEST_PLAN", plan);
@@ -314,8 +309,9 @@ impl Drop for Folder {
     }
 }
 
+/// The process that `kill_between_sending_and_storing_sends_again` starts. Does nothing on its
+/// own.
 #[test]
-#[ignore = "the other half of kill_between_sending_and_storing_sends_again"]
 fn monitor_to_be_killed() {
     let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else {
         return;

@@ -3,7 +3,6 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
-mod figures;
 mod monitor;
 
 use hailer::registry;

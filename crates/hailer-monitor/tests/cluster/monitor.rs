@@ -1,7 +1,7 @@
 //! Runs a monitor in a separate process, so that a test can kill it: the test program starts
 //! itself.
 
-use hailer_monitor::cluster::{self, Roles};
+use hailer_monitor::cluster;
 use hailer_monitor::history::History;
 use hailer_monitor::monitor::{Monitor, MonitorConfig};
 use hailer_monitor::web::api::{Api, ApiBackend, Token};
@@ -15,9 +15,6 @@ use std::time::Duration;
 pub const INTERVAL: Duration = Duration::from_secs(4);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Interval for `figures`: the same as in docs/scale.md, with fewer servers.
-pub const FIGURES: Duration = Duration::from_secs(12);
-
 pub struct Process {
     child: Child,
     port: u16,
@@ -27,13 +24,8 @@ pub struct Process {
 
 impl Process {
     pub fn start(redis: &str, history: &str) -> Self {
-        Self::start_as(redis, history, "poll write page", INTERVAL)
-    }
-
-    pub fn start_as(redis: &str, history: &str, roles: &str, interval: Duration) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
-            "--ignored",
             "--exact",
             "monitor::process",
             "--nocapture",
@@ -43,9 +35,6 @@ impl Process {
         command
             .env("HAILER_TEST_REDIS", redis)
             .env("HAILER_TEST_HISTORY", history);
-        command
-            .env("HAILER_TEST_ROLES", roles)
-            .env("HAILER_TEST_INTERVAL", interval.as_secs().to_string());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -75,10 +64,6 @@ impl Process {
                 .unwrap()
                 .success()
         );
-    }
-
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 
     /// Returns the body of an API response. The body of an error includes its HTTP status.
@@ -113,9 +98,8 @@ impl Drop for Process {
     }
 }
 
-/// Not a test: the process that [`Process`] starts.
+/// The process that [`Process`] starts. Does nothing on its own.
 #[test]
-#[ignore = "run by others"]
 fn process() {
     let Ok(redis) = std::env::var("HAILER_TEST_REDIS") else {
         return;
@@ -130,22 +114,9 @@ fn process() {
             .await
             .unwrap();
         let mut settings = MonitorConfig::default();
-        let interval = Duration::from_secs(
-            std::env::var("HAILER_TEST_INTERVAL")
-                .unwrap()
-                .parse()
-                .unwrap(),
-        );
-        settings.poll.interval = interval;
+        settings.poll.interval = INTERVAL;
         let redis = hailer::link::RedisConfig::new(&redis).unwrap();
-        let mut cluster = cluster::ClusterConfig::new(redis, interval);
-        let roles = std::env::var("HAILER_TEST_ROLES").unwrap();
-        let has = |role| roles.split(' ').any(|word| word == role);
-        cluster.roles = Roles {
-            poll: has("poll"),
-            write: has("write"),
-            page: has("page"),
-        };
+        let mut cluster = cluster::ClusterConfig::new(redis, INTERVAL);
         cluster.name = "test".into();
         settings.cluster = Some(cluster);
         let monitor = Monitor::start(history.clone(), settings).await.unwrap();
@@ -158,7 +129,7 @@ fn process() {
         };
         let mut app = App::new(monitor.live().clone(), history);
         let mut settings = api::ApiConfig::default();
-        settings.interval = interval;
+        settings.interval = INTERVAL;
         settings.token = Some(Token::new(TOKEN).unwrap());
         app.api = Some(Api::new(parts, settings));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -6,7 +6,6 @@
 mod export;
 mod queue;
 mod rollups;
-mod speed;
 mod store;
 
 use hailer_monitor::history::{History, NewServer};
