@@ -75,7 +75,7 @@ mod tests {
         // The shell renumbers the descriptors and keeps its process id through `exec`.
         let script = format!(r#"exec 3<&0 4<&1 0</dev/null 1>&2; {settings} exec "$0" "$@""#);
         let this = std::env::current_exe().unwrap();
-        let mut said = tempfile();
+        let mut received = tempfile();
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .arg(this)
@@ -87,13 +87,13 @@ mod tests {
             .env(CHILD, "1")
             .stdin(Stdio::from(three))
             .stdout(Stdio::from(four))
-            .stderr(said.try_clone().unwrap())
+            .stderr(received.try_clone().unwrap())
             .spawn()
             .unwrap();
         assert!(child.wait().unwrap().success());
         let mut text = String::new();
-        said.rewind().unwrap();
-        said.read_to_string(&mut text).unwrap();
+        received.rewind().unwrap();
+        received.read_to_string(&mut text).unwrap();
         text
     }
 
@@ -146,7 +146,7 @@ mod tests {
             "LISTEN_FDS=2 LISTEN_PID=$$ NOTIFY_SOCKET='{}'",
             path.display()
         );
-        let said = child(pass(&one), pass(&two), &settings);
+        let received = child(pass(&one), pass(&two), &settings);
         std::fs::remove_file(path).unwrap();
         manager.set_nonblocking(true).unwrap();
         for expected in ["READY=1\nSTATUS=answering\n", "STOPPING=1\n"] {
@@ -158,8 +158,9 @@ mod tests {
             );
         }
         assert!(
-            said.contains(&format!("child has {a}.")) && said.contains(&format!("child has {b}.")),
-            "{said}"
+            received.contains(&format!("child has {a}."))
+                && received.contains(&format!("child has {b}.")),
+            "{received}"
         );
         for _ in 0..2 {
             assert_eq!(asker.recv(&mut [0; 16]).unwrap(), 5);
@@ -170,16 +171,22 @@ mod tests {
             "LISTEN_PID=$$",
             "LISTEN_FDS=x LISTEN_PID=$$",
         ] {
-            let said = child(pass(&one), pass(&two), not_ours);
-            assert!(said.contains("child has 0 in all."), "{not_ours}: {said}");
+            let received = child(pass(&one), pass(&two), not_ours);
+            assert!(
+                received.contains("child has 0 in all."),
+                "{not_ours}: {received}"
+            );
         }
         let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let said = child(stream.into(), pass(&two), "LISTEN_FDS=1 LISTEN_PID=$$");
+        let received = child(stream.into(), pass(&two), "LISTEN_FDS=1 LISTEN_PID=$$");
         assert!(
-            said.contains("child fails: socket 1 ") && said.contains("ListenDatagram="),
-            "{said}"
+            received.contains("child fails: socket 1 ") && received.contains("ListenDatagram="),
+            "{received}"
         );
-        let said = child(pass(&one), pass(&two), "LISTEN_FDS=999999999 LISTEN_PID=$$");
-        assert!(said.contains("child fails: LISTEN_FDS=999999999"), "{said}");
+        let received = child(pass(&one), pass(&two), "LISTEN_FDS=999999999 LISTEN_PID=$$");
+        assert!(
+            received.contains("child fails: LISTEN_FDS=999999999"),
+            "{received}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Exit codes for scripts and health checks.
 
-use crate::print::tell;
+use crate::print::stderr;
 use std::io;
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         Err(error) => {
             // A configuration file may have several mistakes, one per line.
             for line in without_numbers(&words(&error)).lines() {
-                tell!("\x1b[1;31merror:\x1b[0m {line}");
+                stderr!("\x1b[1;31merror:\x1b[0m {line}");
             }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }

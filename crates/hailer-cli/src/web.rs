@@ -8,12 +8,12 @@ use ureq::http::Uri;
 use ureq::typestate::AgentScope;
 
 /// Returns the configuration for requests to this address. `patience` limits a whole request.
-pub(crate) fn config(uri: &Uri, patience: Duration) -> ConfigBuilder<AgentScope> {
+pub(crate) fn config(uri: &Uri, timeout: Duration) -> ConfigBuilder<AgentScope> {
     // Do not use a proxy for this machine.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
     let config = ureq::Agent::config_builder()
-        .timeout_global(Some(patience))
+        .timeout_global(Some(timeout))
         .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
     if is_here { config.proxy(None) } else { config }
 }

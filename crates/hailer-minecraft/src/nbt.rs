@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_goes_round() {
+    fn everything_survives_a_round_trip() {
         let nbt = sample();
         let bytes = encode(&nbt).unwrap();
         assert_eq!(
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn names_the_error() {
         let cases = [
             ("", "root type at offset 0: ends 1 byte too early"),
             (
@@ -680,7 +680,7 @@ mod tests {
 
         /// The crate can read everything that the walk accepts, except for invalid strings.
         #[test]
-        fn the_walk_is_as_strict_as_the_crate(at: prop::sample::Index, byte: u8) {
+        fn walk_is_as_strict_as_the_crate(at: prop::sample::Index, byte: u8) {
             let mut bytes = raw(&sample());
             let at = at.index(bytes.len());
             bytes[at] = byte;

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_there_is_nothing() {
+    fn nothing_outside_of_the_world() {
         let mut world = World::new(1);
         assert_eq!(
             (world.block(0, 0, 0), world.set_block(0, 0, 0, STONE)),

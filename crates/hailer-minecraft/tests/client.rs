@@ -40,7 +40,7 @@ struct Lab {
     door: LoginKind,
     dice: SampleRng,
     /// Packets that the server received.
-    heard: Vec<Packet>,
+    received: Vec<Packet>,
     events: Vec<ClientEvent>,
     error: Option<ClientError>,
     secret: Option<Vec<u8>>,
@@ -61,7 +61,7 @@ impl Lab {
             server: Connection::new(Role::Server, build),
             door,
             dice: SampleRng::new(build as u64),
-            heard: Vec::new(),
+            received: Vec::new(),
             events: Vec::new(),
             error: None,
             secret: None,
@@ -78,13 +78,13 @@ impl Lab {
         let mut lab = Self::new(build, LoginKind::Usual, settings);
         lab.run();
         assert!(lab.client.is_playing(), "{build}: {:?}", lab.error);
-        lab.say(PlayerAbilities {
+        lab.deliver(PlayerAbilities {
             abilities: Abilities(0),
             fly_speed: 12,
             walk_speed: 25,
         });
         lab.put(8.5, 65.0, 8.5);
-        lab.heard.clear();
+        lab.received.clear();
         lab.events.clear();
         lab
     }
@@ -98,7 +98,7 @@ impl Lab {
                 self.server.receive(&piece);
                 while let Some(packet) = self.server.next().unwrap() {
                     self.let_in(&packet);
-                    self.heard.push(packet);
+                    self.received.push(packet);
                 }
             }
             let to_client = self.server.outgoing().to_vec();
@@ -190,13 +190,13 @@ impl Lab {
     }
 
     /// Sends a packet from the server.
-    fn say(&mut self, packet: impl Into<Packet>) {
+    fn deliver(&mut self, packet: impl Into<Packet>) {
         self.server.send(&packet.into()).unwrap();
         self.run();
     }
 
     fn put(&mut self, x: f64, y: f64, z: f64) {
-        self.say(PlayerTeleport {
+        self.deliver(PlayerTeleport {
             x,
             y,
             stance: y + 1.62,
@@ -217,8 +217,8 @@ impl Lab {
         }
     }
 
-    fn heard(&self, name: &str) -> Vec<&Packet> {
-        self.heard
+    fn received(&self, name: &str) -> Vec<&Packet> {
+        self.received
             .iter()
             .filter(|packet| packet.name() == name)
             .collect()
@@ -228,17 +228,17 @@ impl Lab {
     fn column(&mut self, x: i32, z: i32, column: &Column) {
         if self.build >= Build::W27a && self.dice.below(2) == 0 {
             let (metas, data) = encode_bulk(&[(x, z, column)]);
-            self.say(MapChunkBulk {
+            self.deliver(MapChunkBulk {
                 columns: ColumnBulk::new(metas, zlib(&data)),
             });
             return;
         }
         if self.build <= Build::W17a {
-            self.say(PreChunk { x, z, load: true });
+            self.deliver(PreChunk { x, z, load: true });
         }
         let mut data = Vec::new();
         let masks = column.encode(0xFFFF, true, &mut data);
-        self.say(ChunkData {
+        self.deliver(ChunkData {
             x,
             z,
             ground_up: true,
@@ -303,13 +303,13 @@ fn joins_with_every_build_and_login_procedure() {
             assert_eq!(lab.client.secret().map(<[u8]>::to_vec), lab.secret);
             assert_eq!(lab.secret.is_some(), encrypted);
             // Contents of the first packets.
-            let Packet::Handshake(handshake) = &lab.heard[0] else {
-                panic!("{:?}", lab.heard[0])
+            let Packet::Handshake(handshake) = &lab.received[0] else {
+                panic!("{:?}", lab.received[0])
             };
             if build <= Build::W16a {
                 assert!(handshake.who == *"Bot;lab.example:25566");
-                let Packet::LoginRequest(request) = &lab.heard[1] else {
-                    panic!("{:?}", lab.heard[1])
+                let Packet::LoginRequest(request) = &lab.received[1] else {
+                    panic!("{:?}", lab.received[1])
                 };
                 assert!(request.protocol == i32::from(build.protocol()) && request.name == *"Bot");
             } else {
@@ -344,8 +344,8 @@ fn account_checks_are_refused_or_passed_to_the_caller() {
         };
         assert_eq!(lab.events, [ClientEvent::SessionCheck { hash }], "{build}");
         // Keep-alives are answered while the check is pending.
-        lab.say(KeepAlive { token: 5 });
-        assert_eq!(lab.heard("KeepAlive").len(), 1);
+        lab.deliver(KeepAlive { token: 5 });
+        assert_eq!(lab.received("KeepAlive").len(), 1);
         lab.client.session_checked();
         lab.run();
         assert!(lab.client.is_playing(), "{build}");
@@ -384,7 +384,7 @@ fn version_kicks_suggest_builds() {
         assert_eq!(lab.client.next(), Err(error));
 
         let mut lab = Lab::playing(build);
-        lab.say(Kick {
+        lab.deliver(Kick {
             reason: "Outdated \u{A7}cyou\u{1b}[2J".into(),
         });
         assert_eq!(lab.error.unwrap().to_string(), "kicked: Outdated you[2J");
@@ -442,15 +442,15 @@ fn positions_are_confirmed_and_sent_like_the_game() {
         lab.run();
         lab.ticks(3);
         assert!(
-            lab.heard("Player").is_empty(),
+            lab.received("Player").is_empty(),
             "{build}: position sent before the server set one"
         );
-        lab.say(PlayerAbilities {
+        lab.deliver(PlayerAbilities {
             abilities: Abilities(5),
             fly_speed: 12,
             walk_speed: 25,
         });
-        lab.heard.clear();
+        lab.received.clear();
         lab.put(1.5, 70.0, -2.5);
         lab.put(2.5, 71.0, -2.5);
         let expected: &[&str] = match build {
@@ -466,51 +466,54 @@ fn positions_are_confirmed_and_sent_like_the_game() {
                 "PlayerPositionLook",
             ],
         };
-        let names: Vec<_> = lab.heard.iter().map(Packet::name).collect();
+        let names: Vec<_> = lab.received.iter().map(Packet::name).collect();
         assert_eq!(names, expected, "{build}");
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
+        let Packet::PlayerPositionLook(chat) = &lab.received[0] else {
             unreachable!()
         };
         assert_eq!(
-            (said.x, said.y, said.stance, said.z),
+            (chat.x, chat.y, chat.stance, chat.z),
             (1.5, 70.0, 71.62, -2.5)
         );
-        assert_eq!((said.yaw, said.pitch), (90.0, 5.0));
+        assert_eq!((chat.yaw, chat.pitch), (90.0, 5.0));
         if build >= Build::W16a {
-            let Packet::ClientSettings(said) = &lab.heard[1] else {
+            let Packet::ClientSettings(chat) = &lab.received[1] else {
                 unreachable!()
             };
             assert!(
-                said.locale == *"en_US"
-                    && said.difficulty == if build >= Build::W18a { 2 } else { 0 }
+                chat.locale == *"en_US"
+                    && chat.difficulty == if build >= Build::W18a { 2 } else { 0 }
             );
         }
 
         // Standing still without loaded columns: the position once per second, otherwise only the
         // ground flag.
-        lab.heard.clear();
+        lab.received.clear();
         lab.ticks(60);
         assert_eq!(
-            (lab.heard("PlayerPosition").len(), lab.heard("Player").len()),
+            (
+                lab.received("PlayerPosition").len(),
+                lab.received("Player").len()
+            ),
             (3, 57),
             "{build}"
         );
         // Turning, walking, and both together.
-        lab.heard.clear();
+        lab.received.clear();
         lab.client.look(10.0, 100.0);
         lab.ticks(1);
-        let Packet::PlayerLook(said) = &lab.heard[0] else {
-            panic!("{:?}", lab.heard)
+        let Packet::PlayerLook(chat) = &lab.received[0] else {
+            panic!("{:?}", lab.received)
         };
-        assert_eq!((said.yaw, said.pitch), (10.0, 90.0));
-        lab.heard.clear();
+        assert_eq!((chat.yaw, chat.pitch), (10.0, 90.0));
+        lab.received.clear();
         lab.column(0, -1, &floor(71));
-        lab.heard.clear();
+        lab.received.clear();
         lab.client.walk_to(4.5, -2.5);
         lab.client.look(0.0, 0.0);
         lab.ticks(12);
         assert_eq!(
-            (lab.heard[0].name(), lab.heard("PlayerPosition").len()),
+            (lab.received[0].name(), lab.received("PlayerPosition").len()),
             ("PlayerPositionLook", 9)
         );
         assert_eq!(
@@ -535,17 +538,17 @@ fn positions_are_confirmed_and_sent_like_the_game() {
             [4.5, 71.0, -2.5]
         );
         // Sent while riding.
-        lab.heard.clear();
-        lab.say(AttachEntity {
+        lab.received.clear();
+        lab.deliver(AttachEntity {
             entity: 1298,
             vehicle: 77,
         });
         lab.ticks(1);
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
-            panic!("{:?}", lab.heard)
+        let Packet::PlayerPositionLook(chat) = &lab.received[0] else {
+            panic!("{:?}", lab.received)
         };
-        assert_eq!((said.y, said.stance), (-999.0, -999.0));
-        lab.say(AttachEntity {
+        assert_eq!((chat.y, chat.stance), (-999.0, -999.0));
+        lab.deliver(AttachEntity {
             entity: 1298,
             vehicle: -1,
         });
@@ -576,12 +579,12 @@ fn gravity_works_in_loaded_columns() {
         lab.ticks(100);
         assert_eq!(feet(&lab), [8.5, 64.63, 8.5], "{build}: nothing is loaded");
         lab.column(0, 0, &floor(64));
-        lab.heard.clear();
+        lab.received.clear();
         lab.ticks(10);
         assert_eq!(feet(&lab), [8.5, 64.0, 8.5], "{build}");
         assert!(lab.client.game().player.position.unwrap().on_ground);
         let heights: Vec<f64> = lab
-            .heard("PlayerPosition")
+            .received("PlayerPosition")
             .iter()
             .map(|packet| {
                 let Packet::PlayerPosition(packet) = packet else {
@@ -592,8 +595,8 @@ fn gravity_works_in_loaded_columns() {
             .collect();
         assert!(heights.is_sorted_by(|a, b| a >= b), "{build}: {heights:?}");
         assert_eq!(heights.last(), Some(&64.0), "{build}");
-        let Some(Packet::Player(last)) = lab.heard.last() else {
-            panic!("{:?}", lab.heard)
+        let Some(Packet::Player(last)) = lab.received.last() else {
+            panic!("{:?}", lab.received)
         };
         assert!(last.on_ground, "{build}");
         assert!(
@@ -617,25 +620,25 @@ fn flying_players_and_riders_do_not_fall() {
     let mut lab = Lab::playing(Build::LATEST);
     lab.column(0, 0, &floor(64));
     lab.put(8.5, 70.0, 8.5);
-    lab.say(PlayerAbilities {
+    lab.deliver(PlayerAbilities {
         abilities: Abilities(Abilities::CAN_FLY | Abilities::FLYING),
         fly_speed: 12,
         walk_speed: 25,
     });
     lab.ticks(40);
     assert_eq!(feet(&lab), [8.5, 70.0, 8.5]);
-    lab.say(PlayerAbilities {
+    lab.deliver(PlayerAbilities {
         abilities: Abilities(Abilities::CAN_FLY),
         fly_speed: 12,
         walk_speed: 25,
     });
-    lab.say(AttachEntity {
+    lab.deliver(AttachEntity {
         entity: 1298,
         vehicle: 5,
     });
     lab.ticks(40);
     assert_eq!(feet(&lab), [8.5, 70.0, 8.5]);
-    lab.say(AttachEntity {
+    lab.deliver(AttachEntity {
         entity: 1298,
         vehicle: -1,
     });
@@ -685,7 +688,7 @@ fn follows_a_player_and_keeps_a_distance() {
         metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
         ..SpawnNamedEntity::default()
     };
-    lab.say(spawn);
+    lab.deliver(spawn);
     lab.ticks(60);
     let [x, ..] = feet(&lab);
     assert!((10.3..=10.71).contains(&x), "{x}");
@@ -695,7 +698,7 @@ fn follows_a_player_and_keeps_a_distance() {
         "looks east"
     );
     lab.client.stop();
-    lab.say(DestroyEntities {
+    lab.deliver(DestroyEntities {
         entity: 7,
         entities: List8::new(vec![7]),
     });
@@ -707,7 +710,7 @@ fn follows_a_player_and_keeps_a_distance() {
 fn a_player_spawned_twice_appears_once() {
     let mut lab = Lab::playing(Build::LATEST);
     for _ in 0..2 {
-        lab.say(SpawnNamedEntity {
+        lab.deliver(SpawnNamedEntity {
             entity: 7,
             name: "Alex".into(),
             metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
@@ -717,7 +720,7 @@ fn a_player_spawned_twice_appears_once() {
     let appeared = |event: &&ClientEvent| matches!(event, ClientEvent::PlayerAppeared { .. });
     assert_eq!(lab.events.iter().filter(appeared).count(), 1);
     // A different player with the same entity id replaces the first one.
-    lab.say(SpawnNamedEntity {
+    lab.deliver(SpawnNamedEntity {
         entity: 7,
         name: "Steve".into(),
         metadata: Metadata::default().with(0, MetadataValue::Byte(0)),
@@ -730,7 +733,7 @@ fn a_player_spawned_twice_appears_once() {
 fn dimension_change_replaces_the_map() {
     let mut lab = Lab::playing(Build::LATEST);
     lab.column(0, 0, &floor(64));
-    lab.say(Respawn {
+    lab.deliver(Respawn {
         dimension: -1,
         difficulty: 1,
         mode: 0,
@@ -758,17 +761,17 @@ fn dimension_change_replaces_the_map() {
 fn invalid_eye_heights_are_not_returned() {
     let mut lab = Lab::playing(Build::LATEST);
     for stance in [0.0, 66.7, f64::NAN, -5.0] {
-        lab.heard.clear();
-        lab.say(PlayerTeleport {
+        lab.received.clear();
+        lab.deliver(PlayerTeleport {
             x: 0.0,
             y: 65.0,
             stance,
             ..PlayerTeleport::default()
         });
-        let Packet::PlayerPositionLook(said) = &lab.heard[0] else {
+        let Packet::PlayerPositionLook(chat) = &lab.received[0] else {
             panic!()
         };
-        assert_eq!((said.y, said.stance), (65.0, 66.62));
+        assert_eq!((chat.y, chat.stance), (65.0, 66.62));
     }
 }
 
@@ -776,13 +779,13 @@ fn invalid_eye_heights_are_not_returned() {
 fn keep_alives_and_refused_clicks_are_answered() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
-        lab.say(KeepAlive { token: -3 });
-        lab.say(ConfirmTransaction {
+        lab.deliver(KeepAlive { token: -3 });
+        lab.deliver(ConfirmTransaction {
             window: 0,
             action: 9,
             accepted: true,
         });
-        lab.say(ConfirmTransaction {
+        lab.deliver(ConfirmTransaction {
             window: 0,
             action: 8,
             accepted: false,
@@ -796,7 +799,7 @@ fn keep_alives_and_refused_clicks_are_answered() {
             }
             .into(),
         ];
-        assert_eq!(lab.heard, expected, "{build}");
+        assert_eq!(lab.received, expected, "{build}");
     }
 }
 
@@ -812,19 +815,19 @@ fn respawns_in_every_build() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         lab.column(0, 0, &stone());
-        lab.say(SpawnMob {
+        lab.deliver(SpawnMob {
             entity: 5,
             kind: 50,
             ..SpawnMob::default()
         });
-        lab.say(UpdateHealth {
+        lab.deliver(UpdateHealth {
             health: 12,
             food: 19,
             saturation: 1.0,
         });
-        lab.heard.clear();
+        lab.received.clear();
         lab.events.clear();
-        lab.say(UpdateHealth {
+        lab.deliver(UpdateHealth {
             health: 0,
             food: 19,
             saturation: 1.0,
@@ -855,11 +858,14 @@ fn respawns_in_every_build() {
                 .into()
             }
         };
-        assert_eq!(lab.heard, [expected], "{build}");
-        lab.heard.clear();
+        assert_eq!(lab.received, [expected], "{build}");
+        lab.received.clear();
         lab.ticks(30);
-        assert!(lab.heard.is_empty(), "dead players must send no position");
-        lab.say(back(0));
+        assert!(
+            lab.received.is_empty(),
+            "dead players must send no position"
+        );
+        lab.deliver(back(0));
         assert_eq!(
             lab.events.last(),
             Some(&ClientEvent::Respawned {
@@ -876,9 +882,9 @@ fn respawns_in_every_build() {
         );
         lab.put(0.5, 65.0, 0.5);
         lab.ticks(1);
-        assert_eq!(lab.heard.len(), 2);
+        assert_eq!(lab.received.len(), 2);
         // Going to the Nether unloads the whole world.
-        lab.say(back(-1));
+        lab.deliver(back(-1));
         assert!(lab.client.game().world().is_empty());
 
         let mut lab = Lab::playing_with(
@@ -888,15 +894,15 @@ fn respawns_in_every_build() {
                 ..GameClientConfig::default()
             },
         );
-        lab.say(UpdateHealth {
+        lab.deliver(UpdateHealth {
             health: -1,
             food: 0,
             saturation: 0.0,
         });
-        assert!(lab.heard.is_empty());
+        assert!(lab.received.is_empty());
         lab.client.respawn().unwrap();
         lab.run();
-        assert_eq!(lab.heard.len(), 1);
+        assert_eq!(lab.received.len(), 1);
     }
 }
 
@@ -920,7 +926,7 @@ fn block_packets_change_the_world() {
         );
         assert_eq!(lab.client.game().columns_received(), 56);
         // Changes one block, several blocks, a section, and blocks in an explosion.
-        lab.say(BlockChange {
+        lab.deliver(BlockChange {
             x: -1,
             y: 200,
             z: -17,
@@ -935,7 +941,7 @@ fn block_packets_change_the_world() {
             metadata: 3,
         };
         let records = BlockRecords::new(vec![record(1, 2, 3, 20), record(15, 255, 0, 98)]);
-        lab.say(MultiBlockChange {
+        lab.deliver(MultiBlockChange {
             x: -2,
             z: 1,
             records,
@@ -952,7 +958,7 @@ fn block_packets_change_the_world() {
         );
         let mut data = Vec::new();
         let masks = column.encode(0b10, false, &mut data);
-        lab.say(ChunkData {
+        lab.deliver(ChunkData {
             x: 1,
             z: 1,
             ground_up: false,
@@ -964,7 +970,7 @@ fn block_packets_change_the_world() {
             BlockOffset { x: -1, y: -1, z: 1 },
         ]);
         // The centre is truncated towards zero.
-        lab.say(Explosion {
+        lab.deliver(Explosion {
             x: -20.9,
             y: 60.5,
             z: 20.9,
@@ -995,27 +1001,27 @@ fn block_packets_change_the_world() {
             data,
         };
         if build <= Build::W17a {
-            lab.say(PreChunk {
+            lab.deliver(PreChunk {
                 x: 2,
                 z: 0,
                 load: false,
             });
-            lab.say(PreChunk {
+            lab.deliver(PreChunk {
                 x: 3,
                 z: 0,
                 load: false,
             });
-            lab.say(PreChunk {
+            lab.deliver(PreChunk {
                 x: 3,
                 z: 0,
                 load: false,
             });
         } else {
-            lab.say(unload(2, zlib_field(&[1; 256])));
-            lab.say(unload(3, Zlib::default()));
-            lab.say(unload(3, Zlib::default()));
+            lab.deliver(unload(2, zlib_field(&[1; 256])));
+            lab.deliver(unload(3, Zlib::default()));
+            lab.deliver(unload(3, Zlib::default()));
         }
-        lab.say(BlockChange {
+        lab.deliver(BlockChange {
             x: 40,
             y: 1,
             z: 0,
@@ -1038,7 +1044,7 @@ fn empty_column_is_an_unload_since_12w17a() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         let data = zlib_field(&[1; 256]);
-        lab.say(ChunkData {
+        lab.deliver(ChunkData {
             x: 0,
             z: 0,
             ground_up: true,
@@ -1063,7 +1069,7 @@ fn broken_columns_are_warnings() {
                 unused: 0,
                 bytes: vec![0x78, 0x9C, x as u8],
             };
-            lab.say(ChunkData {
+            lab.deliver(ChunkData {
                 x,
                 z: 7,
                 ground_up: true,
@@ -1071,7 +1077,7 @@ fn broken_columns_are_warnings() {
                 data,
             });
         }
-        lab.say(ChunkData {
+        lab.deliver(ChunkData {
             x: 5,
             z: 5,
             ground_up: false,
@@ -1079,7 +1085,7 @@ fn broken_columns_are_warnings() {
             data: zlib_field(&[0; 10_240]),
         });
         if build >= Build::W27a {
-            lab.say(MapChunkBulk {
+            lab.deliver(MapChunkBulk {
                 columns: ColumnBulk::new(vec![ColumnMeta { x: 0, z: 0, masks }], zlib(&[0; 3])),
             });
         }
@@ -1109,7 +1115,7 @@ fn broken_columns_are_warnings() {
 }
 
 #[test]
-fn players_come_and_go() {
+fn players_join_and_leave() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
         let listed = |name: &str, online, ping| PlayerListItem {
@@ -1117,9 +1123,9 @@ fn players_come_and_go() {
             online,
             ping,
         };
-        lab.say(listed("\u{A7}cAnn", true, 40));
-        lab.say(listed("\u{A7}cAnn", true, 50));
-        lab.say(listed("Bob\u{202e}", true, 1));
+        lab.deliver(listed("\u{A7}cAnn", true, 40));
+        lab.deliver(listed("\u{A7}cAnn", true, 50));
+        lab.deliver(listed("Bob\u{202e}", true, 1));
         assert_eq!(
             lab.client
                 .game()
@@ -1129,14 +1135,14 @@ fn players_come_and_go() {
                 .collect::<Vec<_>>(),
             [1, 50]
         );
-        lab.say(listed("\u{A7}cAnn", false, 9999));
-        lab.say(listed("nobody", false, 9999));
+        lab.deliver(listed("\u{A7}cAnn", false, 9999));
+        lab.deliver(listed("nobody", false, 9999));
         let metadata = Metadata::default().with(0, MetadataValue::Byte(0));
         let x = Absolute(32);
         let y = Absolute(2048);
         let z = Absolute(-16);
         let name = "Ann".into();
-        lab.say(SpawnNamedEntity {
+        lab.deliver(SpawnNamedEntity {
             entity: 7,
             name,
             x,
@@ -1145,12 +1151,12 @@ fn players_come_and_go() {
             metadata,
             ..SpawnNamedEntity::default()
         });
-        lab.say(SpawnMob {
+        lab.deliver(SpawnMob {
             entity: 8,
             kind: 90,
             ..SpawnMob::default()
         });
-        lab.say(EntityRelativeMove {
+        lab.deliver(EntityRelativeMove {
             entity: 7,
             dx: Delta(-32),
             dy: Delta(16),
@@ -1161,12 +1167,12 @@ fn players_come_and_go() {
         assert_eq!((id, name, entity.blocks()), (7, "Ann", [0.0, 64.5, -0.5]));
         assert_eq!(entities.len(), 2);
         if build < Build::W27a {
-            lab.say(DestroyEntities {
+            lab.deliver(DestroyEntities {
                 entity: 7,
                 ..DestroyEntities::default()
             })
         } else {
-            lab.say(DestroyEntities {
+            lab.deliver(DestroyEntities {
                 entities: List8::new(vec![7, 0, 99]),
                 ..DestroyEntities::default()
             })
@@ -1209,12 +1215,12 @@ fn entities_and_columns_are_limited() {
         },
     );
     for i in 0..5000 {
-        lab.say(SpawnMob {
+        lab.deliver(SpawnMob {
             entity: i,
             kind: 90,
             ..SpawnMob::default()
         });
-        lab.say(PlayerListItem {
+        lab.deliver(PlayerListItem {
             name: format!("p{i}").as_str().into(),
             online: true,
             ping: 0,
@@ -1236,50 +1242,50 @@ fn entities_and_columns_are_limited() {
 fn packets_about_the_player_change_its_state() {
     for &build in Build::DIALECTS {
         let mut lab = Lab::playing(build);
-        lab.say(TimeUpdate { time: 6000 });
-        lab.say(SpawnPosition { x: 1, y: 2, z: -3 });
-        lab.say(SetExperience {
+        lab.deliver(TimeUpdate { time: 6000 });
+        lab.deliver(SpawnPosition { x: 1, y: 2, z: -3 });
+        lab.deliver(SetExperience {
             bar: 0.5,
             level: 7,
             total: 99,
         });
-        lab.say(ChangeGameState {
+        lab.deliver(ChangeGameState {
             reason: 1,
             value: 0,
         });
-        lab.say(ChangeGameState {
+        lab.deliver(ChangeGameState {
             reason: 3,
             value: 2,
         });
-        lab.say(ChangeGameState {
+        lab.deliver(ChangeGameState {
             reason: 2,
             value: 0,
         });
-        lab.say(Chat {
+        lab.deliver(Chat {
             text: "\u{A7}ahi\u{1b}[2J\n".into(),
         });
         let mut items = vec![Slot::EMPTY; 60];
         items[36] = Slot::of(1, 64, 0);
         items[38] = Slot::of(35, 2, 14);
-        lab.say(SetWindowItems {
+        lab.deliver(SetWindowItems {
             window: 0,
             items: List16::new(items),
         });
-        lab.say(SetWindowItems {
+        lab.deliver(SetWindowItems {
             window: 1,
             items: List16::new(vec![]),
         });
-        lab.say(SetSlot {
+        lab.deliver(SetSlot {
             window: -1,
             slot: -1,
             item: Slot::EMPTY,
         });
-        lab.say(SetSlot {
+        lab.deliver(SetSlot {
             window: 0,
             slot: 37,
             item: Slot::of(4, 3, 0),
         });
-        lab.say(SetSlot {
+        lab.deliver(SetSlot {
             window: 0,
             slot: 45,
             item: Slot::of(4, 3, 0),
@@ -1308,7 +1314,7 @@ fn packets_about_the_player_change_its_state() {
         lab.client.place(3, 64, 3, 1).unwrap();
         lab.client.use_item().unwrap();
         lab.run();
-        let names: Vec<_> = lab.heard.iter().map(Packet::name).collect();
+        let names: Vec<_> = lab.received.iter().map(Packet::name).collect();
         assert_eq!(
             names,
             [
@@ -1318,18 +1324,18 @@ fn packets_about_the_player_change_its_state() {
                 "PlayerBlockPlacement"
             ]
         );
-        let Packet::PlayerBlockPlacement(put) = &lab.heard[2] else {
+        let Packet::PlayerBlockPlacement(put) = &lab.received[2] else {
             panic!()
         };
         assert_eq!(
             (put.x, put.y, put.z, put.direction, &put.held),
             (3, 64, 3, 1, &Slot::of(35, 2, 14))
         );
-        let Packet::PlayerBlockPlacement(used) = &lab.heard[3] else {
+        let Packet::PlayerBlockPlacement(used) = &lab.received[3] else {
             panic!()
         };
         assert_eq!((used.x, used.y, used.z, used.direction), (-1, 255, -1, 255));
-        let Packet::Animation(swing) = &lab.heard[1] else {
+        let Packet::Animation(swing) = &lab.received[1] else {
             panic!()
         };
         assert_eq!((swing.entity, swing.animation), (1298, 1));
@@ -1340,7 +1346,7 @@ fn packets_about_the_player_change_its_state() {
 fn digging_takes_time_except_in_creative_mode() {
     let mut lab = Lab::playing(Build::LATEST);
     let status = |lab: &Lab| -> Vec<u8> {
-        let digging = lab.heard("PlayerDigging");
+        let digging = lab.received("PlayerDigging");
         digging
             .iter()
             .map(|packet| {
@@ -1357,7 +1363,7 @@ fn digging_takes_time_except_in_creative_mode() {
     assert_eq!(status(&lab), [0]);
     lab.ticks(4);
     assert_eq!(status(&lab), [0, 2]);
-    lab.say(PlayerAbilities {
+    lab.deliver(PlayerAbilities {
         abilities: Abilities(13),
         fly_speed: 12,
         walk_speed: 25,
@@ -1385,8 +1391,8 @@ fn long_texts_are_split_and_cleaned() {
             lab.client.say(text).unwrap();
         }
         lab.run();
-        let said: Vec<String> = lab
-            .heard
+        let chat: Vec<String> = lab
+            .received
             .iter()
             .map(|packet| packet.at(build).to_string())
             .collect();
@@ -1401,7 +1407,7 @@ fn long_texts_are_split_and_cleaned() {
             "caf\u{E9} ?",
             "cred",
         ];
-        assert_eq!(said, expected.map(|text| format!("Chat text={text}")));
+        assert_eq!(chat, expected.map(|text| format!("Chat text={text}")));
     }
 }
 
@@ -1419,7 +1425,7 @@ fn leaving_ends_the_connection() {
         }
         .into();
         assert_eq!(
-            (lab.heard, lab.error, lab.events.len()),
+            (lab.received, lab.error, lab.events.len()),
             (vec![quit], None, 0),
             "{build}"
         );
@@ -1436,7 +1442,7 @@ fn silent_server_times_out() {
     let mut lab = Lab::playing(Build::LATEST);
     lab.ticks(599);
     assert_eq!(lab.error, None);
-    lab.say(TimeUpdate { time: 1 });
+    lab.deliver(TimeUpdate { time: 1 });
     lab.ticks(599);
     assert_eq!(lab.error, None);
     lab.ticks(2);
@@ -1450,14 +1456,18 @@ fn ticks_keep_their_rate() {
         lab.client.tick(Duration::from_millis(ms));
     }
     lab.run();
-    assert_eq!(lab.heard.len(), 40);
-    lab.heard.clear();
+    assert_eq!(lab.received.len(), 40);
+    lab.received.clear();
     // After a pause, the client catches up on at most 1 s of ticks.
     for ms in 0..100 {
         lab.client.tick(Duration::from_millis(20_000 + ms));
     }
     lab.run();
-    assert!((1..=24).contains(&lab.heard.len()), "{}", lab.heard.len());
+    assert!(
+        (1..=24).contains(&lab.received.len()),
+        "{}",
+        lab.received.len()
+    );
 }
 
 #[test]
@@ -1470,7 +1480,7 @@ fn packets_are_counted_and_kept() {
                 ..GameClientConfig::default()
             },
         );
-        lab.say(KeepAlive { token: 77 });
+        lab.deliver(KeepAlive { token: 77 });
         let packets = lab.client.take_packets();
         assert_eq!(
             packets.last(),

@@ -14,8 +14,10 @@ use std::path::Path;
 /// Returns the number of random inputs for each target. The default takes 1 to 2 s in all without
 /// optimization.
 fn iterations() -> usize {
-    let told = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
-    told.and_then(|number| number.parse().ok()).unwrap_or(4_000)
+    let event = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
+    event
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(4_000)
 }
 
 #[test]

@@ -76,9 +76,9 @@ fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, C
             token: Bytes16::new(token.clone()),
         };
         server.send(&request.into()).unwrap();
-        let heard = carry(&mut server, &mut client, dice);
-        let [Packet::EncryptionRequest(request)] = &heard[..] else {
-            panic!("{heard:?}")
+        let received = carry(&mut server, &mut client, dice);
+        let [Packet::EncryptionRequest(request)] = &received[..] else {
+            panic!("{received:?}")
         };
         if encrypted {
             let length = hailer_minecraft::crypto::CipherKind::of(build)
@@ -102,9 +102,9 @@ fn log_in(build: Build, encrypted: bool, dice: &mut SampleRng) -> (Connection, C
                 .unwrap();
             // Bytes sent directly after the reply are encrypted already. The server cannot read
             // them before it has the secret.
-            let heard = carry(&mut client, &mut server, dice);
-            let [Packet::EncryptionResponse(response)] = &heard[..] else {
-                panic!("{heard:?}")
+            let received = carry(&mut client, &mut server, dice);
+            let [Packet::EncryptionResponse(response)] = &received[..] else {
+                panic!("{received:?}")
             };
             if build >= Build::W25a {
                 assert!(same_token(

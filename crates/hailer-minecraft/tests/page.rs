@@ -108,7 +108,7 @@ fn changes() -> String {
         let &[before, build] = pair else {
             unreachable!()
         };
-        let mut said = Vec::new();
+        let mut chat = Vec::new();
         for row in TABLE {
             let name = |sign| {
                 format!(
@@ -119,8 +119,8 @@ fn changes() -> String {
                 )
             };
             match ((row.exists)(before), (row.exists)(build)) {
-                (false, true) => said.push(name('+')),
-                (true, false) => said.push(name('-')),
+                (false, true) => chat.push(name('+')),
+                (true, false) => chat.push(name('-')),
                 (true, true) => {
                     let changed = |sign, here: Build, there: Build| {
                         let fields = row
@@ -134,7 +134,7 @@ fn changes() -> String {
                     let mut fields = changed('+', build, before);
                     fields.extend(changed('-', before, build));
                     if !fields.is_empty() {
-                        said.push(format!(
+                        chat.push(format!(
                             "0x{:02X} {}: {}",
                             row.id,
                             row.name,
@@ -145,12 +145,12 @@ fn changes() -> String {
                 (false, false) => {}
             }
         }
-        let said = if said.is_empty() {
+        let chat = if chat.is_empty() {
             "no field; see below".into()
         } else {
-            said.join("; ")
+            chat.join("; ")
         };
-        writeln!(out, "| {build} ({}) | {said} |", build.protocol()).unwrap();
+        writeln!(out, "| {build} ({}) | {chat} |", build.protocol()).unwrap();
     }
     out
 }
@@ -247,7 +247,7 @@ fn the_spec_page_matches_the_table() {
 fn the_table_in_json() {
     let mut out = String::from("[\n");
     for (i, row) in TABLE.iter().enumerate() {
-        let spoken = |exists: fn(Build) -> bool| {
+        let builds_of = |exists: fn(Build) -> bool| {
             let names = Build::DIALECTS
                 .iter()
                 .filter(|&&build| exists(build))
@@ -261,7 +261,7 @@ fn the_table_in_json() {
                 let builds = if field.builds.is_empty() {
                     String::new()
                 } else {
-                    format!(", \"builds\": {}", spoken(field.exists))
+                    format!(", \"builds\": {}", builds_of(field.exists))
                 };
                 format!(
                     "{{\"name\": \"{}\", \"type\": \"{}\"{builds}}}",
@@ -272,7 +272,7 @@ fn the_table_in_json() {
         let id = row.id;
         let name = row.name;
         let way = directions(row.directions);
-        let builds = spoken(row.exists);
+        let builds = builds_of(row.exists);
         let comma = if i + 1 < TABLE.len() { "," } else { "" };
         writeln!(out, "{{\"id\": {id}, \"name\": \"{name}\", \"way\": \"{way}\", \"builds\": {builds},\n  \"fields\": [{}]}}{comma}", fields.join(",\n    ")).unwrap();
     }

@@ -17,15 +17,15 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send + 'static {
     move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
-struct Seat {
+struct Player {
     id: ClientId,
     client: Client,
-    said: Vec<String>,
+    chat: Vec<String>,
 }
 
 struct Table {
     server: Server,
-    seats: Vec<Seat>,
+    clients: Vec<Player>,
     dice: SampleRng,
     now: Duration,
 }
@@ -47,14 +47,14 @@ impl Table {
         let server = Server::new(config, random(build as u64)).unwrap();
         Self {
             server,
-            seats: Vec::new(),
+            clients: Vec::new(),
             dice: SampleRng::new(build as u64),
             now: Duration::from_secs(1),
         }
     }
 
     fn join(&mut self, name: &str, build: Build) -> usize {
-        let last = u8::try_from(self.seats.len()).unwrap() + 1;
+        let last = u8::try_from(self.clients.len()).unwrap() + 1;
         let id = self
             .server
             .connect(self.now, IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)))
@@ -64,12 +64,12 @@ impl Table {
             name: name.into(),
             ..Default::default()
         };
-        self.seats.push(Seat {
+        self.clients.push(Player {
             id,
             client: Client::new(settings, random(77)),
-            said: Vec::new(),
+            chat: Vec::new(),
         });
-        self.seats.len() - 1
+        self.clients.len() - 1
     }
 
     /// Runs `ticks` ticks, each after all bytes were transferred in pieces.
@@ -78,27 +78,27 @@ impl Table {
             let mut busy = true;
             while busy {
                 busy = false;
-                for seat in &mut self.seats {
-                    let out = seat.client.outgoing();
+                for number in &mut self.clients {
+                    let out = number.client.outgoing();
                     let count = out.len().min(1 + self.dice.below(60));
                     if count > 0 {
                         let piece = out[..count].to_vec();
-                        seat.client.sent(count);
-                        self.server.receive(seat.id, self.now, &piece);
+                        number.client.sent(count);
+                        self.server.receive(number.id, self.now, &piece);
                     }
-                    let out = self.server.outgoing(seat.id);
+                    let out = self.server.outgoing(number.id);
                     let count_back = out.len().min(1 + self.dice.below(2000));
                     if count_back > 0 {
-                        seat.client.receive(&out[..count_back]);
-                        self.server.sent(seat.id, count_back);
+                        number.client.receive(&out[..count_back]);
+                        self.server.sent(number.id, count_back);
                     }
-                    while let Some(event) = seat
+                    while let Some(event) = number
                         .client
                         .next()
-                        .unwrap_or_else(|error| panic!("{}: {error}", seat.client.build()))
+                        .unwrap_or_else(|error| panic!("{}: {error}", number.client.build()))
                     {
                         if let client::ClientEvent::Chat { text } = event {
-                            seat.said.push(text.plain());
+                            number.chat.push(text.plain());
                         }
                     }
                     busy |= count + count_back > 0;
@@ -106,15 +106,15 @@ impl Table {
             }
             self.now += Duration::from_millis(50);
             self.server.tick(self.now);
-            for seat in &mut self.seats {
-                seat.client.tick(self.now);
+            for number in &mut self.clients {
+                number.client.tick(self.now);
             }
         }
     }
 
     /// Asserts that every block, light level and biome that a client has equals the server's.
-    fn same_world(&mut self, seat: usize) -> usize {
-        let columns: Vec<_> = self.seats[seat]
+    fn same_world(&mut self, number: usize) -> usize {
+        let columns: Vec<_> = self.clients[number]
             .client
             .game()
             .world()
@@ -138,14 +138,14 @@ fn two_players_in_every_build() {
             let bob = table.join("Bob", build);
             table.run(60);
             let playing: Vec<bool> = table
-                .seats
+                .clients
                 .iter()
-                .map(|seat| seat.client.is_playing())
+                .map(|number| number.client.is_playing())
                 .collect();
             assert_eq!(playing, [true, true], "{build}");
             let encrypted = build >= Build::W17a && encryption == server::Encryption::Offered;
             assert_eq!(
-                table.seats[alice].client.is_encrypted(),
+                table.clients[alice].client.is_encrypted(),
                 encrypted,
                 "{build}"
             );
@@ -155,7 +155,7 @@ fn two_players_in_every_build() {
             );
 
             // Alice places and digs blocks, and Bob sees the changes.
-            let [x, y, z] = table.seats[alice]
+            let [x, y, z] = table.clients[alice]
                 .client
                 .game()
                 .player
@@ -166,13 +166,13 @@ fn two_players_in_every_build() {
             let x = x + 2;
             let z = z + 1;
             let ground = (0..y as u8 + 3).rev().find(|&y| {
-                let world = table.seats[bob].client.game().world();
+                let world = table.clients[bob].client.game().world();
                 world
                     .block(x, y.into(), z)
                     .is_some_and(|block| block != Block::AIR)
             });
             let ground = ground.unwrap();
-            let alice_client = &mut table.seats[alice].client;
+            let alice_client = &mut table.clients[alice].client;
             alice_client
                 .send(CreativeInventoryAction {
                     slot: 36,
@@ -182,10 +182,15 @@ fn two_players_in_every_build() {
             alice_client.select(0).unwrap();
             alice_client.say("a red block").unwrap();
             table.run(5);
-            table.seats[alice].client.place(x, ground, z, 1).unwrap();
+            table.clients[alice].client.place(x, ground, z, 1).unwrap();
             table.run(10);
-            let seen =
-                |table: &Table, y: u8| table.seats[bob].client.game().world().block(x, y.into(), z);
+            let seen = |table: &Table, y: u8| {
+                table.clients[bob]
+                    .client
+                    .game()
+                    .world()
+                    .block(x, y.into(), z)
+            };
             assert_eq!(
                 seen(&table, ground + 1),
                 Some(Block {
@@ -194,26 +199,26 @@ fn two_players_in_every_build() {
                 }),
                 "{build}"
             );
-            table.seats[alice]
+            table.clients[alice]
                 .client
                 .dig(x, ground + 1, z, 1, 0)
                 .unwrap();
             table.run(10);
             assert_eq!(seen(&table, ground + 1), Some(Block::AIR), "{build}");
             assert!(
-                table.seats[bob]
-                    .said
+                table.clients[bob]
+                    .chat
                     .iter()
                     .any(|line| line == "<Alice> a red block"),
                 "{build}"
             );
 
-            table.seats[bob].client.leave();
+            table.clients[bob].client.leave();
             table.run(3);
-            assert!(table.server.is_over(table.seats[bob].id));
+            assert!(table.server.is_over(table.clients[bob].id));
             assert!(
-                table.seats[alice]
-                    .said
+                table.clients[alice]
+                    .chat
                     .iter()
                     .any(|line| line.contains("Bob left")),
                 "{build}"
@@ -237,7 +242,7 @@ fn a_survival_player_stays_on_the_ground() {
             let alice = table.join("Alice", build);
             table.run(40);
             let feet = |table: &Table| {
-                table.seats[alice]
+                table.clients[alice]
                     .client
                     .game()
                     .player
@@ -247,12 +252,12 @@ fn a_survival_player_stays_on_the_ground() {
             };
             let [x, _, z] = feet(&table);
             for (dx, dz) in [(10.0, 4.0), (-6.0, 10.0), (0.0, 0.0)] {
-                table.seats[alice].client.walk_to(x + dx, z + dz);
+                table.clients[alice].client.walk_to(x + dx, z + dz);
                 table.run(150);
             }
-            let position = table.seats[alice].client.game().player.position.unwrap();
-            assert!(table.seats[alice].client.is_playing(), "{build}");
-            let client = &table.seats[alice].client;
+            let position = table.clients[alice].client.game().player.position.unwrap();
+            assert!(table.clients[alice].client.is_playing(), "{build}");
+            let client = &table.clients[alice].client;
             let [x, y, z] = position.feet.map(|at| at.floor() as i32);
             let below = client.game().world().block(x, y - 1, z);
             let inside = client.game().world().block(x, y, z);
@@ -293,19 +298,19 @@ fn hovering_players_are_kicked_after_80_packets() {
             },
             random(5),
         );
-        table.seats.push(Seat {
+        table.clients.push(Player {
             id,
             client,
-            said: Vec::new(),
+            chat: Vec::new(),
         });
         table.run(10);
-        let mut feet = table.seats[0].client.game().player.position.unwrap().feet;
+        let mut feet = table.clients[0].client.game().player.position.unwrap().feet;
         // Rises in steps that the server permits, then hovers.
         let mut kicked_after = None;
         for packet in 1..200 {
             feet[1] += if packet <= 10 { 0.3 } else { 0.0 };
             let [x, y, z] = feet;
-            let sent = table.seats[0].client.send(PlayerPosition {
+            let sent = table.clients[0].client.send(PlayerPosition {
                 x,
                 y,
                 stance: y + 1.62,
@@ -315,8 +320,8 @@ fn hovering_players_are_kicked_after_80_packets() {
             if sent.is_err() {
                 break;
             }
-            let out = table.seats[0].client.outgoing().to_vec();
-            table.seats[0].client.sent(out.len());
+            let out = table.clients[0].client.outgoing().to_vec();
+            table.clients[0].client.sent(out.len());
             table.now += Duration::from_millis(50);
             table.server.receive(id, table.now, &out);
             table.server.tick(table.now);
@@ -354,16 +359,17 @@ fn old_and_new_players_together() {
     let new = table.join("New", Build::LATEST);
     table.run(100);
     assert!(table.same_world(old) >= 49 && table.same_world(new) >= 49);
-    table.seats[old].client.say("hello").unwrap();
+    table.clients[old].client.say("hello").unwrap();
     table.run(3);
     assert!(
-        table.seats[new]
-            .said
+        table.clients[new]
+            .chat
             .iter()
             .any(|line| line == "<Old> hello")
     );
-    let names = |seat: &Seat| {
-        seat.client
+    let names = |number: &Player| {
+        number
+            .client
             .game()
             .entities
             .players()
@@ -371,7 +377,7 @@ fn old_and_new_players_together() {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        (names(&table.seats[old]), names(&table.seats[new])),
+        (names(&table.clients[old]), names(&table.clients[new])),
         (vec!["New".into()], vec!["Old".into()])
     );
 }
@@ -402,7 +408,7 @@ fn unencrypted_clients_are_refused_if_encryption_is_required() {
     assert!(error.contains("Outdated client!"), "{error}");
     let new = table.join("New", Build::LATEST);
     table.run(20);
-    assert!(table.seats[new].client.is_playing() && table.seats[new].client.is_encrypted());
+    assert!(table.clients[new].client.is_playing() && table.clients[new].client.is_encrypted());
 }
 
 /// A client that joins and then sends any game packets with any content neither stops the server
@@ -423,22 +429,22 @@ fn a_hostile_player_does_not_affect_others() {
             for _ in 0..40 {
                 let packet: Packet =
                     (rows[table.dice.below(rows.len())].sample)(&mut table.dice, build);
-                let _ = table.seats[bad].client.send(packet);
+                let _ = table.clients[bad].client.send(packet);
             }
-            let seat = &mut table.seats[bad];
+            let number = &mut table.clients[bad];
             table
                 .server
-                .receive(seat.id, table.now, seat.client.outgoing());
-            let seat = table.seats.pop().unwrap();
+                .receive(number.id, table.now, number.client.outgoing());
+            let number = table.clients.pop().unwrap();
             table.run(2);
-            table.server.hang_up(seat.id);
+            table.server.hang_up(number.id);
         }
-        table.seats[good].client.say("still here").unwrap();
+        table.clients[good].client.say("still here").unwrap();
         table.run(40);
-        assert!(table.seats[good].client.is_playing(), "{build}");
+        assert!(table.clients[good].client.is_playing(), "{build}");
         assert!(
-            table.seats[good]
-                .said
+            table.clients[good]
+                .chat
                 .iter()
                 .any(|line| line.contains("still here")),
             "{build}"

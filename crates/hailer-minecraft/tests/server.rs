@@ -34,12 +34,12 @@ struct Table {
     server: Server,
     now: Duration,
     dice: SampleRng,
-    seats: Vec<Seat>,
+    clients: Vec<TestClient>,
     events: Vec<ServerEvent>,
 }
 
 /// A client, and what it has received.
-struct Seat {
+struct TestClient {
     id: ClientId,
     connection: Connection,
     name: String,
@@ -62,7 +62,7 @@ impl Table {
             server,
             now: Duration::from_secs(1000),
             dice: SampleRng::new(3),
-            seats: Vec::new(),
+            clients: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -70,7 +70,7 @@ impl Table {
     /// Connects without sending anything.
     fn sit(&mut self, build: Build, name: &str) -> usize {
         let id = self.server.connect(self.now, HOME).unwrap();
-        self.seats.push(Seat {
+        self.clients.push(TestClient {
             id,
             connection: Connection::new(Role::Client, build),
             name: name.into(),
@@ -85,19 +85,19 @@ impl Table {
             broken: None,
             inflater: Inflater::default(),
         });
-        self.seats.len() - 1
+        self.clients.len() - 1
     }
 
     fn send(&mut self, seat: usize, packet: impl Into<Packet>) {
         let packet = packet.into();
-        let sent = self.seats[seat].connection.send(&packet);
+        let sent = self.clients[seat].connection.send(&packet);
         sent.unwrap_or_else(|error| panic!("{error}: {packet:?}"));
         self.flush();
     }
 
     fn shake(&mut self, seat: usize) {
-        let build = self.seats[seat].connection.build();
-        let name = self.seats[seat].name.clone();
+        let build = self.clients[seat].connection.build();
+        let name = self.clients[seat].name.clone();
         self.send(
             seat,
             Handshake {
@@ -116,10 +116,10 @@ impl Table {
         self.shake(seat);
         self.ticks(2);
         assert_eq!(
-            self.seats[seat].connection.state(),
+            self.clients[seat].connection.state(),
             ConnectionState::Play,
             "{build} {:?}",
-            self.seats[seat].kicked
+            self.clients[seat].kicked
         );
         seat
     }
@@ -128,8 +128,8 @@ impl Table {
     fn flush(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
-            for i in 0..self.seats.len() {
-                let seat = &mut self.seats[i];
+            for i in 0..self.clients.len() {
+                let seat = &mut self.clients[i];
                 while !seat.connection.outgoing().is_empty() {
                     let cut = 1 + self.dice.below(seat.connection.outgoing().len().min(40));
                     self.server
@@ -166,7 +166,7 @@ impl Table {
     }
 
     fn walk(&mut self, seat: usize, to: [f64; 3]) {
-        self.seats[seat].place = to;
+        self.clients[seat].place = to;
         let [x, y, z] = to;
         self.send(
             seat,
@@ -223,11 +223,11 @@ impl Table {
     }
 }
 
-impl Seat {
+impl TestClient {
     fn read(&mut self, dice: &mut SampleRng) {
         loop {
             match self.connection.next() {
-                Ok(Some(packet)) => self.hear(packet, dice),
+                Ok(Some(packet)) => self.receive(packet, dice),
                 Ok(None) => return,
                 Err(error) => {
                     self.broken = Some(error);
@@ -237,7 +237,7 @@ impl Seat {
         }
     }
 
-    fn hear(&mut self, packet: Packet, dice: &mut SampleRng) {
+    fn receive(&mut self, packet: Packet, dice: &mut SampleRng) {
         let build = self.connection.build();
         match &packet {
             Packet::HandshakeReply(_) => self.ask_in(),
@@ -372,7 +372,7 @@ impl Seat {
             .id
     }
 
-    fn heard(&self, text: &str) -> bool {
+    fn received(&self, text: &str) -> bool {
         self.got
             .iter()
             .any(|packet| matches!(packet, Packet::Chat(chat) if chat.text == *text))
@@ -388,21 +388,21 @@ impl Seat {
 
 /// Asserts that all columns of a client equal the server's.
 fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
-    let build = table.seats[seat].connection.build();
-    for (&(x, z), column) in &table.seats[seat].columns {
-        let truth = table.server.column(x, z);
+    let build = table.clients[seat].connection.build();
+    for (&(x, z), column) in &table.clients[seat].columns {
+        let real = table.server.column(x, z);
         if blocks_only {
             for (bx, y, bz) in
                 (0..16).flat_map(|x| (0..=255).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
             {
                 assert_eq!(
                     column.block(bx, y, bz),
-                    truth.block(bx, y, bz),
+                    real.block(bx, y, bz),
                     "{build}: {x} {z}: {bx} {y} {bz}"
                 );
             }
         } else {
-            assert!(column == truth, "{build}: column {x} {z}")
+            assert!(column == real, "{build}: column {x} {z}")
         }
     }
 }
@@ -413,7 +413,7 @@ fn a_session_in_every_wire_version() {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
         table.settle();
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         assert_eq!(
             seat.connection.is_encrypted(),
             build >= Build::W17a,
@@ -435,8 +435,8 @@ fn a_session_in_every_wire_version() {
         // The second player sees the first one move and receives chat.
         let two = table.enter(build, "Two");
         table.settle();
-        assert!(table.seats[one].heard("§eTwo joined the game."));
-        let [x, y, z] = table.seats[one].place;
+        assert!(table.clients[one].received("§eTwo joined the game."));
+        let [x, y, z] = table.clients[one].place;
         table.walk(one, [x + 1.0, y, z]);
         table.look(one, 90.0, 10.0);
         table.ticks(1);
@@ -456,8 +456,8 @@ fn a_session_in_every_wire_version() {
             },
         );
         table.ticks(1);
-        let entity = table.seats[one].entity;
-        let seat = &table.seats[two];
+        let entity = table.clients[one].entity;
+        let seat = &table.clients[two];
         let mut place = None;
         for packet in &seat.got {
             match packet {
@@ -495,8 +495,8 @@ fn a_session_in_every_wire_version() {
         }));
         table.say(two, "hello, Ümläut");
         assert!(
-            table.seats[one].heard("<Two> hello, Ümläut")
-                && table.seats[two].heard("<Two> hello, Ümläut")
+            table.clients[one].received("<Two> hello, Ümläut")
+                && table.clients[two].received("<Two> hello, Ümläut")
         );
 
         // Digging and placing blocks.
@@ -506,7 +506,7 @@ fn a_session_in_every_wire_version() {
         table.dig(one, 0, (bx, by, bz));
         table.dig(one, 0, (bx + 1, by, bz));
         table.ticks(1);
-        assert_eq!(table.seats[two].block((bx, by, bz)), 0, "{build}");
+        assert_eq!(table.clients[two].block((bx, by, bz)), 0, "{build}");
         table.send(
             one,
             CreativeInventoryAction {
@@ -516,7 +516,11 @@ fn a_session_in_every_wire_version() {
         );
         table.put(one, (bx + 2, by, bz), 1);
         table.ticks(1);
-        assert_eq!(table.seats[two].block((bx + 2, by + 1, bz)), 35, "{build}");
+        assert_eq!(
+            table.clients[two].block((bx + 2, by + 1, bz)),
+            35,
+            "{build}"
+        );
         let metadata = table
             .server
             .column((bx + 2) >> 4, bz >> 4)
@@ -537,10 +541,10 @@ fn a_session_in_every_wire_version() {
             },
         );
         table.ticks(2);
-        assert!(table.server.is_over(table.seats[two].id));
+        assert!(table.server.is_over(table.clients[two].id));
         assert!(
-            table.seats[one].heard("§eTwo left the game.")
-                && table.seats[one].count("DestroyEntities") == 1
+            table.clients[one].received("§eTwo left the game.")
+                && table.clients[one].count("DestroyEntities") == 1
         );
         assert_eq!(table.server.players().collect::<Vec<_>>(), ["One", "Three"]);
     }
@@ -556,9 +560,9 @@ fn terrain_arrives_unchanged() {
         });
         let one = table.enter(build, "One");
         table.settle();
-        assert_eq!(table.seats[one].columns.len(), 49);
+        assert_eq!(table.clients[one].columns.len(), 49);
         assert_same_world(&mut table, one, false);
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         let [x, y, z] = seat.place.map(|at| at.floor() as i32);
         let column = &seat.columns[&(x >> 4, z >> 4)];
         assert_ne!(
@@ -581,10 +585,13 @@ fn unencrypted_logins_if_encryption_is_optional_or_off() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
         let one = table.sit(build, "Plain");
-        table.seats[one].encrypts = false;
+        table.clients[one].encrypts = false;
         table.shake(one);
         assert_eq!(
-            (table.seats[one].connection.state(), table.seats[one].mode),
+            (
+                table.clients[one].connection.state(),
+                table.clients[one].mode
+            ),
             (ConnectionState::Play, 1),
             "{build}"
         );
@@ -594,23 +601,23 @@ fn unencrypted_logins_if_encryption_is_optional_or_off() {
             ..settings(build)
         });
         let one = table.enter(build, "Off");
-        assert!(!table.seats[one].connection.is_encrypted());
+        assert!(!table.clients[one].connection.is_encrypted());
 
         let mut table = Table::new(GameServerConfig {
             encryption: Encryption::Required,
             ..settings(build)
         });
         let one = table.sit(build, "Plain");
-        table.seats[one].encrypts = false;
+        table.clients[one].encrypts = false;
         table.shake(one);
         let can = build >= Build::W17a;
         assert_eq!(
-            table.seats[one].kicked.as_deref(),
+            table.clients[one].kicked.as_deref(),
             can.then_some("This server is encrypted"),
             "{build}"
         );
         let two = table.enter(build, "Veiled");
-        assert_eq!(table.seats[two].connection.is_encrypted(), can);
+        assert_eq!(table.clients[two].connection.is_encrypted(), can);
     }
 }
 
@@ -625,7 +632,7 @@ fn one_build_and_1_2_5_share_the_port() {
                 continue;
             }
             table.shake(one);
-            let kicked = table.seats[one].kicked.as_deref();
+            let kicked = table.clients[one].kicked.as_deref();
             let expected = match theirs.protocol() {
                 number if number == served.protocol() || number == 29 => None,
                 number if number < served.protocol() => Some("Outdated client!"),
@@ -633,7 +640,7 @@ fn one_build_and_1_2_5_share_the_port() {
             };
             assert_eq!(kicked, expected, "{theirs} at {served}");
             assert_eq!(
-                table.server.is_over(table.seats[one].id),
+                table.server.is_over(table.clients[one].id),
                 expected.is_some()
             );
         }
@@ -644,7 +651,7 @@ fn one_build_and_1_2_5_share_the_port() {
         let one = table.sit(Build::V1_2_5, "Old");
         table.shake(one);
         let expected = (served > Build::W15a).then_some("Outdated client!");
-        assert_eq!(table.seats[one].kicked.as_deref(), expected, "{served}");
+        assert_eq!(table.clients[one].kicked.as_deref(), expected, "{served}");
     }
     // Clients of 1.2.5 and 1.3.2 in one world.
     let mut table = Table::new(settings(Build::V1_3_2));
@@ -653,13 +660,13 @@ fn one_build_and_1_2_5_share_the_port() {
     table.settle();
     assert_eq!(
         (
-            table.seats[old].count("SpawnNamedEntity"),
-            table.seats[new].count("SpawnNamedEntity")
+            table.clients[old].count("SpawnNamedEntity"),
+            table.clients[new].count("SpawnNamedEntity")
         ),
         (1, 1)
     );
     table.say(old, "from 1.2.5");
-    assert!(table.seats[new].heard("<Old> from 1.2.5"));
+    assert!(table.clients[new].received("<Old> from 1.2.5"));
     // Items that 1.2.5 lacks are refused, since the server accepts 1.2.5 too.
     table.send(
         new,
@@ -674,7 +681,7 @@ fn one_build_and_1_2_5_share_the_port() {
         slot: 36,
         item: Slot::EMPTY,
     });
-    assert_eq!(table.seats[new].got.last(), Some(&refused));
+    assert_eq!(table.clients[new].got.last(), Some(&refused));
 }
 
 #[test]
@@ -720,7 +727,7 @@ fn refused_logins() {
         }
         table.shake(one);
         assert_eq!(
-            table.seats[one].kicked.as_deref(),
+            table.clients[one].kicked.as_deref(),
             Some("Invalid name!"),
             "{name:?}"
         );
@@ -734,12 +741,12 @@ fn refused_logins() {
             name: "Wrong".into(),
             ..Handshake::default()
         };
-        let client = &mut table.seats[one].connection;
+        let client = &mut table.clients[one].connection;
         client.send(&hello.into()).unwrap();
-        let id = table.seats[one].id;
+        let id = table.clients[one].id;
         table
             .server
-            .receive(id, table.now, table.seats[one].connection.outgoing());
+            .receive(id, table.now, table.clients[one].connection.outgoing());
         let mut client = Connection::new(Role::Client, build);
         client
             .send(
@@ -778,7 +785,7 @@ fn refused_logins() {
             panic!("{wrong}")
         };
         assert_eq!(kick.reason.to_string(), "Invalid client reply", "{wrong}");
-        table.seats.clear();
+        table.clients.clear();
     }
     // More players than permitted, and the same name twice.
     let mut table = Table::new(GameServerConfig {
@@ -790,12 +797,12 @@ fn refused_logins() {
     let three = table.sit(build, "Three");
     table.shake(three);
     assert_eq!(
-        table.seats[three].kicked.as_deref(),
+        table.clients[three].kicked.as_deref(),
         Some("The server is full!")
     );
     table.enter(build, "ONE");
     assert_eq!(
-        table.seats[one].kicked.as_deref(),
+        table.clients[one].kicked.as_deref(),
         Some("You logged in from another location")
     );
     assert_eq!(table.server.players().collect::<Vec<_>>(), ["Two", "ONE"]);
@@ -811,23 +818,23 @@ fn silent_clients_time_out() {
     let bytes = [0x02, 39, 0, 4, 0, b'S'];
     table
         .server
-        .receive(table.seats[slow].id, table.now, &bytes);
+        .receive(table.clients[slow].id, table.now, &bytes);
     // Two ticks passed during the login.
     table.ticks(197);
-    assert!(!table.server.is_over(table.seats[mute].id));
+    assert!(!table.server.is_over(table.clients[mute].id));
     table.ticks(1);
-    assert!(table.server.is_over(table.seats[mute].id) && table.seats[mute].got.is_empty());
+    assert!(table.server.is_over(table.clients[mute].id) && table.clients[mute].got.is_empty());
     table.ticks(399);
-    assert_eq!(table.seats[slow].kicked, None);
+    assert_eq!(table.clients[slow].kicked, None);
     table.ticks(1);
     // The test client did not send these bytes itself and cannot parse the kick, so only the end of
     // the connection is checked.
-    assert!(table.server.is_over(table.seats[slow].id));
+    assert!(table.server.is_over(table.clients[slow].id));
     // A player who replies stays. A player who does not is dropped after 60 s.
     table.ticks(1200);
-    assert!(!table.server.is_over(table.seats[player].id));
-    assert!(table.seats[player].count("KeepAlive") > 80);
-    let id = table.seats[player].id;
+    assert!(!table.server.is_over(table.clients[player].id));
+    assert!(table.clients[player].count("KeepAlive") > 80);
+    let id = table.clients[player].id;
     for _ in 0..1201 {
         table.now += TICK;
         table.server.tick(table.now);
@@ -847,7 +854,7 @@ fn chat_and_commands() {
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
     table.settle();
-    for (said, heard) in [
+    for (lines, received) in [
         ("/list", "1 of 20 are on:"),
         ("/me waves", "* One waves"),
         ("/time set 6000", "It is 6000 now."),
@@ -855,18 +862,18 @@ fn chat_and_commands() {
         ("/fly", "§cUnknown command. /help shows those there are."),
         ("/help", "§7/spawn  §fback to where all began"),
     ] {
-        table.say(one, said);
+        table.say(one, lines);
         table.ticks(20);
-        assert!(table.seats[one].heard(heard), "{said}");
+        assert!(table.clients[one].received(received), "{lines}");
     }
     table.say(one, "/tp 100.5 30 -20");
     table.settle();
-    assert_eq!(table.seats[one].place, [100.5, 30.0, -20.0]);
+    assert_eq!(table.clients[one].place, [100.5, 30.0, -20.0]);
     table.say(one, "/gamemode 0");
-    assert_eq!(table.seats[one].count("ChangeGameState"), 1);
+    assert_eq!(table.clients[one].count("ChangeGameState"), 1);
     let complete = |table: &mut Table, text: &str| {
         table.send(one, TabComplete { text: text.into() });
-        let last = table.seats[one]
+        let last = table.clients[one]
             .got
             .iter()
             .rev()
@@ -887,18 +894,21 @@ fn chat_and_commands() {
     ] {
         let two = table.enter(build, "Two");
         table.say(two, &text);
-        assert_eq!(table.seats[two].kicked.as_deref(), Some(reason));
+        assert_eq!(table.clients[two].kicked.as_deref(), Some(reason));
     }
     let two = table.enter(build, "Two");
     table.say(two, &"x".repeat(100));
-    assert_eq!(table.seats[two].kicked, None);
+    assert_eq!(table.clients[two].kicked, None);
     for _ in 0..20 {
-        if table.seats[two].kicked.is_none() {
+        if table.clients[two].kicked.is_none() {
             table.say(two, "buy");
         }
     }
-    assert_eq!(table.seats[two].kicked.as_deref(), Some("disconnect.spam"));
-    assert!(!table.server.is_over(table.seats[one].id));
+    assert_eq!(
+        table.clients[two].kicked.as_deref(),
+        Some("disconnect.spam")
+    );
+    assert!(!table.server.is_over(table.clients[one].id));
 }
 
 #[test]
@@ -912,18 +922,18 @@ fn steps_are_checked() {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
         table.walk(one, step);
-        assert_eq!(table.seats[one].kicked.as_deref(), Some(reason));
+        assert_eq!(table.clients[one].kicked.as_deref(), Some(reason));
     }
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
-    let [x, y, z] = table.seats[one].place;
+    let [x, y, z] = table.clients[one].place;
     // Moves that are too far or too fast are undone.
     table.walk(one, [x + 11.0, y, z]);
-    assert_eq!(table.seats[one].place, [x, y, z]);
+    assert_eq!(table.clients[one].place, [x, y, z]);
     for i in 1..30 {
         table.walk(one, [x + f64::from(i) * 9.0, y, z]);
     }
-    assert!(table.seats[one].place[0] < x + 120.0);
+    assert!(table.clients[one].place[0] < x + 120.0);
     // Position packets of a rider (y = -999) do not move the player.
     table.send(
         one,
@@ -935,7 +945,7 @@ fn steps_are_checked() {
             on_ground: true,
         },
     );
-    assert_eq!(table.seats[one].kicked, None);
+    assert_eq!(table.clients[one].kicked, None);
     table.send(
         one,
         PlayerPosition {
@@ -946,7 +956,7 @@ fn steps_are_checked() {
             on_ground: true,
         },
     );
-    assert_eq!(table.seats[one].kicked.as_deref(), Some("Illegal stance"));
+    assert_eq!(table.clients[one].kicked.as_deref(), Some("Illegal stance"));
 }
 
 #[test]
@@ -956,12 +966,12 @@ fn columns_are_loaded_and_unloaded_while_walking() {
         let one = table.enter(build, "One");
         table.settle();
         for _ in 0..40 {
-            let [x, y, z] = table.seats[one].place;
+            let [x, y, z] = table.clients[one].place;
             table.walk(one, [x + 4.0, y, z]);
             table.ticks(1);
         }
         table.settle();
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         let at = (seat.place[0].floor() as i32) >> 4;
         assert!(
             seat.columns.keys().all(|(x, _)| (x - at).abs() <= 4),
@@ -987,31 +997,31 @@ fn falling_out_of_the_world() {
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
-        let start = table.seats[one].place;
+        let start = table.clients[one].place;
         for i in 1..9 {
             table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
             table.ticks(3);
         }
         let dead =
             |packet: &Packet| matches!(packet, Packet::UpdateHealth(update) if update.health == 0);
-        assert!(table.seats[one].got.iter().any(dead), "{build}");
-        assert!(table.seats[two].heard("One fell out of the world"));
+        assert!(table.clients[one].got.iter().any(dead), "{build}");
+        assert!(table.clients[two].received("One fell out of the world"));
         let request: Packet = if build >= Build::W24a {
             ClientStatus { status: 1 }.into()
         } else {
             RespawnRequest::default().into()
         };
         table.send(one, request);
-        assert!(table.seats[one].columns.is_empty() && table.seats[one].allocated.is_empty());
+        assert!(table.clients[one].columns.is_empty() && table.clients[one].allocated.is_empty());
         table.settle();
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         assert_eq!(
             (seat.count("Respawn"), seat.place, seat.columns.len()),
             (1, start, 49),
             "{build}"
         );
         let counts =
-            ["SpawnNamedEntity", "DestroyEntities"].map(|name| table.seats[two].count(name));
+            ["SpawnNamedEntity", "DestroyEntities"].map(|name| table.clients[two].count(name));
         assert_eq!(counts, [2, 1], "{build}");
     }
 }
@@ -1026,7 +1036,7 @@ fn survival_takes_time_and_items() {
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
-        let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+        let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
         let there = (x + 2, y as u8 - 1, z);
         let far = (x + 9, y as u8 - 1, z);
         // Digging needs a start packet and a block in range; placing needs an item.
@@ -1043,29 +1053,33 @@ fn survival_takes_time_and_items() {
         );
         table.ticks(1);
         assert_same_world(&mut table, two, true);
-        assert_eq!(table.seats[two].block(there), 2);
+        assert_eq!(table.clients[two].block(there), 2);
         // Digs a block, picks up the item and places it again.
         table.dig(one, 0, there);
         table.ticks(10);
         table.dig(one, 2, there);
         table.ticks(2);
-        assert_eq!(table.seats[two].block(there), 0, "{build}");
+        assert_eq!(table.clients[two].block(there), 0, "{build}");
         assert_eq!(
-            table.seats[two].count("BlockBreakAnimation") > 2,
+            table.clients[two].count("BlockBreakAnimation") > 2,
             build >= Build::W23a
         );
-        assert_eq!(table.seats[two].count("SpawnDroppedItem"), 1);
+        assert_eq!(table.clients[two].count("SpawnDroppedItem"), 1);
         table.walk(one, [f64::from(x) + 1.5, f64::from(y), f64::from(z) + 0.5]);
         table.ticks(50);
-        assert_eq!(table.seats[one].count("CollectItem"), 1, "{build}");
+        assert_eq!(table.clients[one].count("CollectItem"), 1, "{build}");
         table.put(one, (there.0, there.1 - 1, there.2), 1);
         table.ticks(1);
-        assert_eq!(table.seats[two].block(there), 3, "{build}: a clod of earth");
+        assert_eq!(
+            table.clients[two].block(there),
+            3,
+            "{build}: a clod of earth"
+        );
         // Blocks cannot be placed inside a player or with an empty hand.
         table.put(one, there, 1);
         table.put(one, (there.0 - 1, there.1, there.2), 1);
         table.ticks(1);
-        assert_eq!(table.seats[two].block((there.0, there.1 + 1, there.2)), 0);
+        assert_eq!(table.clients[two].block((there.0, there.1 + 1, there.2)), 0);
         assert_same_world(&mut table, one, true);
         assert_same_world(&mut table, two, true);
     }
@@ -1097,7 +1111,7 @@ fn clicks_in_the_inventory() {
             Packet::ConfirmTransaction(answer) => Some(answer.accepted),
             _ => None,
         };
-        table.seats[one].got.iter().rev().find_map(confirmed)
+        table.clients[one].got.iter().rev().find_map(confirmed)
     };
     assert_eq!(
         answer(&mut table, click(36, 0, false, Slot::of(1, 5, 0))),
@@ -1121,14 +1135,17 @@ fn clicks_in_the_inventory() {
         Packet::SetSlot(set) if set.window == -1 => Some(set.item.count),
         _ => None,
     };
-    assert_eq!(table.seats[one].got.iter().rev().find_map(cursor), Some(4));
+    assert_eq!(
+        table.clients[one].got.iter().rev().find_map(cursor),
+        Some(4)
+    );
     // An item is thrown, shown to others, and picked up again.
     assert_eq!(
         answer(&mut table, click(-999, 0, false, Slot::EMPTY)),
         Some(true)
     );
     table.settle();
-    assert_eq!(table.seats[one].count("SpawnDroppedItem"), 1);
+    assert_eq!(table.clients[one].count("SpawnDroppedItem"), 1);
 }
 
 #[test]
@@ -1146,7 +1163,7 @@ fn every_item_against_every_face() {
     let mut table = Table::new(settings);
     let one = table.enter(build, "One");
     table.settle();
-    let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+    let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
     for (i, item) in (-1..400)
         .chain([2256, 2267, i16::MAX, i16::MIN])
         .enumerate()
@@ -1168,7 +1185,7 @@ fn every_item_against_every_face() {
         }
     }
     table.ticks(2);
-    assert_eq!(table.seats[one].kicked, None);
+    assert_eq!(table.clients[one].kicked, None);
     assert_same_world(&mut table, one, true);
 }
 
@@ -1188,7 +1205,7 @@ fn many_changes_in_a_tick() {
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
-        table.seats[two].got.clear();
+        table.clients[two].got.clear();
         table.say(one, "/tp 8.5 8 8.5");
         table.settle();
         for (x, y, z) in
@@ -1199,13 +1216,13 @@ fn many_changes_in_a_tick() {
         table.ticks(1);
         assert_eq!(
             (
-                table.seats[two].count("ChunkData"),
-                table.seats[two].count("MultiBlockChange")
+                table.clients[two].count("ChunkData"),
+                table.clients[two].count("MultiBlockChange")
             ),
             (1, 0),
             "{build}"
         );
-        assert_eq!(table.seats[two].block((8, 6, 8)), 0);
+        assert_eq!(table.clients[two].block((8, 6, 8)), 0);
         assert_same_world(&mut table, two, true);
     }
 }
@@ -1265,34 +1282,36 @@ fn floods_affect_only_their_sender() {
     // Too many packets.
     let flood = table.enter(build, "Flood");
     for _ in 0..3000 {
-        if table.seats[flood].kicked.is_none() {
+        if table.clients[flood].kicked.is_none() {
             table.send(flood, hailer_minecraft::table::Player { on_ground: true });
         }
     }
     assert_eq!(
-        table.seats[flood].kicked.as_deref(),
+        table.clients[flood].kicked.as_deref(),
         Some("Too many packets")
     );
     // Too many bytes.
     let flood = table.enter(build, "Flood");
-    let id = table.seats[flood].id;
+    let id = table.clients[flood].id;
     let packet = PluginMessage {
         channel: "x".into(),
         data: Bytes16::new(vec![0; 30_000]),
     };
     for _ in 0..20 {
-        if table.seats[flood].kicked.is_none() {
+        if table.clients[flood].kicked.is_none() {
             table.send(flood, packet.clone());
         }
     }
     assert!(table.server.is_over(id));
     // A client that does not read: memory use stays limited.
     let slow = table.enter(build, "Slow");
-    let id = table.seats[slow].id;
+    let id = table.clients[slow].id;
     let mut most = 0;
     for _ in 0..100 {
         for _ in 0..200 {
-            table.server.receive(table.seats[player].id, table.now, &[]);
+            table
+                .server
+                .receive(table.clients[player].id, table.now, &[]);
         }
         table.now += TICK;
         table.server.tick(table.now);
@@ -1300,9 +1319,9 @@ fn floods_affect_only_their_sender() {
     }
     assert!(most <= table.server.config().limits.unsent);
     assert!(
-        !table.server.is_over(table.seats[player].id),
+        !table.server.is_over(table.clients[player].id),
         "{:?}",
-        table.seats[player].kicked
+        table.clients[player].kicked
     );
 }
 
@@ -1313,8 +1332,8 @@ fn a_slow_reader_is_dropped() {
     settings.limits.unsent = 3_000;
     let mut table = Table::new(settings);
     let slow = table.enter(build, "Slow");
-    let id = table.seats[slow].id;
-    table.seats.clear();
+    let id = table.clients[slow].id;
+    table.clients.clear();
     for _ in 0..1000 {
         table.now += TICK;
         table.server.tick(table.now);
@@ -1339,8 +1358,8 @@ fn garbage_never_panics() {
         for round in 0..60 {
             // Stage of the login when the garbage starts: before it, after the name, in the game.
             let one = table.sit(build, "Garbage");
-            table.seats[one].encrypts = round % 2 == 0;
-            let id = table.seats[one].id;
+            table.clients[one].encrypts = round % 2 == 0;
+            let id = table.clients[one].id;
             if round % 3 == 1 {
                 let mut bytes = vec![2];
                 bytes.extend_from_slice(&[build.protocol() as u8, 0, 1, 0, b'x', 0, 0, 0, 0, 0, 0]);
@@ -1359,25 +1378,25 @@ fn garbage_never_panics() {
                         .collect();
                     let row = rows[table.dice.below(rows.len())];
                     let packet = (row.sample)(&mut table.dice, build);
-                    if !table.seats[one].connection.is_encrypted() {
+                    if !table.clients[one].connection.is_encrypted() {
                         packet.write(&mut bytes, build);
                     } else if !matches!(packet, Packet::Kick(_)) {
-                        let _ = table.seats[one].connection.send(&packet);
+                        let _ = table.clients[one].connection.send(&packet);
                     }
                 }
             }
-            let own = table.seats[one].connection.outgoing().to_vec();
+            let own = table.clients[one].connection.outgoing().to_vec();
             for piece in own.chunks(7).chain(bytes.chunks(11)) {
                 table.server.receive(id, table.now, piece);
             }
-            table.seats.truncate(one);
+            table.clients.truncate(one);
             table.ticks(3);
             table.server.hang_up(id);
         }
         assert!(
-            !table.server.is_over(table.seats[player].id),
+            !table.server.is_over(table.clients[player].id),
             "{:?}",
-            table.seats[player].kicked
+            table.clients[player].kicked
         );
     }
 }
@@ -1392,7 +1411,7 @@ fn tags_are_not_sent_to_other_players() {
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
-        let [x, y, z] = table.seats[one].place;
+        let [x, y, z] = table.clients[one].place;
         table.walk(one, [x + 4.0, y, z]);
         let item = Slot {
             tag: NbtData::new(&[1, 2, 3]),
@@ -1405,7 +1424,7 @@ fn tags_are_not_sent_to_other_players() {
         table.walk(one, [x - 4.0, y, z]);
         table.walk(two, [x + 4.0, y, z + 1.0]);
         table.ticks(60);
-        let taken = table.seats[two]
+        let taken = table.clients[two]
             .got
             .iter()
             .rev()
@@ -1432,7 +1451,7 @@ fn dropping_an_item_updates_the_slot() {
         );
         for left in [Slot::of(1, 1, 0), Slot::EMPTY] {
             table.dig(one, 4, (0, 0, 0));
-            let Some(Packet::SetSlot(set)) = table.seats[one].got.last() else {
+            let Some(Packet::SetSlot(set)) = table.clients[one].got.last() else {
                 panic!("{build}")
             };
             assert_eq!((set.window, set.slot, &set.item), (0, 36, &left), "{build}");
@@ -1447,7 +1466,7 @@ fn instant_digging_needs_no_end_packet() {
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
     table.settle();
-    let [x, y, z] = table.seats[one].place.map(|at| at.floor() as i32);
+    let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
     for (i, id) in [46, 50, 95].into_iter().enumerate() {
         let place = (x + 2, y as u8, z + i as i32);
         table.say(one, "/gamemode 1");
@@ -1460,10 +1479,10 @@ fn instant_digging_needs_no_end_packet() {
         );
         table.put(one, (place.0, place.1 - 1, place.2), 1);
         table.say(one, "/gamemode 0");
-        assert_eq!(table.seats[one].block(place), id as u16);
+        assert_eq!(table.clients[one].block(place), id as u16);
         table.dig(one, 0, place);
         table.ticks(1);
-        assert_eq!(table.seats[one].block(place), 0, "{id}");
+        assert_eq!(table.clients[one].block(place), 0, "{id}");
     }
 }
 
@@ -1498,7 +1517,7 @@ fn every_player_receives_health() {
             ..settings(Build::V1_3_2)
         });
         let one = table.enter(Build::V1_3_2, "One");
-        assert_eq!(table.seats[one].count("UpdateHealth"), 1);
+        assert_eq!(table.clients[one].count("UpdateHealth"), 1);
     }
 }
 
@@ -1513,7 +1532,7 @@ fn respawning_players_unload_everything() {
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
-        let start = table.seats[one].place;
+        let start = table.clients[one].place;
         table.send(
             one,
             EntityAction {
@@ -1531,7 +1550,7 @@ fn respawning_players_unload_everything() {
             RespawnRequest::default().into()
         };
         table.send(one, request);
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         assert_eq!(
             (
                 seat.columns.len(),
@@ -1542,14 +1561,14 @@ fn respawning_players_unload_everything() {
             "{build}"
         );
         table.settle();
-        let seat = &table.seats[one];
+        let seat = &table.clients[one];
         assert_eq!(
             (seat.columns.len(), seat.count("SpawnNamedEntity")),
             (49, 2),
             "{build}"
         );
         assert_same_world(&mut table, one, false);
-        let flags = table.seats[two]
+        let flags = table.clients[two]
             .got
             .iter()
             .rev()
@@ -1572,7 +1591,7 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     let mut table = Table::new(settings(build));
     let one = table.enter(build, "One");
     table.settle();
-    let inventories = table.seats[one].count("SetWindowItems");
+    let inventories = table.clients[one].count("SetWindowItems");
     for action in 0..100 {
         let item = Slot::EMPTY;
         table.send(
@@ -1588,7 +1607,7 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
         );
     }
     table.ticks(1);
-    let seat = &table.seats[one];
+    let seat = &table.clients[one];
     assert_eq!(
         (
             seat.count("ConfirmTransaction"),
@@ -1624,11 +1643,11 @@ fn jumping_players_do_not_starve_others_of_columns() {
                 },
             );
         }
-        let [x, y, z] = table.seats[walker].place;
+        let [x, y, z] = table.clients[walker].place;
         table.walk(walker, [x + 4.0, y, z]);
         table.ticks(1);
     }
-    let seat = &table.seats[walker];
+    let seat = &table.clients[walker];
     let at = seat.place.map(|at| at.floor() as i32 >> 4);
     assert!(
         seat.columns.contains_key(&(at[0] + 1, at[2])),

@@ -158,7 +158,7 @@ mod tests {
 
     /// Returns the keywords of the events of these samples, one a minute: `+` is a reply, `-` a
     /// missed one.
-    fn told(health: &mut Health, from: Millis, samples: &str) -> String {
+    fn states(health: &mut Health, from: Millis, samples: &str) -> String {
         let mut words = Vec::new();
         for (minute, sample) in samples.chars().enumerate() {
             let at = from + minute as Millis * MINUTE;
@@ -178,37 +178,34 @@ mod tests {
     #[test]
     fn one_missed_reply_is_ignored() {
         let mut health = Health::default();
-        assert_eq!(told(&mut health, 0, "+-+-+--+"), "0:up 6:down 7:up");
+        assert_eq!(states(&mut health, 0, "+-+-+--+"), "0:up 6:down 7:up");
         assert_eq!((health.state, health.since), (State::Up, 7 * MINUTE));
         let mut known = Health::known(State::Up, 5);
         assert_eq!(
-            told(&mut known, 10, "++"),
+            states(&mut known, 10, "++"),
             "",
             "a restart of the monitor is no event"
         );
         assert_eq!(known.since, 5);
-        assert_eq!(told(&mut Health::default(), 0, "---"), "1:down");
+        assert_eq!(states(&mut Health::default(), 0, "---"), "1:down");
     }
 
     #[test]
     fn flapping_is_reported_once_until_steady() {
         let mut health = Health::default();
-        let told_of = told(
+        let shown = states(
             &mut health,
             0,
             &format!("{}{}", "+--".repeat(10), "+".repeat(60)),
         );
         // Two changes every three minutes: the fifth change after the first reply makes the server
         // flap.
-        let flapping = told_of.find("flapping").expect("so many changes");
-        assert!(told_of[flapping..].starts_with("flapping"), "{told_of}");
-        assert_eq!(told_of.matches("flapping").count(), 1, "{told_of}");
-        assert!(told_of.ends_with("up"), "{told_of}");
-        assert_eq!(told_of.matches("steady").count(), 1, "{told_of}");
-        assert!(
-            told_of[flapping..].matches("down").count() == 0,
-            "{told_of}"
-        );
+        let flapping = shown.find("flapping").expect("so many changes");
+        assert!(shown[flapping..].starts_with("flapping"), "{shown}");
+        assert_eq!(shown.matches("flapping").count(), 1, "{shown}");
+        assert!(shown.ends_with("up"), "{shown}");
+        assert_eq!(shown.matches("steady").count(), 1, "{shown}");
+        assert!(shown[flapping..].matches("down").count() == 0, "{shown}");
         assert!(!health.is_flapping);
     }
 }

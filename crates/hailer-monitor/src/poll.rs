@@ -852,7 +852,7 @@ fn last_status(
     // The total counts each row once: the bytes of the previous answer are given back first.
     let old = before.map_or(0, LastStatus::kept);
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
-    let mut said = LastStatus {
+    let mut new_status = LastStatus {
         at,
         address: Some(transcript.address),
         title: status.title().map(Into::into),
@@ -874,18 +874,19 @@ fn last_status(
         replies: Vec::new(),
     };
     if json.len() <= MAX_ANSWER_BYTES && kept + json.len() as u64 <= MAX_TOTAL_ANSWER_BYTES {
-        said.answer = json.into();
+        new_status.answer = json.into();
     }
-    if replies <= MAX_ANSWER_BYTES && kept + said.kept() + replies as u64 <= MAX_TOTAL_ANSWER_BYTES
+    if replies <= MAX_ANSWER_BYTES
+        && kept + new_status.kept() + replies as u64 <= MAX_TOTAL_ANSWER_BYTES
     {
-        said.replies = transcript
+        new_status.replies = transcript
             .datagrams
             .into_iter()
             .map(|datagram| datagram.bytes.into())
             .collect();
     }
-    counts.kept.fetch_add(said.kept(), Ordering::Relaxed);
-    said
+    counts.kept.fetch_add(new_status.kept(), Ordering::Relaxed);
+    new_status
 }
 
 impl LastStatus {
@@ -906,8 +907,9 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
             to: text(to),
         })
     };
-    let plain = |said: &LastStatus| said.motd.as_ref().map(|motd| motd.plain().into());
-    let address = |said: &LastStatus| said.address.map(|address| address.to_string().into());
+    let plain = |new_status: &LastStatus| new_status.motd.as_ref().map(|motd| motd.plain().into());
+    let address =
+        |new_status: &LastStatus| new_status.address.map(|address| address.to_string().into());
     let all = [
         differ(&before.version, &now.version).map(EventKind::Version),
         differ(&before.map, &now.map).map(EventKind::Map),

@@ -312,8 +312,8 @@ mod tests {
     const SERVER: ServerId = ServerId(1);
 
     /// Returns the sessions to be written, in minutes: `Alice 0-5`.
-    fn told(sessions: &[PlayerSession]) -> String {
-        let told = sessions.iter().map(|session| {
+    fn shown(sessions: &[PlayerSession]) -> String {
+        let shown = sessions.iter().map(|session| {
             format!(
                 "{} {}-{}",
                 session.player,
@@ -321,7 +321,7 @@ mod tests {
                 session.last as f64 / MINUTE as f64
             )
         });
-        told.collect::<Vec<_>>().join(", ")
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         let mut sessions = SessionTracker::new(Privacy::Names);
         let mut see = |half_minutes: Millis, names: &str, is_whole_list| {
             let names = names.split(' ').filter(|name| *name != "-");
-            told(&sessions.see(SERVER, half_minutes * MINUTE / 2, names, is_whole_list))
+            shown(&sessions.see(SERVER, half_minutes * MINUTE / 2, names, is_whole_list))
         };
         assert_eq!(see(0, "Bob Alice Bob", true), "Alice 0-0, Bob 0-0");
         assert_eq!(see(1, "Alice Bob", true), "", "once a minute is enough");
@@ -354,10 +354,10 @@ mod tests {
             "Bob 3-3.5",
             "unseen for fifteen minutes"
         );
-        assert_eq!(told(&sessions.close(SERVER)), "");
+        assert_eq!(shown(&sessions.close(SERVER)), "");
         assert!(sessions.is_empty());
         assert_eq!(
-            told(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)),
+            shown(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)),
             "Alice 20-20"
         );
     }

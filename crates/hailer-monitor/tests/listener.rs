@@ -56,7 +56,7 @@ impl Site {
         }
     }
 
-    async fn say(&self, text: &str) -> TcpStream {
+    async fn send(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         stream
@@ -64,7 +64,7 @@ impl Site {
 
     async fn get(&self, path: &str) -> String {
         let stream = self
-            .say(&format!(
+            .send(&format!(
                 "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
             ))
             .await;
@@ -74,48 +74,48 @@ impl Site {
     /// Opens an event stream, and waits for its first comment.
     async fn listener(&self) -> TcpStream {
         let mut stream = self
-            .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .send("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await;
-        let heard = until(&mut stream, "hello").await;
-        assert!(heard.contains("text/event-stream"), "{heard}");
+        let received = until(&mut stream, "hello").await;
+        assert!(received.contains("text/event-stream"), "{received}");
         stream
     }
 }
 
 /// Reads until the peer closes the connection.
 async fn all(mut stream: TcpStream) -> String {
-    let mut heard = Vec::new();
-    let _ = timeout(LONG, stream.read_to_end(&mut heard))
+    let mut received = Vec::new();
+    let _ = timeout(LONG, stream.read_to_end(&mut received))
         .await
         .expect("it never hangs up");
-    String::from_utf8_lossy(&heard).into_owned()
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 async fn until(stream: &mut TcpStream, wanted: &str) -> String {
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut bytes = [0; 4096];
-    while !heard.contains(wanted) {
+    while !received.contains(wanted) {
         let count = timeout(LONG, stream.read(&mut bytes))
             .await
             .expect("in time")
             .unwrap();
-        assert!(count > 0, "hung up after {heard}");
-        heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        assert!(count > 0, "hung up after {received}");
+        received.push_str(&String::from_utf8_lossy(&bytes[..count]));
     }
-    heard
+    received
 }
 
 #[tokio::test]
 async fn slow_request_heads_time_out() {
     let site = Site::start(LIMITS).await;
     let start = Instant::now();
-    let mut slow = site.say("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
+    let mut slow = site.send("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
     let mut drops = 0;
-    let mut heard = [0; 256];
+    let mut received = [0; 256];
     loop {
         // Send one header after another without an end.
         let _ = slow.write_all(format!("x-{drops}: y\r\n").as_bytes()).await;
-        match timeout(Duration::from_millis(50), slow.read(&mut heard)).await {
+        match timeout(Duration::from_millis(50), slow.read(&mut received)).await {
             Err(_) => drops += 1,
             Ok(Ok(0) | Err(_)) => break,
             Ok(Ok(_)) => {}
@@ -128,12 +128,12 @@ async fn slow_request_heads_time_out() {
         start.elapsed()
     );
     // The same for connections that send nothing, and for those that stay open after a response.
-    assert_eq!(all(site.say("").await).await, "");
-    let heard = all(site
-        .say("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert_eq!(all(site.send("").await).await, "");
+    let received = all(site
+        .send("GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .await)
     .await;
-    assert!(heard.starts_with("HTTP/1.1 200"), "{heard}");
+    assert!(received.starts_with("HTTP/1.1 200"), "{received}");
     // Clients that send nothing have less time than slow ones.
     let silent = Site::start(HttpLimits {
         connections: ConnectionLimits {
@@ -145,16 +145,16 @@ async fn slow_request_heads_time_out() {
     })
     .await;
     let start = Instant::now();
-    assert_eq!(all(silent.say("").await).await, "");
+    assert_eq!(all(silent.send("").await).await, "");
     assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     // The head must end before its maximum size is reached.
-    let heard = all(site
-        .say(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000)))
+    let received = all(site
+        .send(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(40_000)))
         .await)
     .await;
     assert!(
-        heard.is_empty() || heard.starts_with("HTTP/1.1 431"),
-        "{heard}"
+        received.is_empty() || received.starts_with("HTTP/1.1 431"),
+        "{received}"
     );
 }
 
@@ -167,7 +167,7 @@ async fn new_connections_replace_the_oldest_when_full() {
     .await;
     let mut idle = Vec::new();
     for _ in 0..3 * LIMITS.connections.total {
-        idle.push(site.say("").await);
+        idle.push(site.send("").await);
     }
     let page = site.get("/").await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
@@ -212,7 +212,7 @@ async fn event_streams_have_their_own_limit() {
     // A closed stream frees its slot after some time.
     loop {
         let mut again = site
-            .say("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .send("GET /live/rows?ids=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
             .await;
         if until(&mut again, "\r\n").await.starts_with("HTTP/1.1 200") {
             break;
@@ -226,7 +226,7 @@ async fn event_streams_have_their_own_limit() {
 async fn clients_that_do_not_read_are_disconnected() {
     let site = Site::start(LIMITS).await;
     // More responses than all buffers in between can hold.
-    let mut deaf = site.say("").await;
+    let mut deaf = site.send("").await;
     let ask = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(400);
     let start = Instant::now();
     let asked = timeout(LONG, async {
@@ -249,7 +249,7 @@ async fn shutdown_completes_running_responses() {
     })
     .await;
     let listener = site.listener().await;
-    let idle = site.say("").await;
+    let idle = site.send("").await;
     let app = site.app.clone();
     let start = Instant::now();
     site.end.send(()).unwrap();

@@ -684,8 +684,12 @@ async fn every_page_shows_problems_of_the_monitor() {
     // An open page is notified when the problem ends.
     let wrong = Arc::new(AtomicBool::new(true));
     let mut app = Site::of(fleet::fleet(fleet::now())).await.app;
-    let told = wrong.clone();
-    app.notice = Arc::new(move || told.load(Ordering::Relaxed).then(|| "It is behind.".into()));
+    let output = wrong.clone();
+    app.notice = Arc::new(move || {
+        output
+            .load(Ordering::Relaxed)
+            .then(|| "It is behind.".into())
+    });
     let site = Site {
         live: app.live.clone(),
         router: router(app.clone()),
@@ -702,8 +706,8 @@ async fn every_page_shows_problems_of_the_monitor() {
         .unwrap()
         .into_body();
     wrong.store(false, Ordering::Relaxed);
-    let mut heard = String::new();
-    while !heard.contains("event: rows") {
+    let mut received = String::new();
+    while !received.contains("event: rows") {
         site.live.change(
             Update {
                 servers: vec![ServerId(3)],
@@ -715,13 +719,13 @@ async fn every_page_shows_problems_of_the_monitor() {
             .await
             .expect("something comes")
             .unwrap();
-        heard.push_str(&String::from_utf8_lossy(
+        received.push_str(&String::from_utf8_lossy(
             &frame.unwrap().into_data().unwrap(),
         ));
     }
     assert!(
-        heard.contains(r#"<div id=\"notice\" role=\"status\"></div>"#),
-        "{heard}"
+        received.contains(r#"<div id=\"notice\" role=\"status\"></div>"#),
+        "{received}"
     );
     // Without the history, the rest of the page works.
     let live = fleet::fleet(fleet::now());
@@ -807,7 +811,7 @@ async fn event_streams_send_shown_rows_once_per_second() {
 #[tokio::test]
 async fn event_page_is_notified_of_new_and_recent_events() {
     let site = Site::of(fleet::fleet(fleet::now())).await;
-    let hear = async |since: i64| {
+    let receive = async |since: i64| {
         let request = Request::get(format!("/live/events?since={since}"))
             .body(Body::empty())
             .unwrap();
@@ -825,7 +829,7 @@ async fn event_page_is_notified_of_new_and_recent_events() {
         Some(String::from_utf8(frame?.unwrap().into_data().unwrap().to_vec()).unwrap())
     };
     let at = fleet::now();
-    let mut open = hear(at).await;
+    let mut open = receive(at).await;
     assert!(next(&mut open).await.unwrap().contains("retry: 3000"));
     site.live.change(
         Update {
@@ -849,7 +853,7 @@ async fn event_page_is_notified_of_new_and_recent_events() {
     );
     assert!(next(&mut open).await.unwrap().starts_with("event: changed"));
     for (since, is_new) in [(at, true), (at + 3_600_000, false)] {
-        let mut body = hear(since).await;
+        let mut body = receive(since).await;
         next(&mut body).await.unwrap();
         assert_eq!(next(&mut body).await.is_some(), is_new);
     }

@@ -141,17 +141,20 @@ async fn polls_servers_and_reports_changes() {
         .windows(2)
         .for_each(|pair| assert_ne!(pair[0], pair[1], "one sample of one time"));
     let row = live.named("server-0").unwrap();
-    let said = row.last_status.unwrap();
+    let last_status = row.last_status.unwrap();
     assert_eq!(
-        (row.state, said.version.as_deref()),
+        (row.state, last_status.version.as_deref()),
         (State::Up, Some("1.0"))
     );
-    let json: serde_json::Value = serde_json::from_slice(&said.answer).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&last_status.answer).unwrap();
     assert_eq!(
         (&json["ok"], &json["status"]["players"]["online"]),
         (&true.into(), &7.into())
     );
-    assert!(!said.replies.is_empty() && said.replies.iter().all(|reply| !reply.is_empty()));
+    assert!(
+        !last_status.replies.is_empty()
+            && last_status.replies.iter().all(|reply| !reply.is_empty())
+    );
     assert_eq!(
         live.named("server-11").unwrap().error.unwrap().0,
         "port-closed"

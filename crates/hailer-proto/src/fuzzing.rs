@@ -171,7 +171,7 @@ pub fn exchange(bytes: &[u8]) {
     );
     let mut sent = Vec::new();
     let mut out = Vec::new();
-    let mut heard = 0;
+    let mut datagrams = 0;
     let mut step = exchange.handle(Input::Start, &mut out);
     let mut server = Server::new(&*responder, asker(), EPOCH);
     loop {
@@ -187,8 +187,8 @@ pub fn exchange(bytes: &[u8]) {
             Step::Fail(_) => return,
             Step::Done(status) => {
                 assert!(
-                    size(&status) <= STATUS_BYTES * heard + STATUS_CONSTANT,
-                    "{} from {heard}",
+                    size(&status) <= STATUS_BYTES * datagrams + STATUS_CONSTANT,
+                    "{} from {datagrams}",
                     size(&status)
                 );
                 return;
@@ -205,20 +205,20 @@ pub fn exchange(bytes: &[u8]) {
             Some(3) => exchange.handle(Input::GiveUp, &mut out),
             Some(1) => {
                 let datagram = input.datagram();
-                heard += datagram.len();
+                datagrams += datagram.len();
                 exchange.handle(Input::Datagram(datagram), &mut out)
             }
             Some(_) => {
                 let mut replies = server.request(&sent).into_iter();
                 let mut reply = replies.next().unwrap_or_default();
                 input.mutate(&mut reply);
-                heard += reply.len();
+                datagrams += reply.len();
                 let mut step = exchange.handle(Input::Datagram(&reply), &mut out);
                 for reply in replies {
                     if !matches!(step, Step::Wait | Step::Progress) {
                         break;
                     }
-                    heard += reply.len();
+                    datagrams += reply.len();
                     step = exchange.handle(Input::Datagram(&reply), &mut out);
                 }
                 step

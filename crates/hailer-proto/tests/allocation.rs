@@ -80,7 +80,7 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
         talks.push((
             talk.ask.clone(),
             talk.cookie,
-            talk.heard().cloned().collect(),
+            talk.received().cloned().collect(),
         ));
     }
     for (ask, cookie, replies) in talks {

@@ -7,8 +7,9 @@ use hailer_proto::fuzzing;
 /// Returns the number of random inputs for each target. By default, all targets take one or two
 /// seconds in a debug build.
 fn iterations() -> usize {
-    let told = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
-    told.and_then(|number| number.parse().ok())
+    let shown = std::env::var("BOLERO_RANDOM_ITERATIONS").ok();
+    shown
+        .and_then(|number| number.parse().ok())
         .unwrap_or(20_000)
 }
 

@@ -332,16 +332,16 @@ fn no_responder_answers_a_reply() {
     for conversation in vector::all_conversations() {
         replies.extend(
             conversation
-                .heard()
+                .received()
                 .map(|bytes| (format!("conversation {}", conversation.name), bytes.clone())),
         );
     }
     for (id, protocol) in protocols() {
         for status in statuses::several() {
             let responder = responder(protocol, &status);
-            let heard = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
+            let received = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
             replies.extend(
-                heard
+                received
                     .into_iter()
                     .map(|bytes| (format!("a reply of {id}'s own responder"), bytes)),
             );
@@ -362,14 +362,14 @@ fn no_responder_answers_a_reply() {
 
 /// Runs an exchange against a responder without loss. Returns the last step and the replies.
 fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Vec<Vec<u8>>) {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut server = memory::Server::new(responder, asker(), NOW);
     let step = memory::run(&mut *exchange, &mut server, |direction, bytes| {
         if direction == Direction::Reply {
-            heard.push(bytes.clone());
+            received.push(bytes.clone());
         }
     });
-    (step, heard)
+    (step, received)
 }
 
 /// Replies to unverified sources are at most as long as documented, and the documented figure is
@@ -839,7 +839,7 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
                 }
                 Line::Timeout => orders.push(0),
                 Line::GiveUp => orders.push(3),
-                Line::Heard(bytes) => {
+                Line::Received(bytes) => {
                     orders.push(1);
                     orders.extend((bytes.len() as u16).to_be_bytes());
                     orders.extend(bytes);

@@ -154,7 +154,7 @@ fn probe(tail: &str) -> Status {
 /// The members of a status that survive our own responder and client, for plain texts, ISO-8859-1
 /// and any text.
 #[test]
-fn what_a_protocol_carries() {
+fn fields_of_each_protocol() {
     let mut table = "# What of a status comes back equal through responder and client: plain texts, with Latin letters, with any.\n"
         .to_string();
     for protocol in registry::PROTOCOLS {
@@ -319,7 +319,7 @@ proptest! {
 
     /// Members that a protocol carries survive for every tame status.
     #[test]
-    fn tame_statuses_come_back_equal(
+    fn plain_statuses_survive_a_round_trip(
         (name, motd, game, mode) in (tame(), tame(), tame(), tame()), (map, version, host) in (tame(), tame(), tame()),
         max in 0i64..=255, port in 1u16.., names in prop::collection::btree_set(tame(), 0..12), (key, value) in ("x-[a-z]{1,8}", tame()),
     ) {
@@ -377,8 +377,8 @@ fn cut_replies_never_pass_for_whole_ones() {
         let Step::Done(whole) = conversation.play(|_, bytes| Some(bytes.to_vec())) else {
             continue;
         };
-        let heard: Vec<Vec<u8>> = conversation.heard().cloned().collect();
-        for (place, reply) in heard.iter().enumerate() {
+        let received: Vec<Vec<u8>> = conversation.received().cloned().collect();
+        for (place, reply) in received.iter().enumerate() {
             for end in 0..reply.len() {
                 let cut = conversation.play(|i, bytes| {
                     Some(if i == place {

@@ -60,7 +60,7 @@ fn messages_are_cut_at_the_same_place_from_every_start() {
         for (number, line) in &conversation.lines {
             out.clear();
             match line {
-                Line::Heard(bytes) => {
+                Line::Received(bytes) => {
                     unread.extend_from_slice(bytes);
                     let whole = exchange.frame(&unread);
                     if whole == Ok(Frame::Complete(unread.len())) {
@@ -399,7 +399,7 @@ fn invalid_requests_close_the_connection() {
 }
 
 /// Passes one reply to a client that waits for a status.
-fn hear(reply: &[u8]) -> (Step, Duration) {
+fn receive(reply: &[u8]) -> (Step, Duration) {
     let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
     let mut out = Vec::new();
     exchange.handle(Input::Start, &mut out);
@@ -543,7 +543,7 @@ fn hostile_replies_are_bounded() {
         ),
         ("an overlong varint", vec![0xFF; 8], field),
     ] {
-        let (step, time) = hear(&reply);
+        let (step, time) = receive(&reply);
         match &step {
             Step::Bad(fault @ Fault::Malformed(_)) => {
                 assert!(
@@ -607,7 +607,7 @@ fn replies_of_the_responder_fit() {
         let (reply, _) = send(&mut *connect(&status, &Options::default()), &[&request]);
         let units = String::from_utf8_lossy(&reply).encode_utf16().count();
         assert!(units < 32_767, "{units}");
-        let (step, _) = hear(&reply);
+        let (step, _) = receive(&reply);
         assert_eq!(step, Step::Send);
     }
 }

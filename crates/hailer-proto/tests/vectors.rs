@@ -20,7 +20,7 @@ fn every_vector_is_explained() {
 }
 
 #[test]
-fn every_conversation_goes_as_written() {
+fn replays_every_conversation() {
     let mut complaints = Vec::new();
     for conversation in vector::all_conversations() {
         let name = &conversation.name;
@@ -294,7 +294,7 @@ fn talk(conversation: &Conversation) -> Result<Option<Status>, (usize, String)> 
         }
         let message;
         let input = match line {
-            Line::Heard(bytes) => {
+            Line::Received(bytes) => {
                 unread.extend_from_slice(bytes);
                 let length = unread.len();
                 let early = match exchange.frame(&unread) {

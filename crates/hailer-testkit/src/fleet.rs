@@ -130,7 +130,7 @@ pub async fn history(now: Millis) -> History {
 pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
     let live = Arc::new(StateTable::default());
     let (_, _, _, status) = &statuses()[0];
-    let said = Arc::new(said(
+    let last_status = Arc::new(last_status(
         registry::find("minecraft-query").unwrap(),
         status,
         now,
@@ -151,7 +151,7 @@ pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
             |row| {
                 row.state = if id % 50 == 0 { State::Down } else { State::Up };
                 row.since = now - id * 1_000;
-                row.last_status = Some(said.clone());
+                row.last_status = Some(last_status.clone());
                 row.last_sample = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
                 for half_hour in 0..48 {
                     let players = (id + half_hour) * 13 % 2_000;
@@ -220,7 +220,8 @@ pub fn stands(
     let row = live.row(id).unwrap();
     let protocol = registry::find(row.server.target.split_once("://").unwrap().0).unwrap();
     let max = status.players.max.unwrap_or(100) as u32;
-    let said = (state != State::Unknown).then(|| Arc::new(said(protocol, status, now)));
+    let last_status =
+        (state != State::Unknown).then(|| Arc::new(last_status(protocol, status, now)));
     live.change(
         Update {
             servers: vec![id],
@@ -231,7 +232,7 @@ pub fn stands(
             row.is_flapping = seed == 19;
             row.since =
                 now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
-            row.last_status = said.clone();
+            row.last_status = last_status.clone();
             if state == State::Up {
                 let mut last = sample(id, now, status.players.count() as u32, seed);
                 last.max = Some(max);
@@ -260,7 +261,7 @@ pub fn stands(
 }
 
 /// Returns the status that a client gets when it queries this server in its protocol.
-pub fn said(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
+pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
     let (status, replies) = asked(protocol, status);
     LastStatus {
         at: now,

@@ -38,11 +38,11 @@ pub fn is_inside_for(test: &str) -> bool {
                 .args(["--exact", test, "--nocapture"])
                 .output()
                 .expect("this program again");
-            let said = String::from_utf8_lossy(&output.stdout);
-            print!("{said}");
+            let line = String::from_utf8_lossy(&output.stdout);
+            print!("{line}");
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
             assert!(
-                said.contains("1 passed"),
+                line.contains("1 passed"),
                 "{test} in a namespace: {}",
                 output.status
             );

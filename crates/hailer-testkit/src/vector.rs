@@ -75,7 +75,7 @@ pub enum Line {
     Sent(Vec<u8>),
     SentMore(Vec<u8>),
     Reconnect(Vec<u8>),
-    Heard(Vec<u8>),
+    Received(Vec<u8>),
     Closed(Vec<u8>),
     Progress,
     Timeout,
@@ -152,9 +152,9 @@ impl Conversation {
     }
 
     /// Returns the datagrams received, in order.
-    pub fn heard(&self) -> impl Iterator<Item = &Vec<u8>> {
+    pub fn received(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.lines.iter().filter_map(|(_, line)| match line {
-            Line::Heard(bytes) => Some(bytes),
+            Line::Received(bytes) => Some(bytes),
             _ => None,
         })
     }
@@ -165,7 +165,7 @@ impl Conversation {
         let mut exchange = self.exchange();
         let mut out = Vec::new();
         let mut step = exchange.handle(Input::Start, &mut out);
-        let mut heard = 0;
+        let mut received = 0;
         let is_stream = self.protocol.info().transport == Transport::Stream;
         // Parts of a message, before and after the edit.
         let mut unread = Vec::new();
@@ -173,11 +173,11 @@ impl Conversation {
         for (_, line) in &self.lines {
             out.clear();
             match line {
-                Line::Heard(bytes) => {
-                    let Some(new) = edit(heard, bytes) else {
+                Line::Received(bytes) => {
+                    let Some(new) = edit(received, bytes) else {
                         break;
                     };
-                    heard += 1;
+                    received += 1;
                     unread.extend_from_slice(bytes);
                     edited.extend(new);
                     if is_stream && matches!(exchange.frame(&unread), Ok(Frame::Incomplete { .. }))
@@ -297,7 +297,7 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
                     Line::Sent(sofar)
                     | Line::SentMore(sofar)
                     | Line::Reconnect(sofar)
-                    | Line::Heard(sofar)
+                    | Line::Received(sofar)
                     | Line::Closed(sofar),
                 )),
             ) => {
@@ -308,7 +308,7 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
                 Some(text) => Line::SentMore(bytes(text)),
                 None => Line::Sent(bytes(text)),
             },
-            (Some(("<", text)), _) => Line::Heard(bytes(text)),
+            (Some(("<", text)), _) => Line::Received(bytes(text)),
             _ => match text
                 .trim_end()
                 .split_once(' ')

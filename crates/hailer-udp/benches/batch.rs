@@ -48,7 +48,7 @@ mod linux {
         length: usize,
     }
 
-    trait Way {
+    trait Io {
         /// Prepares these datagrams, if that is not part of sending.
         fn fill(&mut self, _: &[Out]) {}
         /// Sends the prepared datagrams, which all fit.
@@ -112,7 +112,7 @@ mod linux {
         }
     }
 
-    impl Way for Bare {
+    impl Io for Bare {
         fn send(&mut self, out: &[Out]) {
             for (i, out) in out.iter().enumerate() {
                 self.names[i].sin_family = libc::AF_INET as u16;
@@ -210,7 +210,7 @@ mod linux {
         bytes: Vec<[u8; LONG]>,
     }
 
-    impl Way for Nix {
+    impl Io for Nix {
         fn send(&mut self, out: &[Out]) {
             for run in out.chunk_by(|one, other| one.from == other.from) {
                 let addresses: [_; BATCH] =
@@ -313,7 +313,7 @@ mod linux {
         }
     }
 
-    impl Way for Ours {
+    impl Io for Ours {
         fn fill(&mut self, out: &[Out]) {
             for out in out {
                 self.outbox
@@ -387,7 +387,7 @@ mod linux {
         },
     ];
 
-    fn sample(work: &Work, way: &mut dyn Way, far: &UdpSocket, batch: usize) -> u64 {
+    fn sample(work: &Work, way: &mut dyn Io, far: &UdpSocket, batch: usize) -> u64 {
         let loopback = |i: usize| Ipv4Addr::new(127, 0, i as u8, 7);
         let mut buffer = [0; LONG];
         let took = if work.receive {
@@ -435,7 +435,7 @@ mod linux {
         for work in &WORKS {
             let far = UdpSocket::bind("0.0.0.0:0").unwrap();
             far.set_nonblocking(true).unwrap();
-            let mut ways: Vec<(&str, Box<dyn Way>)> = vec![
+            let mut ways: Vec<(&str, Box<dyn Io>)> = vec![
                 ("bare", Box::new(Bare::new(work.asked))),
                 (
                     "nix",

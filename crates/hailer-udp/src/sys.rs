@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 /// The data that a datagram's header points to.
-struct Parcel {
+struct DatagramData {
     envelope: Envelope,
     payload: iovec,
 }
@@ -36,7 +36,7 @@ pub(crate) fn send<'a>(
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        header.write(address(parcel.write(Parcel { envelope, payload })));
+        header.write(address(parcel.write(DatagramData { envelope, payload })));
         count += 1;
     }
     // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not
@@ -62,7 +62,7 @@ pub(crate) fn receive<'a>(
     slots: impl Iterator<Item = &'a mut [u8]>,
     mut received: impl FnMut(usize, &Envelope),
 ) -> io::Result<usize> {
-    let mut parcels = [const { MaybeUninit::<Parcel>::uninit() }; BATCH];
+    let mut parcels = [const { MaybeUninit::<DatagramData>::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
     let mut count = 0;
     for ((parcel, header), slot) in parcels.iter_mut().zip(&mut headers).zip(slots) {
@@ -70,7 +70,7 @@ pub(crate) fn receive<'a>(
             iov_base: slot.as_mut_ptr().cast(),
             iov_len: slot.len(),
         };
-        header.write(address(parcel.write(Parcel {
+        header.write(address(parcel.write(DatagramData {
             envelope: Envelope::room(),
             payload,
         })));
@@ -111,7 +111,7 @@ pub(crate) fn receive<'a>(
 }
 
 /// Returns a header that points to all parts of the parcel.
-fn address(parcel: &mut Parcel) -> mmsghdr {
+fn address(parcel: &mut DatagramData) -> mmsghdr {
     // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has
     // unnamed padding.)
     let mut header: mmsghdr = unsafe { zeroed() };

@@ -35,11 +35,11 @@ fn batches_take_no_memory() {
             }
             outbox.push(closed, None, |out| out.extend([7; 20]));
             socket.send(&mut outbox).unwrap();
-            let mut heard = 0;
-            while heard < 100 {
+            let mut datagrams = 0;
+            while datagrams < 100 {
                 wait(&[&socket], false, Duration::from_secs(5)).unwrap();
                 socket.receive(&mut inbox).unwrap();
-                heard += inbox
+                datagrams += inbox
                     .iter()
                     .filter(|received| received.bytes == [7; 20])
                     .count();

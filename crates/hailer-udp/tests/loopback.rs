@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
@@ -42,7 +42,7 @@ fn families() -> Vec<IpAddr> {
 
 /// Waits for a datagram or the timeout.
 fn receive(socket: &Socket, inbox: &mut Inbox) -> usize {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while Instant::now() < end {
         let count = socket.receive(inbox).unwrap();
         if count > 0 {
@@ -65,25 +65,25 @@ fn there_and_back(ours: &Socket, theirs: &Socket, payloads: &[Vec<u8>]) -> TestC
     payloads
         .iter()
         .for_each(|payload| outbox.push(theirs.local_addr(), None, |out| out.extend(payload)));
-    let mut heard = 0;
-    let mut heard_back = 0;
-    while heard_back < payloads.len() {
+    let mut datagrams = 0;
+    let mut echoed = 0;
+    while echoed < payloads.len() {
         ours.send(&mut outbox).unwrap();
         prop_assert!(receive(theirs, &mut inbox) > 0);
         let mut answers = Outbox::new();
         for received in inbox.iter() {
             prop_assert_eq!(received.from, ours.local_addr());
-            prop_assert_eq!(received.bytes, &payloads[heard]);
+            prop_assert_eq!(received.bytes, &payloads[datagrams]);
             answers.push(received.from, received.to, |out| out.extend(received.bytes));
-            heard += 1;
+            datagrams += 1;
         }
-        while heard_back < heard {
+        while echoed < datagrams {
             theirs.send(&mut answers).unwrap();
             prop_assert!(receive(ours, &mut back) > 0);
             for received in back.iter() {
                 prop_assert_eq!(received.from, theirs.local_addr());
-                prop_assert_eq!(received.bytes, &payloads[heard_back]);
-                heard_back += 1;
+                prop_assert_eq!(received.bytes, &payloads[echoed]);
+                echoed += 1;
             }
         }
     }
@@ -140,11 +140,11 @@ fn truncates_datagrams_to_the_length_of_the_inbox() {
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"next"));
         ours.send(&mut outbox).unwrap();
-        let mut heard = Vec::new();
-        while heard.len() < 2 && receive(&theirs, &mut inbox) > 0 {
-            heard.extend(inbox.iter().map(|received| received.bytes.to_vec()));
+        let mut datagrams = Vec::new();
+        while datagrams.len() < 2 && receive(&theirs, &mut inbox) > 0 {
+            datagrams.extend(inbox.iter().map(|received| received.bytes.to_vec()));
         }
-        assert_eq!(heard, [b"12345".to_vec(), b"next".to_vec()]);
+        assert_eq!(datagrams, [b"12345".to_vec(), b"next".to_vec()]);
     });
 }
 
@@ -188,14 +188,14 @@ fn replies_from_the_address_that_received() {
             left -= inbox.iter().len();
         }
         assert_eq!(asked.send(&mut outbox).unwrap(), addresses.len());
-        let mut heard = Vec::new();
-        while heard.len() < addresses.len() && receive(&asking, &mut inbox) > 0 {
+        let mut datagrams = Vec::new();
+        while datagrams.len() < addresses.len() && receive(&asking, &mut inbox) > 0 {
             for received in inbox.iter() {
                 assert_eq!(received.from.ip().to_string().as_bytes(), received.bytes);
-                heard.push(received.from.ip());
+                datagrams.push(received.from.ip());
             }
         }
-        assert_eq!(heard, addresses);
+        assert_eq!(datagrams, addresses);
     }
 }
 
@@ -221,14 +221,14 @@ fn reports_closed_ports_promptly() {
         let mut outbox = Outbox::new();
         outbox.push(closed, None, |out| out.extend(b"anybody there?"));
         socket.send(&mut outbox).unwrap();
-        wait(&[&socket], false, PATIENCE).unwrap();
-        let mut heard = Vec::new();
-        let mut hear = |refusal: Refusal<'_>| {
-            heard.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()));
+        wait(&[&socket], false, TIMEOUT).unwrap();
+        let mut datagrams = Vec::new();
+        let mut receive_all = |refusal: Refusal<'_>| {
+            datagrams.push((refusal.to, refusal.error.kind(), refusal.quoted.to_vec()));
         };
-        assert_eq!(socket.refusals(&mut hear).unwrap(), 1);
+        assert_eq!(socket.refusals(&mut receive_all).unwrap(), 1);
         assert_eq!(
-            heard,
+            datagrams,
             [(
                 closed,
                 ErrorKind::ConnectionRefused,
@@ -262,7 +262,7 @@ fn refused_datagrams_do_not_affect_others() {
             let mut good = 0;
             let mut refused = BTreeMap::new();
             let mut sent = 0;
-            let mut hear = |refusal: Refusal<'_>| {
+            let mut receive_all = |refusal: Refusal<'_>| {
                 assert_eq!(
                     (refusal.to, refusal.error.kind()),
                     (closed, ErrorKind::ConnectionRefused)
@@ -282,7 +282,7 @@ fn refused_datagrams_do_not_affect_others() {
                 sent += ours.send(&mut outbox).unwrap();
                 assert!(outbox.is_empty() && outbox.take_unsent().is_empty());
                 ours.receive(&mut inbox).unwrap();
-                ours.refusals(&mut hear).unwrap();
+                ours.refusals(&mut receive_all).unwrap();
                 while theirs.receive(&mut inbox).unwrap() > 0 {
                     for received in inbox.iter() {
                         assert_eq!(received.bytes, u32::to_be_bytes(good));
@@ -291,12 +291,12 @@ fn refused_datagrams_do_not_affect_others() {
                 }
             }
             assert_eq!((sent, good), (2 * EACH as usize, EACH));
-            let told = if ours.capabilities().refusals {
+            let reported = if ours.capabilities().refusals {
                 EACH as usize
             } else {
                 0
             };
-            assert_eq!(refused.len(), told);
+            assert_eq!(refused.len(), reported);
             assert!(refused.values().all(|times| *times == 1));
         }
     });
@@ -520,17 +520,17 @@ fn sockets_share_an_address_only_if_all_allow_it() {
         // Each datagram arrives at one of them.
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::new();
-        let mut heard = 0;
+        let mut datagrams = 0;
         for _ in 0..20 {
             outbox.push(first.local_addr(), None, |_| ());
             bind(V4, change).send(&mut outbox).unwrap();
         }
-        let end = Instant::now() + PATIENCE;
-        while heard < 20 && Instant::now() < end {
+        let end = Instant::now() + TIMEOUT;
+        while datagrams < 20 && Instant::now() < end {
             wait(&[&first, &second], false, Duration::from_millis(50)).unwrap();
-            heard += first.receive(&mut inbox).unwrap() + second.receive(&mut inbox).unwrap();
+            datagrams += first.receive(&mut inbox).unwrap() + second.receive(&mut inbox).unwrap();
         }
-        assert_eq!(heard, 20);
+        assert_eq!(datagrams, 20);
     });
 }
 
@@ -554,25 +554,25 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
             Duration::from_millis(30),
         ] {
             let took = timed(false, timeout);
-            assert!((timeout..timeout + PATIENCE).contains(&took), "{took:?}");
+            assert!((timeout..timeout + TIMEOUT).contains(&took), "{took:?}");
         }
-        assert!(timed(true, PATIENCE) < PATIENCE);
+        assert!(timed(true, TIMEOUT) < TIMEOUT);
         let mut outbox = Outbox::new();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| timed(false, Duration::MAX));
             std::thread::sleep(Duration::from_millis(20));
             outbox.push(theirs.local_addr(), None, |_| ());
             ours.send(&mut outbox).unwrap();
-            assert!(waiting.join().unwrap() < PATIENCE);
+            assert!(waiting.join().unwrap() < TIMEOUT);
         });
         assert_eq!(receive(&theirs, &mut Inbox::new()), 1);
         if ours.capabilities().refusals {
             outbox.push(closed(V4), None, |_| ());
             ours.send(&mut outbox).unwrap();
-            assert!(timed(false, PATIENCE) < PATIENCE);
+            assert!(timed(false, TIMEOUT) < TIMEOUT);
         }
         assert!(
-            wait(&[&ours; 17], false, PATIENCE)
+            wait(&[&ours; 17], false, TIMEOUT)
                 .unwrap_err()
                 .to_string()
                 .contains("16")
@@ -601,13 +601,13 @@ fn one_network_goes_to_one_socket() {
             from.send_to(b"x", address).unwrap();
         }
         let mut inbox = Inbox::new();
-        let heard = sockets
+        let datagrams = sockets
             .each_ref()
             .map(|socket| socket.receive(&mut inbox).unwrap());
-        assert!(heard.contains(&4), "{heard:?}");
+        assert!(datagrams.contains(&4), "{datagrams:?}");
         used.iter_mut()
-            .zip(heard)
-            .for_each(|(used, heard)| *used += heard / 4);
+            .zip(datagrams)
+            .for_each(|(used, datagrams)| *used += datagrams / 4);
     }
     assert!(
         used.iter().all(|&used| used > 8),

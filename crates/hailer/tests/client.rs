@@ -24,10 +24,10 @@ const fn ms(ms: u64) -> Duration {
 
 /// A generous timeout for busy machines. Tests that wait for silence set a shorter one.
 fn settings() -> ClientConfig {
-    patience(ms(5_000), 0)
+    time_limit(ms(5_000), 0)
 }
 
-fn patience(timeout: Duration, retries: u32) -> ClientConfig {
+fn time_limit(timeout: Duration, retries: u32) -> ClientConfig {
     let mut settings = ClientConfig::default();
     let mut limits = QueryLimits::default();
     limits.timeout = timeout;
@@ -37,7 +37,7 @@ fn patience(timeout: Duration, retries: u32) -> ClientConfig {
 }
 
 fn impatient() -> Client {
-    Client::new(patience(ms(60), 1))
+    Client::new(time_limit(ms(60), 1))
 }
 
 /// Returns a client that uses this name server.
@@ -342,7 +342,7 @@ async fn query_many_returns_each_result_with_its_target() {
     let silent = Server::silent();
     let shut = closed();
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
-    let mut settings = patience(ms(5_000), 0);
+    let mut settings = time_limit(ms(5_000), 0);
     settings.limits.deadline = ms(5_000);
     let client = Client::new(settings);
     let mut targets: Vec<String> = (0..600)
@@ -387,20 +387,20 @@ async fn query_many_returns_each_result_with_its_target() {
 
 #[tokio::test]
 async fn query_many_respects_its_concurrency_and_stops_when_dropped() {
-    let heard = Arc::new(AtomicU32::new(0));
-    let count = heard.clone();
+    let packets = Arc::new(AtomicU32::new(0));
+    let count = packets.clone();
     let server = Server::script(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
         Vec::new()
     });
-    let client = Client::new(patience(ms(50), 0));
+    let client = Client::new(time_limit(ms(50), 0));
     let target: hailer::Target = url("ugp", &server).parse().unwrap();
     let mut ends = client.query_many(vec![target; 30], 3);
     assert!(ends.next().await.unwrap().1.is_err());
-    assert!(heard.load(Ordering::Relaxed) <= 6);
+    assert!(packets.load(Ordering::Relaxed) <= 6);
     drop(ends);
     tokio::time::sleep(ms(100)).await;
-    assert!(heard.load(Ordering::Relaxed) <= 6);
+    assert!(packets.load(Ordering::Relaxed) <= 6);
     assert!(
         client
             .query_many(Vec::<hailer::Target>::new(), 0)
@@ -484,7 +484,7 @@ async fn closed_ports_are_reported_immediately() {
 #[tokio::test]
 async fn silence_is_reported_with_counts_after_all_timeouts() {
     let server = Server::silent();
-    let client = Client::new(patience(ms(60), 2));
+    let client = Client::new(time_limit(ms(60), 2));
     for target in ids()
         .iter()
         .map(|id| url(id, &server))
@@ -514,17 +514,17 @@ async fn lost_requests_are_repeated() {
     for id in ids() {
         let board = Board::new(&[protocol(id)], &status("Lossy", ALICE)).unwrap();
         let mut service = Service::new(board, Budget::default());
-        let mut heard = 0;
+        let mut packets = 0;
         let server = Server::run(loopback(), move |socket, bytes, from| {
-            heard += 1;
+            packets += 1;
             // Every second request is lost, so each stage loses one.
-            if heard % 2 == 0
+            if packets % 2 == 0
                 && let Some(reply) = service.answer(from, bytes).next()
             {
                 let _ = socket.send_to(reply, from);
             }
         });
-        let answer = Client::new(patience(ms(100), 3))
+        let answer = Client::new(time_limit(ms(100), 3))
             .query(url(id, &server).as_str())
             .await
             .unwrap();
@@ -541,7 +541,7 @@ async fn lost_requests_are_repeated() {
 async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
     // The basic stat ends inside its first text.
     let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
-    let mut settings = patience(ms(100), 1);
+    let mut settings = time_limit(ms(100), 1);
     settings.ask.depth = Depth::Basic;
     match Client::new(settings)
         .query(url("minecraft-query", &server).as_str())
@@ -811,7 +811,7 @@ async fn queries_end_at_their_deadline() {
         Some(0) => vec![[b"ONEREPLY\0".as_slice(), &[7; 32], &[0; 7]].concat()],
         _ => Vec::new(),
     });
-    let mut settings = patience(ms(40), 100);
+    let mut settings = time_limit(ms(40), 100);
     settings.limits.deadline = ms(400);
     match Client::new(settings)
         .query(url("onequery", &server).as_str())
@@ -947,7 +947,7 @@ fn list_ping(server: &Stream) -> String {
 #[tokio::test]
 async fn stream_replies_arrive_whole_or_in_pieces() {
     for pieces in [512, 7, 1] {
-        let (told, heard) = std::sync::mpsc::channel();
+        let (sender, packets) = std::sync::mpsc::channel();
         let server = Stream::run(ANY, move |mut stream| {
             let mut requests = vec![0];
             stream.read_exact(&mut requests).unwrap();
@@ -957,7 +957,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
             }
             // All bytes that the client ever sends.
             let _ = stream.read_to_end(&mut requests);
-            told.send(requests).unwrap();
+            sender.send(requests).unwrap();
         });
         let mut settings = settings();
         settings.keep_datagrams = true;
@@ -1008,7 +1008,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
         assert!(
             answer.latency > Duration::ZERO && answer.latency <= answer.transcript.datagrams[1].at
         );
-        assert_eq!(heard.recv_timeout(ms(5_000)), Ok(request));
+        assert_eq!(packets.recv_timeout(ms(5_000)), Ok(request));
     }
 }
 
@@ -1139,7 +1139,7 @@ async fn streams_closed_without_a_reply_are_refusals() {
 
 #[tokio::test]
 async fn silent_streams_time_out() {
-    let client = Client::new(patience(ms(60), 2));
+    let client = Client::new(time_limit(ms(60), 2));
     let server = Stream::silent(ANY);
     match client.query(list_ping(&server).as_str()).await {
         Err(error @ Error::Silence { .. }) => {
@@ -1199,7 +1199,7 @@ async fn connection_attempts_time_out() {
         waiting.push(stream);
     }
     let started = Instant::now();
-    match Client::new(patience(ms(60), 2))
+    match Client::new(time_limit(ms(60), 2))
         .query(format!("minecraft-status://{address}").as_str())
         .await
     {
@@ -1385,7 +1385,7 @@ async fn missing_names_differ_from_failed_lookups() {
     for name in ["nobody.example.test", "empty.example.test"] {
         for port in ["", ":25565"] {
             match client.query(format!("{name}{port}").as_str()).await {
-                Err(Error::NameNotFound { name: told }) => assert_eq!(told, name),
+                Err(Error::NameNotFound { name: sender }) => assert_eq!(sender, name),
                 other => panic!("{name}{port}: {other:?}"),
             }
         }
@@ -1393,7 +1393,7 @@ async fn missing_names_differ_from_failed_lookups() {
     for name in ["broken.example.test", "quiet.example.test"] {
         let started = Instant::now();
         match client.query(format!("ugp://{name}").as_str()).await {
-            Err(Error::Lookup { name: told, .. }) => assert_eq!(told, name),
+            Err(Error::Lookup { name: sender, .. }) => assert_eq!(sender, name),
             other => panic!("{name}: {other:?}"),
         }
         assert!(
@@ -1624,7 +1624,7 @@ async fn status_can_be_replaced_under_load() {
         }
         published
     });
-    let client = Client::new(patience(ms(1_000), 3));
+    let client = Client::new(time_limit(ms(1_000), 3));
     let mut last = 0;
     for id in ["minecraft-query", "ugp"].iter().cycle().take(100) {
         let answer = client
@@ -1731,7 +1731,7 @@ async fn garbage_does_not_stop_a_service() {
                 tokio::task::yield_now().await;
             }
         }
-        let client = Client::new(patience(ms(500), 5));
+        let client = Client::new(time_limit(ms(500), 5));
         for id in ids() {
             let answer = client
                 .query(format!("{id}://{address}").as_str())
@@ -1755,18 +1755,18 @@ async fn garbage_does_not_stop_a_service() {
 
 #[tokio::test]
 async fn dropped_queries_stop() {
-    let heard = Arc::new(AtomicU32::new(0));
-    let count = heard.clone();
+    let packets = Arc::new(AtomicU32::new(0));
+    let count = packets.clone();
     let server = Server::script(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
         Vec::new()
     });
-    let client = Client::new(patience(ms(30), 100));
+    let client = Client::new(time_limit(ms(30), 100));
     let _ = tokio::time::timeout(ms(100), client.query(url("ugp", &server).as_str())).await;
-    let then = heard.load(Ordering::Relaxed);
+    let then = packets.load(Ordering::Relaxed);
     tokio::time::sleep(ms(150)).await;
     assert!(
-        heard.load(Ordering::Relaxed) <= then + 1,
+        packets.load(Ordering::Relaxed) <= then + 1,
         "the dropped query must not send more than the datagram in flight"
     );
 }
@@ -1798,7 +1798,7 @@ async fn partial_answers_survive_a_closed_port() {
 #[tokio::test]
 async fn failed_queries_store_datagrams_too() {
     let server = Server::silent();
-    let mut settings = patience(ms(60), 1);
+    let mut settings = time_limit(ms(60), 1);
     settings.keep_datagrams = true;
     settings.ask.auth_token = Some("hunter2".into());
     let error = Client::new(settings)

@@ -324,11 +324,11 @@ fn limits_replies_to_unverified_sources() {
         .set_read_timeout(Some(Duration::from_millis(300)))
         .unwrap();
     (0..200).for_each(|_| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
-    let heard = (0..)
+    let packets = (0..)
         .take_while(|_| client.recv(&mut [0; 64]).is_ok())
         .count();
-    assert!((40..=50).contains(&heard), "a burst of 4 s: {heard}");
-    until(|| dropped(&pool, "budget") == 200 - heard as u64);
+    assert!((40..=50).contains(&packets), "a burst of 4 s: {packets}");
+    until(|| dropped(&pool, "budget") == 200 - packets as u64);
 }
 
 #[test]
@@ -383,14 +383,14 @@ fn inherited_sockets_of_one_address_share_its_networks() {
         ports
             .iter()
             .for_each(|client| assert_eq!(client.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
-        let heard = |client: &UdpSocket| {
+        let packets = |client: &UdpSocket| {
             client
                 .set_read_timeout(Some(Duration::from_millis(10)))
                 .unwrap();
             client.recv(&mut [0; 64]).is_ok()
         };
-        let heard = ports.iter().filter(|client| heard(client)).count();
-        assert!((4..=5).contains(&heard), "{network}: {heard}");
+        let packets = ports.iter().filter(|client| packets(client)).count();
+        assert!((4..=5).contains(&packets), "{network}: {packets}");
     }
     let received: u64 = pool.stop().iter().map(|done| done.counts.received).sum();
     assert_eq!(received, 16 * 12);
@@ -420,9 +420,9 @@ fn applies_new_settings_without_a_restart() {
     (0..20).for_each(|_| assert_eq!(two.send(HANDSHAKE).unwrap(), HANDSHAKE.len()));
     two.set_read_timeout(Some(Duration::from_millis(200)))
         .unwrap();
-    let heard = (0..).take_while(|_| two.recv(&mut [0; 64]).is_ok()).count();
+    let packets = (0..).take_while(|_| two.recv(&mut [0; 64]).is_ok()).count();
     assert!(
-        (3..=4).contains(&heard),
-        "1 per second, and a burst of 4 with one spent on the relay: {heard}"
+        (3..=4).contains(&packets),
+        "1 per second, and a burst of 4 with one spent on the relay: {packets}"
     );
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The first packet of 1.2.5 (0x02) with the name "A", and its second (0x01) with protocol 29 and
 /// that name.
 const OLD_HELLO: &[u8] = b"\x02\0\x01\0A";
@@ -23,7 +23,7 @@ async fn ping(address: SocketAddr) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(&[0xFE]).await.unwrap();
     let mut reply = Vec::new();
-    timeout(PATIENCE, socket.read_to_end(&mut reply))
+    timeout(TIMEOUT, socket.read_to_end(&mut reply))
         .await
         .unwrap()
         .unwrap();
@@ -56,7 +56,7 @@ async fn slow_clients_delay_no_other_and_all_are_kicked_at_the_end() {
     let mut deaf = TcpStream::connect(addresses[1]).await.unwrap();
     deaf.write_all(OLD_HELLO).await.unwrap();
     deaf.write_all(OLD_LOGIN).await.unwrap();
-    let joined = timeout(PATIENCE, events.recv()).await.unwrap();
+    let joined = timeout(TIMEOUT, events.recv()).await.unwrap();
     assert!(matches!(joined, Some(ServerEvent::Joined { name, .. }) if name == "A"));
     for address in addresses {
         assert_eq!(
@@ -67,16 +67,16 @@ async fn slow_clients_delay_no_other_and_all_are_kicked_at_the_end() {
     }
 
     stop.send(()).unwrap();
-    let mut said = Vec::new();
-    timeout(PATIENCE, deaf.read_to_end(&mut said))
+    let mut chat = Vec::new();
+    timeout(TIMEOUT, deaf.read_to_end(&mut chat))
         .await
         .unwrap()
         .unwrap();
-    assert!(said.starts_with(b"\x02\0\x01\0-\x01") && said.ends_with(&units("Server closed")));
+    assert!(chat.starts_with(b"\x02\0\x01\0-\x01") && chat.ends_with(&units("Server closed")));
     drop((idle, deaf));
-    timeout(PATIENCE, running).await.unwrap().unwrap();
+    timeout(TIMEOUT, running).await.unwrap().unwrap();
     let rest = async { while events.recv().await.is_some() {} };
-    timeout(PATIENCE, rest).await.unwrap();
+    timeout(TIMEOUT, rest).await.unwrap();
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ struct End {
     result: Result<ExchangeOutput, ExchangeError>,
     at: Duration,
     sent: u32,
-    heard: u32,
+    received: u32,
 }
 
 /// Runs a query in simulated time against a scripted server. The script gets each request and the
@@ -67,7 +67,7 @@ fn query_for(
     let mut out = Vec::new();
     let mut now = Duration::ZERO;
     let mut sent = 0;
-    let mut heard = 0;
+    let mut received = 0;
     let mut flights: Vec<(Duration, Vec<u8>)> = Vec::new();
     let mut action = drive.start(now, &mut out);
     loop {
@@ -87,7 +87,7 @@ fn query_for(
                     result,
                     at: now,
                     sent,
-                    heard,
+                    received,
                 };
             }
         }
@@ -100,7 +100,7 @@ fn query_for(
             Some((at, _)) if *at <= drive.due() => {
                 let (at, bytes) = flights.remove(0);
                 now = at;
-                heard += 1;
+                received += 1;
                 drive.datagram(now, &bytes, &mut out)
             }
             _ => {
@@ -109,7 +109,7 @@ fn query_for(
             }
         };
         assert!(
-            sent < 100_000 && heard < 100_000,
+            sent < 100_000 && received < 100_000,
             "{} does not end",
             protocol.info().id
         );
@@ -123,9 +123,9 @@ fn bounded(protocol: &dyn Protocol, end: &End, limits: QueryLimits, most_sent: u
     assert!(end.at <= limits.deadline, "{id}: ended at {:?}", end.at);
     assert!(end.sent <= most_sent, "{id}: {} datagrams sent", end.sent);
     assert!(
-        end.heard <= limits.max_datagrams + 1,
+        end.received <= limits.max_datagrams + 1,
         "{id}: {} datagrams received",
-        end.heard
+        end.received
     );
 }
 
@@ -426,10 +426,10 @@ fn huge_counts() {
 fn mutated_replies() {
     for protocol in registry::datagram() {
         let responder = responder(protocol, 12);
-        let truth = query(protocol, QueryLimits::default(), |request, _| {
+        let expected = query(protocol, QueryLimits::default(), |request, _| {
             vec![(ms(1), reply_to(&*responder, request))]
         });
-        let truth = truth.result.expect("an answer in clear weather").status;
+        let expected = expected.result.expect("an answer in clear weather").status;
         let mut same = 0;
         let mut silent = 0;
         for seed in 0..3_000 {
@@ -442,7 +442,7 @@ fn mutated_replies() {
             });
             bounded(protocol, &end, limits, 4_096);
             match &end.result {
-                Ok(report) if report.status == truth => same += 1,
+                Ok(report) if report.status == expected => same += 1,
                 Ok(report) if report.status.deviations.is_empty() => silent += 1,
                 _ => {}
             }

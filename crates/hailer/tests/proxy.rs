@@ -137,8 +137,8 @@ impl Lab {
 struct Peer {
     socket: TcpStream,
     connection: Connection,
-    said: Vec<Vec<u8>>,
-    heard: Vec<Vec<u8>>,
+    replies: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
 }
 
 impl Peer {
@@ -147,12 +147,12 @@ impl Peer {
         Self {
             socket,
             connection,
-            said: Vec::new(),
-            heard: Vec::new(),
+            replies: Vec::new(),
+            received: Vec::new(),
         }
     }
 
-    async fn say(&mut self, packet: impl Into<Packet>) {
+    async fn send(&mut self, packet: impl Into<Packet>) {
         let packet = packet.into();
         self.connection.send(&packet).unwrap();
         let wire = self.connection.outgoing().to_vec();
@@ -160,13 +160,13 @@ impl Peer {
         self.socket.write_all(&wire).await.unwrap();
         let mut bytes = Vec::new();
         packet.write(&mut bytes, self.connection.build());
-        self.said.push(bytes);
+        self.replies.push(bytes);
     }
 
-    async fn hear(&mut self) -> Packet {
+    async fn receive(&mut self) -> Packet {
         loop {
             if let Some(packet) = self.connection.next().unwrap() {
-                self.heard.push(self.connection.last_bytes().to_vec());
+                self.received.push(self.connection.last_bytes().to_vec());
                 return packet;
             }
             let mut chunk = [0; 900];
@@ -177,15 +177,15 @@ impl Peer {
             assert!(
                 count > 0,
                 "the connection is closed; received {}",
-                self.heard.len()
+                self.received.len()
             );
             self.connection.receive(&chunk[..count]);
         }
     }
 
-    async fn hear_kick(&mut self) -> String {
+    async fn receive_kick(&mut self) -> String {
         loop {
-            if let Packet::Kick(kick) = self.hear().await {
+            if let Packet::Kick(kick) = self.receive().await {
                 return kick.reason.to_string();
             }
         }
@@ -227,23 +227,23 @@ async fn log_in(
     build: Build,
     login: Login,
 ) -> (Peer, Option<(Vec<u8>, Vec<u8>)>) {
-    client.say(handshake(build)).await;
+    client.send(handshake(build)).await;
     let mut server = lab.server(build).await;
-    assert_eq!(server.hear().await.name(), "Handshake");
+    assert_eq!(server.receive().await.name(), "Handshake");
     let mut secrets = None;
     if build < Build::W17a {
-        server.say(HandshakeReply { id: "-".into() }).await;
-        client.hear().await;
+        server.send(HandshakeReply { id: "-".into() }).await;
+        client.receive().await;
     } else if login != Login::NoKey {
         let key = Bytes16::new(KEY.public_der().to_vec());
         server
-            .say(EncryptionRequest {
+            .send(EncryptionRequest {
                 server_id: "-".into(),
                 key,
                 token: Bytes16::new(vec![1, 2, 3, 4]),
             })
             .await;
-        let Packet::EncryptionRequest(request) = client.hear().await else {
+        let Packet::EncryptionRequest(request) = client.receive().await else {
             panic!()
         };
         assert!(
@@ -257,12 +257,12 @@ async fn log_in(
                 |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
             client.connection.secure(&near).unwrap();
             client
-                .say(EncryptionResponse {
+                .send(EncryptionResponse {
                     secret: field(&near),
                     token: field(&request.token),
                 })
                 .await;
-            let Packet::EncryptionResponse(response) = server.hear().await else {
+            let Packet::EncryptionResponse(response) = server.receive().await else {
                 panic!()
             };
             let far = KEY.decrypt(&response.secret, kind.secret_len()).unwrap();
@@ -270,8 +270,8 @@ async fn log_in(
                 assert_eq!(KEY.decrypt(&response.token, 4).unwrap(), [1, 2, 3, 4]);
             }
             server.connection.secure(&far).unwrap();
-            server.say(EncryptionResponse::default()).await;
-            client.hear().await;
+            server.send(EncryptionResponse::default()).await;
+            client.receive().await;
             assert!(client.connection.is_encrypted() && server.connection.is_encrypted());
             secrets = Some((near, far));
         }
@@ -283,20 +283,20 @@ async fn log_in(
                 name: "Alice".into(),
                 ..Default::default()
             };
-            client.say(request).await;
+            client.send(request).await;
         } else {
-            client.say(ClientStatus { status: 0 }).await;
+            client.send(ClientStatus { status: 0 }).await;
         }
-        server.hear().await;
+        server.receive().await;
     }
     server
-        .say(hailer::game::table::Login {
+        .send(hailer::game::table::Login {
             entity: 7,
             level_type: "flat".into(),
             ..Default::default()
         })
         .await;
-    client.hear().await;
+    client.receive().await;
     (server, secrets)
 }
 
@@ -317,23 +317,23 @@ async fn session(build: Build, login: Login) {
     let mut dice = SampleRng::new(11);
     for _ in 0..150 {
         client
-            .say(any_packet(PacketDirection::ToServer, build, &mut dice))
+            .send(any_packet(PacketDirection::ToServer, build, &mut dice))
             .await;
         server
-            .say(any_packet(PacketDirection::ToClient, build, &mut dice))
+            .send(any_packet(PacketDirection::ToClient, build, &mut dice))
             .await;
     }
     // Both sides send before either reads.
     for _ in 0..150 {
-        server.hear().await;
-        client.hear().await;
+        server.receive().await;
+        client.receive().await;
     }
     client
-        .say(Kick {
+        .send(Kick {
             reason: "Quitting".into(),
         })
         .await;
-    assert_eq!(server.hear_kick().await, "Quitting");
+    assert_eq!(server.receive_kick().await, "Quitting");
     assert_eq!(lab.notes.end().await, "disconnected");
     assert!(server.is_closed().await && client.is_closed().await);
 
@@ -346,16 +346,16 @@ async fn session(build: Build, login: Login) {
             .collect()
     };
     assert!(
-        plain(&client.said) == plain(&server.heard),
+        plain(&client.replies) == plain(&server.received),
         "{build} {login:?}"
     );
     assert!(
-        plain(&server.said) == plain(&client.heard),
+        plain(&server.replies) == plain(&client.received),
         "{build} {login:?}"
     );
-    for (way, said) in [
-        (PacketDirection::ToServer, &client.said),
-        (PacketDirection::ToClient, &server.said),
+    for (way, replies) in [
+        (PacketDirection::ToServer, &client.replies),
+        (PacketDirection::ToClient, &server.replies),
     ] {
         let mut offset = 0;
         let mut seen = Vec::new();
@@ -368,7 +368,7 @@ async fn session(build: Build, login: Login) {
                 seen.push(bytes);
             }
         }
-        assert!(seen == *said, "{build} {login:?} {way}");
+        assert!(seen == *replies, "{build} {login:?} {way}");
     }
     let noted: Vec<_> = lab
         .notes
@@ -411,19 +411,19 @@ async fn pings_are_forwarded_after_the_client_stops_sending() {
     for half_close in [false, true] {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
-        client.say(ServerListPing {}).await;
+        client.send(ServerListPing {}).await;
         if half_close {
             client.socket.shutdown().await.unwrap();
         }
         let mut server = lab.server(Build::LATEST).await;
-        assert_eq!(server.hear().await.name(), "ServerListPing");
+        assert_eq!(server.receive().await.name(), "ServerListPing");
         tokio::time::sleep(Duration::from_millis(50)).await;
         server
-            .say(Kick {
+            .send(Kick {
                 reason: "A§0§20".into(),
             })
             .await;
-        assert_eq!(client.hear_kick().await, "A§0§20");
+        assert_eq!(client.receive_kick().await, "A§0§20");
         assert!(client.is_closed().await);
         assert_eq!(lab.notes.end().await, "disconnected");
     }
@@ -433,36 +433,36 @@ async fn pings_are_forwarded_after_the_client_stops_sending() {
 async fn account_checks_are_refused_except_in_old_builds() {
     let lab = Lab::new(|_| {}).await;
     let mut client = lab.client(Build::LATEST).await;
-    client.say(handshake(Build::LATEST)).await;
+    client.send(handshake(Build::LATEST)).await;
     let mut server = lab.server(Build::LATEST).await;
-    server.hear().await;
+    server.receive().await;
     let key = Bytes16::new(KEY.public_der().to_vec());
     server
-        .say(EncryptionRequest {
+        .send(EncryptionRequest {
             server_id: "-12af".into(),
             key,
             token: Bytes16::new(vec![0; 4]),
         })
         .await;
-    let reason = client.hear_kick().await;
+    let reason = client.receive_kick().await;
     assert!(
         reason.starts_with("hailer proxy: the server checks accounts"),
         "{reason}"
     );
-    assert!(server.hear_kick().await.contains("online-mode=false"));
+    assert!(server.receive_kick().await.contains("online-mode=false"));
     assert!(lab.notes.end().await.contains("checks accounts"));
 
     let lab = Lab::new(|_| {}).await;
     let mut client = lab.client(Build::V1_2_5).await;
-    client.say(handshake(Build::V1_2_5)).await;
+    client.send(handshake(Build::V1_2_5)).await;
     let mut server = lab.server(Build::V1_2_5).await;
-    server.hear().await;
+    server.receive().await;
     server
-        .say(HandshakeReply {
+        .send(HandshakeReply {
             id: "2e66f1dc032ab5f0".into(),
         })
         .await;
-    let Packet::HandshakeReply(reply) = client.hear().await else {
+    let Packet::HandshakeReply(reply) = client.receive().await else {
         panic!()
     };
     assert_eq!(reply.id.to_string(), "2e66f1dc032ab5f0");
@@ -479,13 +479,13 @@ async fn malformed_packet_closes_both_sides_and_is_named() {
         } else {
             &mut client
         };
-        liar.say(Chat {
+        liar.send(Chat {
             text: "last words".into(),
         })
         .await;
         liar.socket.write_all(&[0x45, 1, 2, 3]).await.unwrap();
         for peer in [&mut client, &mut server] {
-            let reason = peer.hear_kick().await;
+            let reason = peer.receive_kick().await;
             assert!(
                 reason.contains("0x45 at offset") && reason.contains("not a packet"),
                 "{reason}"
@@ -501,13 +501,13 @@ async fn malformed_packet_closes_both_sides_and_is_named() {
             }),
             "{end}"
         );
-        let heard = if from_server {
-            &client.heard
+        let received = if from_server {
+            &client.received
         } else {
-            &server.heard
+            &server.received
         };
         assert!(
-            heard.iter().any(|bytes| bytes[0] == 0x03),
+            received.iter().any(|bytes| bytes[0] == 0x03),
             "valid packets must be forwarded"
         );
     }
@@ -523,7 +523,7 @@ async fn unknown_builds_and_protocols_are_kicked_with_a_reason() {
         let lab = Lab::new(|_| {}).await;
         let mut client = lab.client(Build::LATEST).await;
         client.socket.write_all(first).await.unwrap();
-        let reason = client.hear_kick().await;
+        let reason = client.receive_kick().await;
         assert!(reason.contains(expected), "{reason}");
         assert!(client.is_closed().await);
     }
@@ -539,10 +539,10 @@ async fn unreachable_server_is_reported_to_the_client() {
         .port();
     let lab = Lab::new(|settings| settings.port = gone).await;
     let mut client = lab.client(Build::LATEST).await;
-    client.say(handshake(Build::LATEST)).await;
+    client.send(handshake(Build::LATEST)).await;
     assert!(
         client
-            .hear_kick()
+            .receive_kick()
             .await
             .contains("cannot connect to the server")
     );
@@ -552,31 +552,31 @@ async fn unreachable_server_is_reported_to_the_client() {
 async fn a_wrong_token_is_refused() {
     let lab = Lab::new(|_| {}).await;
     let mut client = lab.client(Build::LATEST).await;
-    client.say(handshake(Build::LATEST)).await;
+    client.send(handshake(Build::LATEST)).await;
     let mut server = lab.server(Build::LATEST).await;
-    server.hear().await;
+    server.receive().await;
     let key = Bytes16::new(KEY.public_der().to_vec());
     server
-        .say(EncryptionRequest {
+        .send(EncryptionRequest {
             server_id: "-".into(),
             key,
             token: Bytes16::new(vec![9; 4]),
         })
         .await;
-    let Packet::EncryptionRequest(request) = client.hear().await else {
+    let Packet::EncryptionRequest(request) = client.receive().await else {
         panic!()
     };
     let field = |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(3)).unwrap());
     client.connection.secure(&[1; 16]).unwrap();
     client
-        .say(EncryptionResponse {
+        .send(EncryptionResponse {
             secret: field(&[1; 16]),
             token: field(&[0xAB; 4]),
         })
         .await;
     assert!(
         client
-            .hear_kick()
+            .receive_kick()
             .await
             .contains("not encrypted with the key")
     );
@@ -609,11 +609,11 @@ async fn slow_client_pauses_only_its_own_connection() {
     let mut other = lab.client(Build::LATEST).await;
     let (mut its_server, _) = log_in(&mut other, &lab, Build::LATEST, Login::Full).await;
     other
-        .say(Chat {
+        .send(Chat {
             text: "still here".into(),
         })
         .await;
-    assert_eq!(its_server.hear().await.name(), "Chat");
+    assert_eq!(its_server.receive().await.name(), "Chat");
 }
 
 #[tokio::test]
@@ -624,16 +624,16 @@ async fn connections_above_the_limit_are_kicked() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let mut third = lab.client(Build::LATEST).await;
     assert_eq!(
-        third.hear_kick().await,
+        third.receive_kick().await,
         "hailer proxy: too many connections"
     );
     assert!(third.is_closed().await);
     drop(_first);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let mut fourth = lab.client(Build::LATEST).await;
-    fourth.say(ServerListPing {}).await;
+    fourth.send(ServerListPing {}).await;
     assert_eq!(
-        lab.server(Build::LATEST).await.hear().await.name(),
+        lab.server(Build::LATEST).await.receive().await.name(),
         "ServerListPing"
     );
 }
@@ -669,8 +669,8 @@ async fn both_sides_are_kicked_when_the_proxy_stops() {
     let mut client = lab.client(Build::LATEST).await;
     let (mut server, _) = log_in(&mut client, &lab, Build::LATEST, Login::Full).await;
     lab.stop.notify_one();
-    assert_eq!(client.hear_kick().await, "hailer proxy: stopped");
-    assert_eq!(server.hear_kick().await, "hailer proxy: stopped");
+    assert_eq!(client.receive_kick().await, "hailer proxy: stopped");
+    assert_eq!(server.receive_kick().await, "hailer proxy: stopped");
     assert!(client.is_closed().await && server.is_closed().await);
     drop((client, server));
     timeout(Duration::from_secs(10), &mut lab.task)

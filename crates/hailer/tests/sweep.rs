@@ -82,8 +82,8 @@ impl World {
             let responder = protocol
                 .responder(&status, &keys, &Options::default())
                 .unwrap();
-            let truth = truth(*protocol, &*responder);
-            (responder, truth)
+            let expected = expected(*protocol, &*responder);
+            (responder, expected)
         };
         let servers = registry::defaults()
             .map(|protocol| {
@@ -122,7 +122,7 @@ impl World {
         mix(address) % 100 < self.silent
     }
 
-    fn truth(&self, address: SocketAddr, protocol: &str) -> Option<&Status> {
+    fn expected(&self, address: SocketAddr, protocol: &str) -> Option<&Status> {
         let is_there = !self.is_silent(address) && !self.closed.contains(&address.port());
         is_there.then(|| &self.servers[protocol][(mix(address) / 100 % VARIANTS) as usize].1)
     }
@@ -205,7 +205,7 @@ fn mix(address: SocketAddr) -> u64 {
 }
 
 /// Returns the status that the client gets from a server when nothing disturbs the exchange.
-fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
+fn expected(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     use hailer::proto::{Ask, Cookie, Step, memory};
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
     let mut server = memory::Server::new(responder, us(), Epoch(1));
@@ -385,10 +385,11 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
     for end in &run.ends {
         match &end.result {
             Ok(answer) => {
-                let truth = world.truth(answer.transcript.address, answer.transcript.protocol.id);
+                let expected =
+                    world.expected(answer.transcript.address, answer.transcript.protocol.id);
                 let is_partial = answer.status.extra("unanswered").is_some();
                 assert!(
-                    is_partial || Some(&*answer.status) == truth,
+                    is_partial || Some(&*answer.status) == expected,
                     "{:?}",
                     answer.transcript
                 );
@@ -397,7 +398,7 @@ fn check(world: &World, run: &Run, total: u64, may_be_lost: usize) {
             Err(Error::Silence { transcript, .. }) => {
                 lost += usize::from(
                     world
-                        .truth(transcript.address, transcript.protocol.id)
+                        .expected(transcript.address, transcript.protocol.id)
                         .is_some(),
                 );
             }
@@ -1116,8 +1117,8 @@ proptest! {
         config.limits.timeout = ms(timeout);
         config.limits.deadline = ms(deadline);
         config.limits.retries = retries;
-        let whom = |i: u32| if crowded { SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)) } else { SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)) };
-        let all = (0..40).flat_map(|i| registry::defaults().map(move |protocol| (whom(i), protocol)));
+        let destination = |i: u32| if crowded { SocketAddr::from(([127, 0, 0, (i % 40) as u8], 25_565 + (i % 3) as u16)) } else { SocketAddr::from((0x7F00_0001u32.wrapping_add(i.reverse_bits() >> 8).to_be_bytes(), 25_565)) };
+        let all = (0..40).flat_map(|i| registry::defaults().map(move |protocol| (destination(i), protocol)));
         let mut list = List::new(all);
         let total = list.total;
         let mut steps = 0;
@@ -1143,7 +1144,7 @@ proptest! {
             match &end.result {
                 Ok(answer) => prop_assert!(
                     answer.status.extra("unanswered").is_some()
-                        || Some(&*answer.status) == world.truth(answer.transcript.address, answer.transcript.protocol.id)
+                        || Some(&*answer.status) == world.expected(answer.transcript.address, answer.transcript.protocol.id)
                 ),
                 Err(Error::PortClosed { transcript }) => prop_assert_eq!(transcript.address.port(), 25_567),
                 Err(error) => prop_assert!(matches!(error, Error::Silence { .. }), "{}", error),

@@ -44,7 +44,7 @@ fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
             started.elapsed() < Duration::from_secs(20),
             "no end in sight"
         );
-        let (index, whom, what) = match next {
+        let (index, destination, what) = match next {
             Next::Probe(probe) => {
                 let name = probe.name.as_deref().unwrap_or("-");
                 (
@@ -70,14 +70,14 @@ fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
             }
             Next::Done => return (all, idle),
         };
-        assert!(all.insert((index, whom), what).is_none());
+        assert!(all.insert((index, destination), what).is_none());
     }
 }
 
 fn without_index(all: BTreeMap<(u64, String), String>) -> Vec<(String, String)> {
     let mut all: Vec<_> = all
         .into_iter()
-        .map(|((_, whom), what)| (whom, what))
+        .map(|((_, destination), what)| (destination, what))
         .collect();
     all.sort_unstable();
     all
@@ -137,10 +137,10 @@ fn each_name_is_resolved_once_for_all_protocols() {
     let check = |given: BTreeMap<(u64, String), String>| {
         let given = without_index(given);
         assert_eq!(given.len(), expected.len(), "{given:?}");
-        for ((whom, what), (expected_whom, expected_what)) in given.iter().zip(expected) {
+        for ((destination, what), (expected_targets, expected_what)) in given.iter().zip(expected) {
             assert!(
-                whom == expected_whom && what.starts_with(expected_what),
-                "{whom}: {what}"
+                destination == expected_targets && what.starts_with(expected_what),
+                "{destination}: {what}"
             );
         }
     };

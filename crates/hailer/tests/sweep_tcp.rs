@@ -196,7 +196,7 @@ fn every_server_answers_once() {
 }
 
 #[test]
-fn closed_ports_and_silent_servers_are_told_apart() {
+fn distinguishes_closed_ports_from_silent_servers() {
     let server = Server::answering(usize::MAX);
     let closed = {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();

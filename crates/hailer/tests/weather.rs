@@ -104,9 +104,9 @@ fn queries_in_bad_weather() {
             let status = statuses::plain(players);
             let responder = protocol.responder(&status, &Keys::new([7; 16]), &Options::default());
             let responder = responder.expect("no options are good options");
-            let truth = truth(protocol, &*responder);
+            let expected = expected(protocol, &*responder);
             for weather in WEATHERS {
-                let tally = tally(protocol, &*responder, &truth, *weather);
+                let tally = tally(protocol, &*responder, &expected, *weather);
                 // A status that names what is missing is no false one.
                 let may_lack_parts = FALLS_BACK.contains(&protocol.info().id);
                 if weather.corrupt == 0 && tally.wrong > tally.named && !may_lack_parts {
@@ -131,7 +131,7 @@ fn queries_in_bad_weather() {
 }
 
 /// Returns the status that a query without loss returns.
-fn truth(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
+fn expected(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
     match query(protocol, responder, CLEAR, 0).0 {
         Ok(outcome) => *outcome.status,
         Err(failure) => panic!("{} in clear weather: {failure:?}", protocol.info().id),
@@ -177,7 +177,7 @@ impl std::fmt::Display for Tally {
 fn tally(
     protocol: &dyn Protocol,
     responder: &dyn Responder,
-    truth: &Status,
+    expected: &Status,
     weather: Weather,
 ) -> Tally {
     let mut tally = Tally::default();
@@ -188,9 +188,9 @@ fn tally(
                 tally.finished += 1;
                 if outcome.status.extra("unanswered").is_some() {
                     tally.partial += 1;
-                } else if *outcome.status != *truth {
+                } else if *outcome.status != *expected {
                     tally.wrong += 1;
-                    tally.named += usize::from(outcome.status.deviations != truth.deviations);
+                    tally.named += usize::from(outcome.status.deviations != expected.deviations);
                 }
                 tally.datagrams += u64::from(sent);
                 tally.time += now;

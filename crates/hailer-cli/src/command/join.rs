@@ -4,7 +4,7 @@ use super::secrets;
 use crate::args::Join as Args;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::game::{End, Show};
-use crate::print::{columns, tell};
+use crate::print::{columns, stderr};
 use anstream::ColorChoice;
 use anyhow::{Context, anyhow};
 use hailer::Target;
@@ -262,7 +262,7 @@ async fn play(
                     inputs.extend(lines.into_iter().map(|line| Input::Say(vec![line])));
                 }
                 Some(Ok(input)) => act(session, input),
-                Some(Err(error)) => tell!("{error}"),
+                Some(Err(error)) => stderr!("{error}"),
                 None => typing = false,
             },
             () = tokio::time::sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => return Ok(End::Left),
@@ -337,7 +337,7 @@ fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
         return Ok(());
     }
     if world.is_empty() {
-        tell!("no map: the server sent no columns of blocks");
+        stderr!("no map: the server sent no columns of blocks");
         return Ok(());
     }
     let area = Area::of(world);

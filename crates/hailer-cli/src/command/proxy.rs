@@ -5,8 +5,8 @@ use super::service::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
 use crate::packet_filter::PacketFilter;
-use crate::print::packet::{Form, Shown};
-use crate::print::{count, tell};
+use crate::print::packet::{Form, PacketView};
+use crate::print::{count, stderr};
 use anyhow::Context;
 use hailer::Target;
 use hailer::game::{Build, ClientHello, PacketDirection, PacketError, PeerError};
@@ -59,14 +59,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         writeln!(out, "listening on {address} for {}", args.to)?;
         out.flush()?;
     } else {
-        tell!("listening on {address} for {}", args.to);
+        stderr!("listening on {address} for {}", args.to);
     }
     if !address.ip().is_loopback() {
-        tell!(
+        stderr!(
             "\x1b[33mnote:\x1b[0m other machines can connect to {address}, and play under any name"
         );
     }
-    tell!("\x1b[2mCtrl-C stops.\x1b[0m");
+    stderr!("\x1b[2mCtrl-C stops.\x1b[0m");
 
     let filter = PacketFilter::new(&args.choice.only, &args.choice.hide, args.way);
     let filter = if args.all {
@@ -190,7 +190,7 @@ impl State {
         match event {
             ProxyEvent::Opened => {
                 self.connections += 1;
-                tell!("\x1b[2m#{connection} {client} connected\x1b[0m");
+                stderr!("\x1b[2m#{connection} {client} connected\x1b[0m");
             }
             ProxyEvent::Packet(passed) => self.packet(connection, at, passed)?,
             ProxyEvent::Secret(secret) => {
@@ -228,7 +228,7 @@ impl State {
             ..
         } = *passed;
         self.show(connection, at, |place, time| {
-            let shown = Shown {
+            let shown = PacketView {
                 place,
                 connection: Some(connection),
                 time,
@@ -268,7 +268,7 @@ impl State {
             self.finish_session(session)?;
         }
         if end.is_sound() {
-            tell!("\x1b[2m#{connection} {client}: {end}\x1b[0m");
+            stderr!("\x1b[2m#{connection} {client}: {end}\x1b[0m");
             return Ok(());
         }
         self.unsound += 1;
@@ -286,7 +286,7 @@ impl State {
                     .find(|it| it < build)
             {
                 let number = build.protocol();
-                tell!(
+                stderr!(
                     "\x1b[33mnote:\x1b[0m read as {build}; {older} has the same protocol number {number}: if the client is {older}, add --build {older}"
                 );
             }
@@ -305,7 +305,7 @@ impl State {
                 },
             };
             self.show(connection, at, |place, time| {
-                let shown = Shown {
+                let shown = PacketView {
                     place,
                     connection: Some(connection),
                     time,
@@ -317,7 +317,7 @@ impl State {
                 shown.broken(&mut anstream::stdout().lock(), &broken, self.form)
             })?;
         }
-        tell!("\x1b[31m#{connection} {client}:\x1b[0m {end}");
+        stderr!("\x1b[31m#{connection} {client}:\x1b[0m {end}");
         Ok(())
     }
 
@@ -347,7 +347,7 @@ impl State {
         };
         let packets = count(self.packets, "packet");
         let connections = count(self.connections, "connection");
-        tell!("{packets} of {connections}{hidden}");
+        stderr!("{packets} of {connections}{hidden}");
     }
 }
 
@@ -468,18 +468,18 @@ mod tests {
 
     #[test]
     fn servers_are_hosts_with_or_without_a_port() {
-        let said = |text: &str| server(text).map_err(|error| error.to_string());
+        let output = |text: &str| server(text).map_err(|error| error.to_string());
         assert_eq!(
-            said("play.example.com"),
+            output("play.example.com"),
             Ok(("play.example.com".into(), 25_565))
         );
-        assert_eq!(said("[::1]:7"), Ok(("::1".into(), 7)));
+        assert_eq!(output("[::1]:7"), Ok(("::1".into(), 7)));
         assert!(
-            said("ugp://host")
+            output("ugp://host")
                 .unwrap_err()
                 .contains("write only HOST or HOST:PORT")
         );
-        assert!(said("host:0").unwrap_err().starts_with("--to "));
+        assert!(output("host:0").unwrap_err().starts_with("--to "));
     }
 
     #[test]

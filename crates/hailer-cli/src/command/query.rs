@@ -2,7 +2,7 @@
 
 use crate::args::Query;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::{datagram, json, table, tell, view};
+use crate::print::{datagram, json, stderr, table, view};
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
 use hailer::proto::Depth;
@@ -41,7 +41,7 @@ async fn query(
             Ok(target) => targets.push((text, target)),
             Err(problem) => {
                 *exit = Exit::Partial;
-                tell!("\x1b[1;31merror:\x1b[0m {problem}");
+                stderr!("\x1b[1;31merror:\x1b[0m {problem}");
             }
         }
     }

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_the_nearest_line_counts() {
+    fn reads_written_secrets_and_uses_the_nearest() {
         let folder = std::env::temp_dir().join(format!("hailer-secrets-{}", std::process::id()));
         let mut file = append(&folder).unwrap();
         let addresses: [SocketAddr; 2] = [

@@ -42,7 +42,7 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
     args.log.start();
     let config = config(&args);
     let build = config.build;
-    let also = if config.speaks_old() && build.protocol() != 29 {
+    let also = if config.accepts_1_2_5() && build.protocol() != 29 {
         " and 1.2.5"
     } else {
         ""

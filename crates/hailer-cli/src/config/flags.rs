@@ -1,7 +1,7 @@
 //! The configuration of one server from the flags of `hailer serve`.
 
 use super::check::Checker;
-use super::reader::{Lines, OneOrMany, Ordered, Whole, Words};
+use super::reader::{IntegerBetween, Lines, OneOrMany, Ordered, TextOrNumber};
 use super::serve::{ProtocolOptions, ServerInput, find};
 use super::status::StatusConfig;
 use super::{ServerConfig, check};
@@ -17,7 +17,7 @@ use toml::Spanned;
 /// A flag has an invalid value.
 pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
     let rule = |rule: &String| match rule.split_once('=') {
-        Some((key, value)) => Ok((plain(key.to_owned()), plain(Words(value.to_owned())))),
+        Some((key, value)) => Ok((plain(key.to_owned()), plain(TextOrNumber(value.to_owned())))),
         None => Err(Usage(format!("--rule {rule}: write KEY=VALUE"))),
     };
     let max_players = match args.max_players {
@@ -25,7 +25,7 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
             let text = format!("--max-players {max}: write a number from 0 to {}", i32::MAX);
             return Err(Usage(text));
         }
-        max => max.map(Whole),
+        max => max.map(IntegerBetween),
     };
     let mut status = StatusConfig {
         name: args.name.clone(),
@@ -52,7 +52,9 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
     input.listen = OneOrMany(args.listen.iter().cloned().map(plain).collect());
     input.protocols = protocol_ids.map(plain).collect();
     if args.demo {
-        input.demo = Some(plain(Whole(args.seed.try_into().unwrap_or(i64::MAX))));
+        input.demo = Some(plain(IntegerBetween(
+            args.seed.try_into().unwrap_or(i64::MAX),
+        )));
     } else {
         input.status = Some(status);
     }
@@ -114,6 +116,6 @@ fn options(flags: &[String]) -> Result<Ordered<ProtocolOptions>, Usage> {
 /// configuration file.
 pub(crate) fn warn_about_token_file(flag: &str, path: &Path) {
     if let Some(warning) = check::readable_by_all(path) {
-        crate::print::tell!("\x1b[33mwarning:\x1b[0m {flag}: {warning}");
+        crate::print::stderr!("\x1b[33mwarning:\x1b[0m {flag}: {warning}");
     }
 }

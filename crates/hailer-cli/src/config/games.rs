@@ -10,7 +10,7 @@
 //! ```
 
 use super::check::{Checker, lines_of};
-use super::reader::{self, Blocks, Lines, OneOrMany, Problem, Whole, Words};
+use super::reader::{self, Blocks, IntegerBetween, Lines, OneOrMany, Problem, TextOrNumber};
 use crate::exit::{Usage, usage};
 use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort, Quirk};
@@ -34,8 +34,8 @@ struct GameInput {
     id: Spanned<String>,
     name: String,
     protocols: OneOrMany<Spanned<String>>,
-    port: Option<Whole<1, 65_535>>,
-    query_port: Option<Spanned<Words>>,
+    port: Option<IntegerBetween<1, 65_535>>,
+    query_port: Option<Spanned<TextOrNumber>>,
     srv: Option<String>,
     #[serde(default)]
     quirks: OneOrMany<Spanned<String>>,
@@ -155,7 +155,9 @@ impl GameInput {
             id: leak(self.id.get_ref()),
             name: leak(&self.name),
             protocols: leak_all(&self.protocols),
-            port: self.port.and_then(|Whole(port)| u16::try_from(port).ok()),
+            port: self
+                .port
+                .and_then(|IntegerBetween(port)| u16::try_from(port).ok()),
             query,
             srv: self.srv.as_deref().map(leak),
             quirks: Vec::leak(quirks),

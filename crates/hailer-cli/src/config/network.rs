@@ -1,7 +1,7 @@
 //! The table `network` of a server: its membership in a OneQuery network.
 
 use super::check::{Checker, RedisKeys};
-use super::reader::{FromText, Parsed, Time, Whole};
+use super::reader::{FromText, IntegerBetween, Parsed, Time};
 use hailer::Status;
 pub(crate) use hailer::network::{Health, Mode, Network, NetworkConfig};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) struct NetworkInput {
     network_id: Option<Spanned<String>>,
     prefix: Option<Spanned<String>>,
     host: Option<String>,
-    port: Option<Whole<1, 65_535>>,
+    port: Option<IntegerBetween<1, 65_535>>,
     mode: Option<Parsed<Mode>>,
     #[serde(default)]
     cluster: bool,
@@ -70,7 +70,7 @@ pub(super) fn config(
     config.port = input
         .get_ref()
         .port
-        .and_then(|Whole(port)| port.try_into().ok())
+        .and_then(|IntegerBetween(port)| port.try_into().ok())
         .unwrap_or(0);
     config.mode = input
         .get_ref()

@@ -127,7 +127,7 @@ impl<T> Document<T> {
 
 /// Location of a removed value.
 #[derive(Default)]
-struct Place {
+struct ValueLocation {
     path: Vec<String>,
     /// Whether a value was invalid. Otherwise the key was.
     is_value: bool,
@@ -140,12 +140,16 @@ struct Place {
 }
 
 /// Removes the innermost value or key with this span.
-fn remove(root: &mut Spanned<DeTable<'_>>, span: &Range<usize>) -> Option<Place> {
+fn remove(root: &mut Spanned<DeTable<'_>>, span: &Range<usize>) -> Option<ValueLocation> {
     let table = root.span().start;
     remove_from_table(root.as_mut(), table, span)
 }
 
-fn remove_from_table(table: &mut DeTable<'_>, own: usize, span: &Range<usize>) -> Option<Place> {
+fn remove_from_table(
+    table: &mut DeTable<'_>,
+    own: usize,
+    span: &Range<usize>,
+) -> Option<ValueLocation> {
     let mut found = None;
     for (key, value) in table.iter_mut() {
         let inner = remove_from_value(value, span);
@@ -161,7 +165,7 @@ fn remove_from_table(table: &mut DeTable<'_>, own: usize, span: &Range<usize>) -
     }
     let (key, is_value) = found?;
     table.remove(&key);
-    Some(Place {
+    Some(ValueLocation {
         path: vec![key.into_inner().into_owned()],
         is_value,
         table: own,
@@ -170,7 +174,10 @@ fn remove_from_table(table: &mut DeTable<'_>, own: usize, span: &Range<usize>) -
     })
 }
 
-fn remove_from_value<'i>(value: &mut Spanned<DeValue<'i>>, span: &Range<usize>) -> Option<Place> {
+fn remove_from_value<'i>(
+    value: &mut Spanned<DeValue<'i>>,
+    span: &Range<usize>,
+) -> Option<ValueLocation> {
     let own = value.span().start;
     match value.as_mut() {
         DeValue::Table(table) => remove_from_table(table, own, span),
@@ -185,7 +192,7 @@ fn remove_from_value<'i>(value: &mut Spanned<DeValue<'i>>, span: &Range<usize>) 
                 if item.span() == *span {
                     let kept = array.iter().enumerate().filter(|(i, _)| *i != at);
                     *array = kept.map(|(_, item)| item.clone()).collect();
-                    return Some(Place {
+                    return Some(ValueLocation {
                         path: Vec::new(),
                         is_value: true,
                         table: own,
@@ -342,21 +349,21 @@ impl<const MIN_MS: u64> FromText for Time<MIN_MS> {
 
 /// An integer from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Whole<const MIN: i64, const MAX: i64>(pub(crate) i64);
+pub(crate) struct IntegerBetween<const MIN: i64, const MAX: i64>(pub(crate) i64);
 
-impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Whole<MIN, MAX> {
+impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for IntegerBetween<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Number<const MIN: i64, const MAX: i64>;
         impl<const MIN: i64, const MAX: i64> Visitor<'_> for Number<MIN, MAX> {
-            type Value = Whole<MIN, MAX>;
+            type Value = IntegerBetween<MIN, MAX>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "a whole number from {MIN} to {MAX}")
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole<MIN, MAX>, E> {
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<IntegerBetween<MIN, MAX>, E> {
                 if (MIN..=MAX).contains(&number) {
-                    Ok(Whole(number))
+                    Ok(IntegerBetween(number))
                 } else {
                     Err(E::invalid_value(de::Unexpected::Signed(number), &self))
                 }
@@ -479,32 +486,32 @@ impl<'de, T: Deserialize<'de> + FromShort> Deserialize<'de> for TextOr<T> {
 
 /// A string, or a number or boolean as text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Words(pub(crate) String);
+pub(crate) struct TextOrNumber(pub(crate) String);
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for TextOrNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct It;
         impl Visitor<'_> for It {
-            type Value = Words;
+            type Value = TextOrNumber;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, a number or a flag")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Words, E> {
-                Ok(Words(text.into()))
+            fn visit_str<E>(self, text: &str) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(text.into()))
             }
 
-            fn visit_bool<E>(self, flag: bool) -> Result<Words, E> {
-                Ok(Words(flag.to_string()))
+            fn visit_bool<E>(self, flag: bool) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(flag.to_string()))
             }
 
-            fn visit_i64<E>(self, number: i64) -> Result<Words, E> {
-                Ok(Words(number.to_string()))
+            fn visit_i64<E>(self, number: i64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
             }
 
-            fn visit_f64<E>(self, number: f64) -> Result<Words, E> {
-                Ok(Words(number.to_string()))
+            fn visit_f64<E>(self, number: f64) -> Result<TextOrNumber, E> {
+                Ok(TextOrNumber(number.to_string()))
             }
         }
         deserializer.deserialize_any(It)
@@ -551,7 +558,7 @@ mod tests {
         poll: Option<TextOr<Poll>>,
         mode: Option<Mode>,
         #[serde(default)]
-        rules: Ordered<Words>,
+        rules: Ordered<TextOrNumber>,
     }
 
     #[derive(Debug, Deserialize)]
@@ -582,7 +589,7 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only its errors matter")]
     struct Engine {
-        workers: Whole<0, 1024>,
+        workers: IntegerBetween<0, 1024>,
     }
 
     fn problems(text: &str) -> Vec<String> {

@@ -3,8 +3,8 @@
 use super::check::Checker;
 use super::network::{self, NetworkInput};
 use super::reader::{
-    self, Blocks, FromShort, FromText, OneOrMany, Ordered, Parsed, Problem, TextOr, Time, Whole,
-    close,
+    self, Blocks, FromShort, FromText, IntegerBetween, OneOrMany, Ordered, Parsed, Problem, TextOr,
+    Time, close,
 };
 use super::status::StatusConfig;
 use super::{
@@ -49,7 +49,7 @@ pub(super) struct ServerInput {
     pub(super) listen: OneOrMany<Spanned<String>>,
     pub(super) protocols: Vec<Spanned<String>>,
     pub(super) status: Option<StatusConfig>,
-    pub(super) demo: Option<Spanned<Whole<0, { i64::MAX }>>>,
+    pub(super) demo: Option<Spanned<IntegerBetween<0, { i64::MAX }>>>,
     source: Option<Spanned<SourceInput>>,
     network: Option<Spanned<NetworkInput>>,
     stale_after: Option<Spanned<Parsed<Time<1_000>>>>,
@@ -113,7 +113,7 @@ enum StaleInput {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct EngineInput {
-    workers: Whole<0, 1_024>,
+    workers: IntegerBetween<0, 1_024>,
     budget: BudgetInput,
     relay: RelayInput,
     connections: ConnectionsInput,
@@ -131,21 +131,21 @@ struct BudgetInput {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct AllowanceInput {
     bytes: Option<Parsed<BytesPerSecond>>,
-    packets: Option<Whole<1, { u32::MAX as i64 }>>,
+    packets: Option<IntegerBetween<1, { u32::MAX as i64 }>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct RelayInput {
-    sessions: Option<Whole<1, 65_536>>,
+    sessions: Option<IntegerBetween<1, 65_536>>,
     idle: Option<Parsed<Time<1_000>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct ConnectionsInput {
-    total: Option<Whole<1, 65_536>>,
-    per_network: Option<Whole<1, 65_536>>,
+    total: Option<IntegerBetween<1, 65_536>>,
+    per_network: Option<IntegerBetween<1, 65_536>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -847,8 +847,8 @@ impl EngineInput {
         let workers = usize::try_from(self.workers.0)
             .ok()
             .filter(|workers| *workers > 0);
-        let number = |limit: Option<Whole<1, 65_536>>| {
-            limit.and_then(|Whole(limit)| usize::try_from(limit).ok())
+        let number = |limit: Option<IntegerBetween<1, 65_536>>| {
+            limit.and_then(|IntegerBetween(limit)| usize::try_from(limit).ok())
         };
         EngineConfig {
             workers,
@@ -874,7 +874,7 @@ fn allowance(input: Option<&TextOr<AllowanceInput>>) -> Allowance {
             .map(|Parsed(BytesPerSecond(bytes))| *bytes),
         packets: input
             .packets
-            .and_then(|Whole(packets)| packets.try_into().ok()),
+            .and_then(|IntegerBetween(packets)| packets.try_into().ok()),
     }
 }
 

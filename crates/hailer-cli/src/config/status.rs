@@ -1,7 +1,7 @@
 //! The status of a server as users write it, in a file or with flags.
 
 use super::check::Checker;
-use super::reader::{FromShort, FromText, Ordered, Parsed, TextOr, Whole, Words};
+use super::reader::{FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber};
 use hailer::proto::minecraft_query;
 use hailer::proto::model::{Address, Extra, Rule, uuid_from_text};
 use hailer::{Player, Status, Text};
@@ -27,13 +27,13 @@ pub(crate) struct StatusConfig {
     pub(crate) online: Option<PlayerCount>,
     pub(crate) max_players: Option<PlayerCount>,
     pub(crate) players: Vec<Spanned<TextOr<Member>>>,
-    pub(crate) rules: Ordered<Words>,
+    pub(crate) rules: Ordered<TextOrNumber>,
     pub(crate) host: Option<String>,
-    pub(crate) port: Option<Whole<0, 65_535>>,
+    pub(crate) port: Option<IntegerBetween<0, 65_535>>,
 }
 
 /// A number of players.
-pub(crate) type PlayerCount = Whole<0, { i32::MAX as i64 }>;
+pub(crate) type PlayerCount = IntegerBetween<0, { i32::MAX as i64 }>;
 
 /// A plugin: a table, or a string such as `"WorldEdit 7.3"`, whose last word is the version if it
 /// begins with a digit.
@@ -140,10 +140,12 @@ impl StatusConfig {
         if self.host.is_some() || self.port.is_some() {
             status.address = Some(Address {
                 host: self.host.as_deref().map(Into::into),
-                port: self.port.and_then(|Whole(port)| u16::try_from(port).ok()),
+                port: self
+                    .port
+                    .and_then(|IntegerBetween(port)| u16::try_from(port).ok()),
             });
         }
-        let rule = |(key, value): &(Spanned<String>, Spanned<Words>)| Rule {
+        let rule = |(key, value): &(Spanned<String>, Spanned<TextOrNumber>)| Rule {
             key: key.get_ref().as_str().into(),
             value: value.get_ref().0.as_str().into(),
         };
@@ -168,8 +170,8 @@ impl StatusConfig {
             });
         }
         let listed = i64::try_from(players.len()).unwrap_or(i64::MAX);
-        status.players.online = Some(self.online.map_or(listed, |Whole(online)| online));
-        status.players.max = Some(self.max_players.map_or(20, |Whole(max)| max));
+        status.players.online = Some(self.online.map_or(listed, |IntegerBetween(online)| online));
+        status.players.max = Some(self.max_players.map_or(20, |IntegerBetween(max)| max));
         status.players.set_list(players);
         status
     }

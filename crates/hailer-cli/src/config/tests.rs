@@ -176,7 +176,7 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
 }
 
 #[test]
-fn keys_mean_what_they_say() {
+fn every_key_has_its_effect() {
     let folder = folder();
     let text = r#"
         [[server]]

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! The socket belongs to the user of the responder, with mode 0600. Limits: [`CLIENTS`]
-//! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE`] without a request, [`PATIENCE`] to
+//! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE`] without a request, [`TIMEOUT`] to
 //! accept a reply.
 
 use super::snapshot::{SCHEMA, Snapshot};
-use super::{CLIENTS, Look};
+use super::{CLIENTS, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
 use hailer::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ const MAX_REPLY: u64 = 16 << 20;
 /// Idle connections are closed after this time. Shorter in tests.
 const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// Time for a peer to accept a reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Range of the interval between snapshots, in milliseconds.
 const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 
@@ -99,7 +99,7 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
 }
 
 /// Serves clients until dropped.
-pub(super) async fn serve(listener: UnixListener, look: Look) {
+pub(super) async fn serve(listener: UnixListener, look: TakeSnapshot) {
     let places = Arc::new(Semaphore::new(CLIENTS));
     loop {
         match listener.accept().await {
@@ -128,7 +128,7 @@ pub(super) async fn serve(listener: UnixListener, look: Look) {
     }
 }
 
-async fn answer(stream: UnixStream, look: &Look) -> io::Result<()> {
+async fn answer(stream: UnixStream, look: &TakeSnapshot) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
@@ -164,7 +164,7 @@ fn request(line: &str) -> Result<Request, String> {
 async fn watch(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
-    look: &Look,
+    look: &TakeSnapshot,
     every: Duration,
 ) -> io::Result<()> {
     let mut ticks = interval(every);
@@ -203,7 +203,7 @@ async fn read(
 }
 
 async fn write(writer: &mut (impl AsyncWrite + Unpin), reply: &impl Serialize) -> io::Result<()> {
-    timeout(PATIENCE, writer.write_all(&line(reply))).await?
+    timeout(TIMEOUT, writer.write_all(&line(reply))).await?
 }
 
 fn line(value: &impl Serialize) -> Vec<u8> {
@@ -227,7 +227,7 @@ impl Client {
     /// No responder listens there, or permission is denied. The error contains the correction.
     pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        match timeout(PATIENCE, UnixStream::connect(path)).await {
+        match timeout(TIMEOUT, UnixStream::connect(path)).await {
             Ok(Ok(stream)) => Ok(Self {
                 stream: BufReader::new(stream),
                 every: Duration::ZERO,
@@ -273,7 +273,7 @@ impl Client {
     /// # Errors
     /// The same as for [`Client::status`].
     pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
-        let Ok(line) = timeout(self.every + PATIENCE, read(&mut self.stream, MAX_REPLY)).await
+        let Ok(line) = timeout(self.every + TIMEOUT, read(&mut self.stream, MAX_REPLY)).await
         else {
             bail!("no reply from hailer serve; it is blocked or suspended");
         };
@@ -396,9 +396,9 @@ pub(crate) mod tests {
                 0o600
             );
             for _ in 0..2 {
-                let said: Snapshot =
+                let output: Snapshot =
                     serde_json::from_str(&ask(path, b"{\"get\":\"status\"}\n")).unwrap();
-                assert_eq!(said.schema, SCHEMA);
+                assert_eq!(output.schema, SCHEMA);
             }
             // Two requests over one connection.
             let mut stream = connect(path);
@@ -406,9 +406,9 @@ pub(crate) mod tests {
                 .write_all(b"{\"get\":\"status\"}\n { \"get\" : \"status\" }\n")
                 .unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
-            let mut said = String::new();
-            stream.read_to_string(&mut said).unwrap();
-            assert_eq!(said.lines().count(), 2);
+            let mut output = String::new();
+            stream.read_to_string(&mut output).unwrap();
+            assert_eq!(output.lines().count(), 2);
 
             let mut stream = connect(path);
             stream.write_all(b"{\"watch\":100}\n").unwrap();
@@ -427,7 +427,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_nobody_takes_more_than_a_place() {
+    fn reports_errors_and_limits_connections() {
         with_server("bounds", |path| {
             for (request, expected) in [
                 (&b"rubbish\n"[..], r#"write {\"get\":\"status\"}"#),
@@ -440,10 +440,10 @@ pub(crate) mod tests {
                 (b"{\"watch\":-1}\n", "write {"),
                 (&[b' '; MAX_REQUEST as usize], "longer than 256 bytes"),
             ] {
-                let said = ask(path, request);
+                let output = ask(path, request);
                 assert!(
-                    said.starts_with("{\"error\":\"") && said.contains(expected),
-                    "{said}"
+                    output.starts_with("{\"error\":\"") && output.contains(expected),
+                    "{output}"
                 );
             }
             let mut watchers: Vec<Blocking> = (0..CLIENTS).map(|_| connect(path)).collect();
@@ -479,7 +479,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn the_client_says_what_is_wrong() {
+    async fn client_reports_errors() {
         let folder = folder("client");
         let path = folder.join("s");
         let error = async |path: &Path| match Client::connect(path).await {
@@ -491,7 +491,7 @@ pub(crate) mod tests {
                 .await
                 .contains("start one, or give its socket with --control")
         );
-        for (said, expected) in [
+        for (output, expected) in [
             (
                 &b"{\"error\":\"16 others are watching; close one\"}\n"[..],
                 "hailer serve rejected the request: 16 others",
@@ -510,7 +510,7 @@ pub(crate) mod tests {
         ] {
             let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
             let server =
-                std::thread::spawn(move || listener.accept().unwrap().0.write_all(said).unwrap());
+                std::thread::spawn(move || listener.accept().unwrap().0.write_all(output).unwrap());
             let error = error(&path).await;
             assert!(error.contains(expected), "{error}");
             server.join().unwrap();
@@ -520,7 +520,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn where_nobody_can_listen_the_way_out_is_said() {
+    async fn listen_errors_suggest_a_fix() {
         let folder = folder("dead");
         let path = folder.join("deep").join("s");
         // The folder is created for its owner only.

@@ -6,7 +6,7 @@
 //! Limits: [`LIMITS`].
 
 use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
-use super::{CLIENTS, Look};
+use super::{CLIENTS, TakeSnapshot};
 use hailer::listen::ConnectionLimits;
 use hailer::listen::http::{self, HttpLimits};
 use http_body_util::Full;
@@ -47,7 +47,7 @@ const LIMITS: HttpLimits = HttpLimits {
 };
 
 /// Serves requests until dropped, one per connection.
-pub(super) async fn serve(listener: TcpListener, look: Look) {
+pub(super) async fn serve(listener: TcpListener, look: TakeSnapshot) {
     let respond = move |request: Request<Incoming>, _| ready(respond(&request, &look));
     http::serve(listener, LIMITS, respond, pending()).await;
 }
@@ -82,7 +82,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)>
     }
 }
 
-fn respond<B>(request: &Request<B>, look: &Look) -> Response<Full<Bytes>> {
+fn respond<B>(request: &Request<B>, look: &TakeSnapshot) -> Response<Full<Bytes>> {
     let plain = "text/plain; charset=utf-8";
     if let Err((status, problem)) = check_host(request) {
         let mut response = Response::new(Full::from(problem));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_the_snapshot_says() {
+    fn page_matches_the_snapshot() {
         let snapshot = invented::snapshot(100.0);
         let page = text(snapshot.clone());
         let first = &snapshot.listeners[0];
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_breaks_out_of_its_label_and_no_outsider_makes_series() {
+    fn escapes_labels_and_limits_series() {
         let mut snapshot = invented::snapshot(5.0);
         let series = parse(&text(snapshot.clone())).len();
         snapshot.top.clear();
@@ -434,13 +434,13 @@ mod tests {
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
         let _ = stream.write_all(request.as_bytes());
-        let mut said = String::new();
-        let _ = stream.read_to_string(&mut said);
-        said
+        let mut output = String::new();
+        let _ = stream.read_to_string(&mut output);
+        output
     }
 
     #[test]
-    fn it_is_handed_out_over_http() {
+    fn serves_http() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -456,8 +456,8 @@ mod tests {
                         &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
                     )
                 };
-                let said = get("/metrics");
-                let (head, body) = said.split_once("\r\n\r\n").unwrap();
+                let output = get("/metrics");
+                let (head, body) = output.split_once("\r\n\r\n").unwrap();
                 assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
                 assert!(
                     head.contains(
@@ -488,12 +488,12 @@ mod tests {
                     ("localhost\r\nHost: localhost", "400"),
                 ] {
                     let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
-                    let said = ask(address, &request);
+                    let output = ask(address, &request);
                     assert!(
-                        said.starts_with(&format!("HTTP/1.1 {status} ")),
-                        "{host}: {said}"
+                        output.starts_with(&format!("HTTP/1.1 {status} ")),
+                        "{host}: {output}"
                     );
-                    assert_eq!(said.contains("hailer_serve"), status == "200", "{host}");
+                    assert_eq!(output.contains("hailer_serve"), status == "200", "{host}");
                 }
                 let elsewhere =
                     format!("GET http://evil.example/metrics HTTP/1.1\r\nHost: {address}\r\n\r\n");

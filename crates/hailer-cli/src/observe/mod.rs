@@ -26,7 +26,7 @@ const CLIENTS: usize = 16;
 
 /// Callback that returns a snapshot. It is called on the runtime of the observer, at most ten times
 /// per second for each client, and should be fast.
-type Look = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+type TakeSnapshot = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// Configuration of the observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn start(
     settings: &ObserverConfig,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
 ) -> anyhow::Result<Observer> {
-    let look: Look = Arc::new(snapshot);
+    let look: TakeSnapshot = Arc::new(snapshot);
     let mut observer = Observer {
         metrics: None,
         control: None,
@@ -166,13 +166,13 @@ mod tests {
             let observer = start(&settings, || invented::snapshot(3.0)).unwrap();
             assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
             let address = observer.metrics().unwrap();
-            let said = control::Client::connect(&path)
+            let output = control::Client::connect(&path)
                 .await
                 .unwrap()
                 .status()
                 .await
                 .unwrap();
-            assert_eq!(said, invented::snapshot(3.0));
+            assert_eq!(output, invented::snapshot(3.0));
             let Err(error) = start(&settings, Snapshot::default) else {
                 panic!("two on one path")
             };

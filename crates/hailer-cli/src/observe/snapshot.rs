@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_comes_back_as_it_was() {
+    fn json_survives_a_round_trip() {
         for seconds in [0.0, 1.5, 4000.25] {
             let snapshot = snapshot(seconds);
             let json = serde_json::to_string(&snapshot).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_as_the_schema_says() {
+    fn json_matches_the_schema() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../schema/serve-status-v2.json"

@@ -37,7 +37,7 @@ mod tests {
     use ratatui::style::{Modifier, Style};
 
     #[test]
-    fn what_is_reversed_stays_reversed() {
+    fn reversed_order_stays_reversed() {
         let style = Style::new()
             .fg(Color::Red)
             .bg(Color::Rgb(1, 2, 3))

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_steer_a_terminal_is_escaped_and_means_the_same() {
+    fn escapes_control_characters_without_loss() {
         let text = "a\u{1b}[2J\u{9b}31m\u{7f}\u{202E}é名\u{0}\"\\\n👩";
         let json = line(&text).unwrap();
         assert_eq!(

@@ -21,12 +21,12 @@ use hailer::proto::model::printable;
 use unicode_width::UnicodeWidthStr;
 
 /// Writes a line to standard error. Ignores a closed pipe, on which `eprintln!` would panic.
-macro_rules! tell {
+macro_rules! stderr {
     ($($text:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{}\n", format_args!($($text)*)));
     }};
 }
-pub(crate) use tell;
+pub(crate) use stderr;
 
 /// Returns the width of the terminal on standard output, or else `COLUMNS`. `None` means unlimited.
 pub(crate) fn columns() -> Option<usize> {

@@ -27,7 +27,7 @@ pub(crate) struct Form {
 
 /// A packet and its origin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct PacketView<'a> {
     /// Description of the place in the input, for users; may be empty.
     pub(crate) place: &'a str,
     /// Number of the connection in the proxy.
@@ -48,7 +48,7 @@ pub(crate) fn way_name(way: PacketDirection) -> &'static str {
     }
 }
 
-impl Shown<'_> {
+impl PacketView<'_> {
     /// Prints the packet in these bytes.
     pub(crate) fn packet(
         &self,

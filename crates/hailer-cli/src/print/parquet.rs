@@ -474,7 +474,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
-    fn what_was_written_can_be_read() {
+    fn reads_its_own_output() {
         let fields: Vec<&'static Field> = FIELDS
             .iter()
             .map(|field| crate::print::fields::find(field.name).unwrap())

@@ -19,7 +19,7 @@ fn invalid_cluster_is_one_line() {
     };
     let sound = "url = \"redis+sentinel://127.0.0.1,127.0.0.2:26380/mine/3\"\nlease = \"5s\"\nroles = [\"write\"]\nname = \"a\"\n";
     check(sound).ends_with(0);
-    for (text, says) in [
+    for (text, error) in [
         ("name = \"a\"\n", ":3: cluster: missing key `url`"),
         (
             "url = \"redis://x\"\nroles = [\"think\"]\n",
@@ -35,6 +35,6 @@ fn invalid_cluster_is_one_line() {
         ),
         ("url = \"redis://x\"\nleese = \"5s\"\n", "lease"),
     ] {
-        check(text).fails_as_usage(says);
+        check(text).fails_as_usage(error);
     }
 }

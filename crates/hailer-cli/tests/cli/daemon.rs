@@ -28,7 +28,7 @@ fn client(from: &str, to: &str) -> UdpSocket {
 
 fn token(client: &UdpSocket) -> Option<[u8; 4]> {
     client.send(b"\xFE\xFD\x09\x01\x02\x03\x04").unwrap();
-    let reply = hear(client, 9)?;
+    let reply = receive(client, 9)?;
     let number: i32 = std::str::from_utf8(&reply[5..reply.len() - 1])
         .unwrap()
         .parse()
@@ -40,11 +40,11 @@ fn stat(client: &UdpSocket, token: [u8; 4]) -> Option<String> {
     client
         .send(&[b"\xFE\xFD\x00\x01\x02\x03\x04", &token[..], &[0; 4]].concat())
         .unwrap();
-    hear(client, 0).map(|reply| String::from_utf8_lossy(&reply).into_owned())
+    receive(client, 0).map(|reply| String::from_utf8_lossy(&reply).into_owned())
 }
 
 /// Returns the next reply of the given kind. Skips late replies to earlier requests that timed out.
-fn hear(client: &UdpSocket, kind: u8) -> Option<Vec<u8>> {
+fn receive(client: &UdpSocket, kind: u8) -> Option<Vec<u8>> {
     let mut reply = [0; 2_048];
     loop {
         let length = client.recv(&mut reply).ok()?;
@@ -182,10 +182,10 @@ fn relays_other_datagrams_to_the_game_and_back() {
     one.send(b"still me").unwrap();
     assert_eq!(game.recv_from(&mut buffer).unwrap().1, session);
     assert_eq!(status()["workers"], 2);
-    let (code, said) = serve.stop("TERM");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{output}");
     let note = "warning: restart hailer to apply workers = 7 (2 now); all else is applied\n";
-    assert!(said.contains(note), "{said}");
+    assert!(output.contains(note), "{output}");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn reload_changes_the_budget() {
         ],
     );
     let total = || {
-        let said = run([
+        let output = run([
             "serve",
             "status",
             "--json",
@@ -216,16 +216,16 @@ fn reload_changes_the_budget() {
         ])
         .ends_with(0)
         .json();
-        said[0]["budget"]["bytes_per_s"].as_u64().unwrap()
+        output[0]["budget"]["bytes_per_s"].as_u64().unwrap()
     };
     until("the first budget", || total() == 64 << 10);
     std::fs::write(config.text(), text(32, "metrics = \"127.0.0.1:9\"\n")).unwrap();
     serve.signal("HUP");
     until("the second budget", || total() == 32 << 10);
-    let (_, said) = serve.stop("TERM");
+    let (_, output) = serve.stop("TERM");
     assert!(
-        said.contains("warning: restart hailer to apply [observe]; all else is applied\n"),
-        "{said}"
+        output.contains("warning: restart hailer to apply [observe]; all else is applied\n"),
+        "{output}"
     );
 }
 
@@ -293,19 +293,21 @@ fn reloads_under_load_lose_no_request() {
             "{head}Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n{body}"
         )
         .unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 204"), "{said}");
+        let mut output = String::new();
+        stream.read_to_string(&mut output).unwrap();
+        assert!(output.starts_with("HTTP/1.1 204"), "{output}");
     };
     put();
     let motds = ["0", "filed", "behind", "pushed"];
-    let said = |at: usize| ask(&client("127.0.0.1", &addresses[at])).unwrap_or_default();
+    let output = |at: usize| ask(&client("127.0.0.1", &addresses[at])).unwrap_or_default();
     for (at, motd) in motds.iter().enumerate() {
         let quick = client("127.0.0.1", &addresses[at]);
         quick
             .set_read_timeout(Some(Duration::from_millis(100)))
             .unwrap();
-        until(motd, || ask(&quick).is_some_and(|said| said.contains(motd)));
+        until(motd, || {
+            ask(&quick).is_some_and(|output| output.contains(motd))
+        });
     }
     // Statuses that were pushed, polled or read stay valid across reloads: a sender that pushed
     // once does not push again.
@@ -318,21 +320,21 @@ fn reloads_under_load_lose_no_request() {
         }
     });
     assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
-    until("the last file", || said(0).contains("\x0015\0"));
+    until("the last file", || output(0).contains("\x0015\0"));
     for (at, motd) in motds.iter().enumerate().skip(1) {
-        assert!(said(at).contains(motd), "{motd}");
+        assert!(output(at).contains(motd), "{motd}");
     }
     put();
-    let (code, said) = serve.stop("TERM");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{output}");
     assert!(
-        !said.contains("keeping the old configuration")
-            && !said.contains("the other sources keep running")
-            && said
+        !output.contains("keeping the old configuration")
+            && !output.contains("the other sources keep running")
+            && output
                 .matches("configuration reloaded: 4 servers on 4 addresses")
                 .count()
                 >= 10,
-        "{said}"
+        "{output}"
     );
 }
 
@@ -342,7 +344,7 @@ fn stops_immediately_under_load() {
     let serve = Serve::with(&["--protocol", "minecraft-query"]);
     let to = serve.address();
     let stop = AtomicBool::new(false);
-    let (code, said, took) = std::thread::scope(|scope| {
+    let (code, output, took) = std::thread::scope(|scope| {
         for i in 0..2 {
             let stop = &stop;
             let to = &to;
@@ -357,14 +359,14 @@ fn stops_immediately_under_load() {
         }
         std::thread::sleep(Duration::from_millis(500));
         let started = Instant::now();
-        let (code, said) = serve.stop("TERM");
+        let (code, output) = serve.stop("TERM");
         stop.store(true, Ordering::Relaxed);
-        (code, said, started.elapsed())
+        (code, output, started.elapsed())
     });
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{output}");
     assert!(took < Duration::from_secs(4), "{took:?}");
     // Each received datagram was answered.
-    let summary = said.lines().last().unwrap_or_default();
+    let summary = output.lines().last().unwrap_or_default();
     let number = |word: &str| -> u64 {
         let before = summary.split(word).next().unwrap().trim_end();
         before
@@ -440,7 +442,7 @@ fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
         std::fs::write(config.text(), text(&here, secret, motd)).unwrap();
         node.signal("HUP");
         until(motd, || {
-            ask(at(&here, Duration::from_secs(1))).is_some_and(|said| said.contains(motd))
+            ask(at(&here, Duration::from_secs(1))).is_some_and(|output| output.contains(motd))
         });
     };
     reread(Some(second), "second");
@@ -481,28 +483,28 @@ fn repeated_log_lines_are_limited_and_counted() {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    let (code, said) = serve.stop("TERM");
+    let (code, output) = serve.stop("TERM");
     let seconds = started.elapsed().as_secs() as usize + 1;
-    assert_eq!(code, Some(0), "{said}");
-    let lines = said.lines().count();
+    assert_eq!(code, Some(0), "{output}");
+    let lines = output.lines().count();
     assert!(
         lines <= 5 + 5 + 2 * seconds,
-        "{lines} in {seconds} s:\n{said}"
+        "{lines} in {seconds} s:\n{output}"
     );
-    let of_sources = said
+    let of_sources = output
         .lines()
         .filter(|line| line.contains(": source: ") && !line.contains("suppressed"))
         .count();
-    let held = said
+    let held = output
         .lines()
         .find(|line| line.contains("more lines were suppressed"))
-        .unwrap_or_else(|| panic!("{said}"));
+        .unwrap_or_else(|| panic!("{output}"));
     let held: usize = held.split(' ').nth(2).unwrap().parse().unwrap();
     assert!(
         held + of_sources > 30,
-        "each source failed at least once: {said}"
+        "each source failed at least once: {output}"
     );
-    let summary = said.lines().last().unwrap();
+    let summary = output.lines().last().unwrap();
     let half = sent / 2;
     for expected in [
         format!("{sent} datagrams received: 0 answered, {sent} not answered"),

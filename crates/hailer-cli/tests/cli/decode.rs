@@ -1,7 +1,7 @@
 //! `hailer decode`.
 
 use crate::capture::{Capture, Link};
-use crate::tool::{Process, Said, Temporary, assert_harmless, command, finish, run, run_with};
+use crate::tool::{Finished, Process, Temporary, assert_harmless, command, finish, run, run_with};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
@@ -24,14 +24,15 @@ fn full_stat() -> Vec<u8> {
     stat
 }
 
-fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Said {
+fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Finished {
     let file = Temporary::file("capture", bytes);
     run(["decode", file.text()].iter().chain(args))
 }
 
 #[track_caller]
-fn messages(said: &Said) -> Vec<String> {
-    said.json()
+fn messages(output: &Finished) -> Vec<String> {
+    output
+        .json()
         .iter()
         .map(|line| {
             format!(
@@ -55,7 +56,7 @@ fn accepts_hexadecimal_arguments_in_every_form() {
         &["\\xfe\\xfd\\x09\\x00\\x00\\x00\\x01"],
         &["fefd09", "00000001"],
     ] {
-        let said = run(["decode"].iter().chain(args)).ends_with(0);
+        let output = run(["decode"].iter().chain(args)).ends_with(0);
         for expected in [
             "Minecraft Query handshake request, 7 bytes",
             "magic",
@@ -64,12 +65,12 @@ fn accepts_hexadecimal_arguments_in_every_form() {
             "00 00 00 01",
         ] {
             assert!(
-                said.out.contains(expected),
+                output.out.contains(expected),
                 "{args:?} {expected}: {}",
-                said.out
+                output.out
             );
         }
-        assert_harmless(&said.out, false);
+        assert_harmless(&output.out, false);
     }
 }
 
@@ -82,39 +83,39 @@ fn detects_each_protocol() {
         ("ffff55475000 01 80", "ugp ping"),
         ("4f4e455155455259 00", "onequery challenge request"),
     ] {
-        let said = run(["decode", "--json", hex]).ends_with(0);
+        let output = run(["decode", "--json", hex]).ends_with(0);
         assert!(
-            messages(&said)[0].starts_with(expected),
+            messages(&output)[0].starts_with(expected),
             "{:?}",
-            messages(&said)
+            messages(&output)
         );
     }
 }
 
 #[test]
 fn marks_the_first_invalid_byte() {
-    let said = run(["decode", "fefd0300000001"]).ends_with(1);
+    let output = run(["decode", "fefd0300000001"]).ends_with(1);
     assert!(
-        said.out.contains("malformed") && said.out.contains("type at offset 2"),
+        output.out.contains("malformed") && output.out.contains("type at offset 2"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
+    let output = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
     assert_eq!(
-        (&said[0]["error"]["field"], &said[0]["error"]["offset"]),
+        (&output[0]["error"]["field"], &output[0]["error"]["offset"]),
         (&"session id".into(), &3.into())
     );
-    let said = run(["decode", "deadbeef"]).ends_with(1);
+    let output = run(["decode", "deadbeef"]).ends_with(1);
     assert!(
-        said.out.contains("unknown, 4 bytes") && said.out.contains("de ad be ef"),
+        output.out.contains("unknown, 4 bytes") && output.out.contains("de ad be ef"),
         "{}",
-        said.out
+        output.out
     );
 }
 
 #[test]
 fn protocol_and_direction_can_be_set() {
-    let said = run([
+    let output = run([
         "decode",
         "--json",
         "--protocol",
@@ -126,7 +127,7 @@ fn protocol_and_direction_can_be_set() {
     .ends_with(0)
     .json();
     assert_eq!(
-        (&said[0]["protocol"], &said[0]["direction"]),
+        (&output[0]["protocol"], &output[0]["direction"]),
         (&"minecraft-query".into(), &"reply".into())
     );
     run(["decode", "--protocol", "ugp", "fefd0900000001"]).ends_with(1);
@@ -138,18 +139,18 @@ fn protocol_and_direction_can_be_set() {
 fn standard_input_may_be_lines_or_a_dump() {
     let lines =
         "# an exchange\n> fefd0900000001\n< 0900000001 31 32 33 34 00\n\nffff554750000100\n";
-    let said = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
+    let output = run_with(["decode", "--json"], lines.as_bytes()).ends_with(0);
     let dash = run_with(["decode", "--json", "-"], lines.as_bytes()).ends_with(0);
-    assert_eq!(dash.out, said.out, "`-` is standard input");
+    assert_eq!(dash.out, output.out, "`-` is standard input");
     assert_eq!(
-        messages(&said)[..2],
+        messages(&output)[..2],
         [
             "minecraft-query handshake request",
             "minecraft-query handshake reply"
         ]
     );
     assert_eq!(
-        (said.json().len(), &said.json()[1]["place"]),
+        (output.json().len(), &output.json()[1]["place"]),
         (3, &"line 3".into())
     );
 
@@ -200,11 +201,11 @@ fn standard_input_may_be_lines_or_a_dump() {
         })
         .collect();
     for dump in [xxd, canonical] {
-        for said in [
+        for output in [
             run_with(["decode", "--json"], dump.as_bytes()),
             decode(&dump, &["--json"]),
         ] {
-            let datagrams = said.ends_with(0).json();
+            let datagrams = output.ends_with(0).json();
             assert_eq!(
                 (datagrams.len(), &datagrams[0]["message"]),
                 (1, &"full stat reply".into())
@@ -217,9 +218,9 @@ fn standard_input_may_be_lines_or_a_dump() {
 #[test]
 fn legacy_status_requests_are_detected_by_their_shape_only() {
     let lines = b"fe\nff0006004100a7003000a700320030\nfefd0900000001\n";
-    let said = run_with(["decode", "--json"], lines).ends_with(0);
+    let output = run_with(["decode", "--json"], lines).ends_with(0);
     assert_eq!(
-        messages(&said),
+        messages(&output),
         [
             "minecraft-status legacy request of beta",
             "minecraft-status legacy reply of beta",
@@ -278,11 +279,11 @@ fn reads_captures_of_every_kind() {
             ));
         }
         for (kind, file) in files {
-            let said = decode(&file, &["--json"]).ends_with(0);
-            assert_eq!(said.err, "", "{link:?} {kind}");
-            let found = said.json();
-            assert_eq!(found.len(), 3, "{link:?} {kind}: {}", said.out);
-            assert_eq!(messages(&said)[0], "minecraft-query handshake request");
+            let output = decode(&file, &["--json"]).ends_with(0);
+            assert_eq!(output.err, "", "{link:?} {kind}");
+            let found = output.json();
+            assert_eq!(found.len(), 3, "{link:?} {kind}: {}", output.out);
+            assert_eq!(messages(&output)[0], "minecraft-query handshake request");
             let places: Vec<_> = found
                 .iter()
                 .map(|datagram| datagram["place"].as_str().unwrap())
@@ -298,7 +299,7 @@ fn reads_captures_of_every_kind() {
             // The same file on standard input.
             assert_eq!(
                 run_with(["decode", "--json"], &file).ends_with(0).out,
-                said.out
+                output.out
             );
         }
     }
@@ -309,17 +310,17 @@ fn shows_captures_as_text() {
     let capture = Capture::new(Link::Ethernet)
         .udp(HANDSHAKE)
         .udp(b"something else entirely");
-    let said = decode(capture.pcap(true, false), &[]).ends_with(0);
+    let output = decode(capture.pcap(true, false), &[]).ends_with(0);
     assert!(
-        said.out.contains("192.0.2.7:50001")
-            && said.out.contains("Minecraft Query handshake request"),
+        output.out.contains("192.0.2.7:50001")
+            && output.out.contains("Minecraft Query handshake request"),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.err.contains("not shown") && said.err.contains("--all"),
+        output.err.contains("not shown") && output.err.contains("--all"),
         "{}",
-        said.err
+        output.err
     );
     let all = decode(capture.pcap(true, false), &["--all"]).ends_with(1);
     assert!(all.out.contains("unknown, 23 bytes"), "{}", all.out);
@@ -333,8 +334,8 @@ fn reassembles_fragments() {
         Capture::new(Link::Ethernet).fragments(&stat, 1_480),
         Capture::new(Link::Raw).fragments(&stat, 1_480).reversed(),
     ] {
-        let said = decode(capture.pcap(true, false), &["--json"]).ends_with(0);
-        let found = said.json();
+        let output = decode(capture.pcap(true, false), &["--json"]).ends_with(0);
+        let found = output.json();
         assert_eq!(
             (found.len(), &found[0]["length_bytes"], &found[0]["message"]),
             (1, &stat.len().into(), &"full stat reply".into())
@@ -363,13 +364,13 @@ fn shows_the_intact_part_of_a_damaged_capture() {
         whole.pcap(false, true),
         whole.pcapng(),
     ] {
-        let said = decode(&file[..file.len() - 3], &["--json"]);
+        let output = decode(&file[..file.len() - 3], &["--json"]);
         assert!(
-            !said.err.contains("panicked") && said.err.contains("damaged or cut"),
+            !output.err.contains("panicked") && output.err.contains("damaged or cut"),
             "{}",
-            said.err
+            output.err
         );
-        assert_eq!(messages(&said)[0], "minecraft-query handshake request");
+        assert_eq!(messages(&output)[0], "minecraft-query handshake request");
     }
 }
 
@@ -414,16 +415,16 @@ fn damaged_files_never_panic() {
     files.push(vec![0; 100_000]);
     files.push(vec![b'f'; 100_001]);
     for file in files {
-        let said = run_with(["decode", "--all"], &file);
+        let output = run_with(["decode", "--all"], &file);
         assert!(
-            matches!(said.code(), Some(0..=2)),
+            matches!(output.code(), Some(0..=2)),
             "{:?} {}",
-            said.code(),
-            said.err
+            output.code(),
+            output.err
         );
-        assert!(!said.err.contains("panicked"), "{}", said.err);
-        assert!(said.err.lines().count() <= 3, "{}", said.err);
-        assert_harmless(&said.out, false);
+        assert!(!output.err.contains("panicked"), "{}", output.err);
+        assert!(output.err.lines().count() <= 3, "{}", output.err);
+        assert_harmless(&output.out, false);
     }
 }
 
@@ -431,16 +432,16 @@ fn damaged_files_never_panic() {
 fn hostile_bytes_do_not_reach_the_terminal() {
     let stat = b"\0\0\0\0\x01splitnum\0\x80\0hostname\0\x1b[2J\x9b31m\xE2\x80\xAEevil\r\n\0gametype\0SMP\0\0\x01player_\0\x1b[1mEve\0\0";
     let hex: String = stat.iter().map(|byte| format!("{byte:02x}")).collect();
-    let said = run(["decode", &hex]);
-    assert_harmless(&said.out, false);
+    let output = run(["decode", &hex]);
+    assert_harmless(&output.out, false);
     assert!(
-        said.out.contains("evil") && said.out.contains("Eve"),
+        output.out.contains("evil") && output.out.contains("Eve"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run(["decode", "--json", &hex]);
-    assert_harmless(&said.out, false);
-    assert_eq!((said.out.lines().count(), said.json().len()), (1, 1));
+    let output = run(["decode", "--json", &hex]);
+    assert_harmless(&output.out, false);
+    assert_eq!((output.out.lines().count(), output.json().len()), (1, 1));
 }
 
 #[test]
@@ -453,15 +454,15 @@ fn closed_output_ends_it_without_an_error() {
     let mut process = Process::start(&mut command(["decode", file.text()]));
     drop(process.child.stdout.take());
     let status = process.wait();
-    let mut said = String::new();
+    let mut output = String::new();
     process
         .child
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut output)
         .unwrap();
-    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    assert_eq!((status.code(), output.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -478,13 +479,13 @@ fn shows_a_live_capture_while_it_is_written() {
         // The capture has not ended: standard input stays open while the test waits for the first
         // line.
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
-        let (say, said) = std::sync::mpsc::channel();
+        let (say, output) = std::sync::mpsc::channel();
         let reader = std::thread::spawn(move || {
             let mut line = String::new();
             out.read_line(&mut line).unwrap();
             say.send(line)
         });
-        let line = said
+        let line = output
             .recv_timeout(Duration::from_secs(10))
             .expect("the first datagram was not shown before the end");
         assert!(line.contains("Minecraft Query handshake request"), "{line}");
@@ -501,19 +502,19 @@ fn reads_from_named_pipes() {
     shell
         .args(["-c", script, env!("CARGO_BIN_EXE_hailer")])
         .stdin(Stdio::null());
-    let said = finish(shell, None).ends_with(0);
-    assert!(said.out.contains("handshake request"), "{}", said.out);
+    let output = finish(shell, None).ends_with(0);
+    assert!(output.out.contains("handshake request"), "{}", output.out);
 }
 
 #[test]
 fn reports_a_capture_without_datagrams() {
-    let said = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
+    let output = decode(Capture::new(Link::Ethernet).tcp().pcap(true, false), &[]).ends_with(0);
     assert!(
-        said.out.is_empty()
-            && said
+        output.out.is_empty()
+            && output
                 .err
                 .contains("no UDP datagram and no game session in 1 packet\n"),
         "{}",
-        said.err
+        output.err
     );
 }

@@ -43,7 +43,7 @@ fn every_address_has_the_status_of_the_library() {
             .map(|ip| SocketAddr::new(ip.parse().unwrap(), port(line)))
             .into();
         for address in addresses {
-            let said = run([
+            let output = run([
                 "query",
                 "--json",
                 "--timeout",
@@ -54,22 +54,22 @@ fn every_address_has_the_status_of_the_library() {
             ]);
             match farm.status(protocol(id), address) {
                 Some(status) => {
-                    let answer = &said.ends_with(0).json()[0];
+                    let answer = &output.ends_with(0).json()[0];
                     assert_eq!(
                         answer["status"],
                         serde_json::to_value(&status).unwrap(),
                         "{address}"
                     );
                 }
-                None => drop(said.ends_with(1)),
+                None => drop(output.ends_with(1)),
             }
         }
     }
-    let (code, said) = serve.stop("INT");
+    let (code, output) = serve.stop("INT");
     assert_eq!(code, Some(0));
     assert!(
-        said.contains("datagrams received: ") && said.contains(" replies sent"),
-        "{said}"
+        output.contains("datagrams received: ") && output.contains(" replies sent"),
+        "{output}"
     );
 }
 
@@ -99,13 +99,13 @@ fn counts_late_lost_and_duplicated_replies() {
         "--protocol",
         "minecraft-query",
     ];
-    let said = run(ask.into_iter().chain(targets.iter().map(String::as_str))).ends_with(0);
-    assert_eq!(said.json().len(), 30);
-    let (code, said) = serve.stop("TERM");
+    let output = run(ask.into_iter().chain(targets.iter().map(String::as_str))).ends_with(0);
+    assert_eq!(output.json().len(), 30);
+    let (code, output) = serve.stop("TERM");
     assert_eq!(code, Some(0));
     assert!(
-        said.contains(" twice)") && said.contains(" lost by the simulated network"),
-        "{said}"
+        output.contains(" twice)") && output.contains(" lost by the simulated network"),
+        "{output}"
     );
 }
 
@@ -160,11 +160,11 @@ fn answers_for_its_network_only_and_from_the_queried_address() {
             }
         }
     }
-    let (_, said) = serve.stop("INT");
+    let (_, output) = serve.stop("INT");
     assert!(
-        said.contains(": 2 replies sent; ")
-            && said.contains(" not to the farm, or not from this machine"),
-        "{said}"
+        output.contains(": 2 replies sent; ")
+            && output.contains(" not to the farm, or not from this machine"),
+        "{output}"
     );
 }
 
@@ -172,8 +172,8 @@ fn answers_for_its_network_only_and_from_the_queried_address() {
 fn rejects_invalid_farms_in_one_line() {
     run(["farm", "10.0.0.0/8"]).fails_as_usage("not inside 127.0.0.0/8");
     run(["farm", "127.0.0.0/7"]).fails_as_usage("not inside 127.0.0.0/8");
-    let said = run(["farm", "--protocol", "minecraft-12w"]).ends_with(2);
-    assert!(said.err.contains("run `hailer world`"), "{}", said.err);
+    let output = run(["farm", "--protocol", "minecraft-12w"]).ends_with(2);
+    assert!(output.err.contains("run `hailer world`"), "{}", output.err);
     run(["farm", "--delay", "2m"]).fails_as_usage("at most a minute");
     run(["farm", "--protocol", "ugp", "--port", "onequery=0"])
         .fails_as_usage("add --protocol onequery");
@@ -190,13 +190,13 @@ fn rejects_invalid_farms_in_one_line() {
     if cfg!(target_os = "linux") {
         let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = format!("ugp={}", taken.local_addr().unwrap().port());
-        let said = run(["farm", "--protocol", "ugp", "--port", &port]).ends_with(1);
+        let output = run(["farm", "--protocol", "ugp", "--port", &port]).ends_with(1);
         assert!(
-            said.err.contains("--port PROTOCOL=PORT chooses another"),
+            output.err.contains("--port PROTOCOL=PORT chooses another"),
             "{}",
-            said.err
+            output.err
         );
-        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        assert_eq!(output.err.lines().count(), 1, "{}", output.err);
     }
 }
 
@@ -219,9 +219,9 @@ fn former_flags_name_their_replacement() {
         ),
         (&["--only-build"], "run `hailer world`"),
     ] {
-        let said = run(["serve"].iter().chain(old)).ends_with(2);
-        assert!(said.err.contains(new), "{old:?}: {}", said.err);
-        assert!(said.out.is_empty());
+        let output = run(["serve"].iter().chain(old)).ends_with(2);
+        assert!(output.err.contains(new), "{old:?}: {}", output.err);
+        assert!(output.out.is_empty());
     }
     let help = run(["serve", "--help"]).ends_with(0).out;
     assert!(

@@ -80,7 +80,7 @@ impl Player {
         }
     }
 
-    fn says(&mut self, text: &str) -> bool {
+    fn has_chat(&mut self, text: &str) -> bool {
         self.wait(|packet| matches!(packet, Packet::Chat(chat) if chat.text == *text))
     }
 }
@@ -97,13 +97,13 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
     assert!(old.wait(|packet| packet.id() == 0x33));
     let mut new = Player::connect(&serve, Build::V1_3_2, "New");
     assert!(new.wait(|packet| packet.id() == 0x38));
-    assert!(old.says("§eNew joined the game."));
+    assert!(old.has_chat("§eNew joined the game."));
     old.send(Chat {
         text: "hello".into(),
     });
-    assert!(new.says("<Old> hello"));
+    assert!(new.has_chat("<Old> hello"));
 
-    let (code, said) = serve.stop("TERM");
+    let (code, chat) = serve.stop("TERM");
     assert_eq!(code, Some(0));
     assert!(new.wait(|packet| *packet
         == Packet::Kick(Kick {
@@ -114,18 +114,18 @@ fn two_builds_play_in_one_world_until_the_server_closes() {
         "<Old> hello",
         "New left: kicked: Server closed",
     ] {
-        assert!(said.contains(line), "{line:?} is not in {said}");
+        assert!(chat.contains(line), "{line:?} is not in {chat}");
     }
-    assert_harmless(&said, false);
+    assert_harmless(&chat, false);
 }
 
 #[test]
 fn server_list_ping_is_answered() {
     let serve = serve(&["--motd", "&aBy §chailer", "--max-players", "7"]);
-    let said = run(["query", "--json", &serve.url("minecraft-status")])
+    let chat = run(["query", "--json", &serve.url("minecraft-status")])
         .ends_with(0)
         .json();
-    let status = &said[0]["status"];
+    let status = &chat[0]["status"];
     assert_eq!(
         (&status["motd"]["plain"], &status["players"]["max"]),
         (&"By hailer".into(), &7.into())
@@ -165,10 +165,10 @@ fn invalid_flags_are_one_line() {
     ] {
         run([&["world"], flags].concat()).ends_with(2);
     }
-    let said = run([&["world"], GAME, &["--build", "12w28a"]].concat()).ends_with(2);
+    let chat = run([&["world"], GAME, &["--build", "12w28a"]].concat()).ends_with(2);
     assert!(
-        said.err.contains("12w28a") && said.err.contains("12w30e"),
+        chat.err.contains("12w28a") && chat.err.contains("12w30e"),
         "{}",
-        said.err
+        chat.err
     );
 }

@@ -51,18 +51,18 @@ fn help_matches_the_golden_files() {
         if name == "sweep" && !cfg!(feature = "parquet") {
             continue;
         }
-        let said = run(args).ends_with(0).out;
-        assert_harmless(&said, false);
+        let output = run(args).ends_with(0).out;
+        assert_harmless(&output, false);
         assert!(
-            said.lines().all(|line| line.chars().count() <= 110),
-            "{said}"
+            output.lines().all(|line| line.chars().count() <= 110),
+            "{output}"
         );
         let file = folder.join(format!("help-{name}.txt"));
         if bless {
             std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(&file, &said).unwrap();
-        } else if std::fs::read_to_string(&file).unwrap_or_default() != said {
-            outdated.push(format!("{}:\n{said}", file.display()));
+            std::fs::write(&file, &output).unwrap();
+        } else if std::fs::read_to_string(&file).unwrap_or_default() != output {
+            outdated.push(format!("{}:\n{output}", file.display()));
         }
     }
     assert!(
@@ -87,21 +87,21 @@ fn help_names_every_command() {
 #[test]
 fn completions_have_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let said = run(["completions", shell]).ends_with(0);
+        let output = run(["completions", shell]).ends_with(0);
         for word in COMMANDS.iter().chain(&ACTIONS).chain(&[
             "auth-token-file",
             "check-config",
             "status",
             "control",
         ]) {
-            assert!(said.out.contains(word), "{shell}: {word}");
+            assert!(output.out.contains(word), "{shell}: {word}");
         }
         // The scripts of the other shells have no values of positional arguments.
         assert!(
-            !["bash", "zsh"].contains(&shell) || said.out.contains("ark-se"),
+            !["bash", "zsh"].contains(&shell) || output.out.contains("ark-se"),
             "{shell}"
         );
-        assert!(said.err.is_empty());
+        assert!(output.err.is_empty());
     }
     run(["completions", "tcsh"]).ends_with(2);
 }
@@ -109,8 +109,8 @@ fn completions_have_every_command() {
 #[test]
 fn man_pages_are_written_for_every_command() {
     let folder = Temporary::path("man");
-    let said = run(["man", folder.text()]).ends_with(0);
-    assert!(said.err.is_empty(), "{}", said.err);
+    let output = run(["man", folder.text()]).ends_with(0);
+    assert!(output.err.is_empty(), "{}", output.err);
     for page in COMMANDS
         .iter()
         .map(|command| format!("hailer-{command}.1"))
@@ -127,11 +127,11 @@ fn man_pages_are_written_for_every_command() {
     }
     assert!(run(["man"]).ends_with(0).out.contains(".TH hailer 1"));
     let file = Temporary::file("man", "a file is in the way");
-    let said = run(["man", file.text()]).ends_with(1);
+    let output = run(["man", file.text()]).ends_with(1);
     assert!(
-        said.err.starts_with("error: ") && said.err.lines().count() == 1,
+        output.err.starts_with("error: ") && output.err.lines().count() == 1,
         "{}",
-        said.err
+        output.err
     );
 }
 

@@ -46,7 +46,7 @@ fn number() -> u32 {
 }
 
 /// Longest time for the sweep, far more than it needs.
-fn patience() -> Duration {
+fn timeout() -> Duration {
     Duration::from_secs(60 + u64::from(number()) / 2_000)
 }
 
@@ -82,7 +82,7 @@ fn sweep(
         .arg(output.text());
     command.args(["--summary", summary.text()]).args(more);
     assert_eq!(
-        Process::start(&mut command).wait_at_most(patience()).code(),
+        Process::start(&mut command).wait_at_most(timeout()).code(),
         Some(0)
     );
     let mut lines = 0_u64;
@@ -142,7 +142,7 @@ fn each_server_is_written_once_with_and_without_shares() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let serve = Serve::start_command("farm", 6 * patience(), 3, WEATHER);
+    let serve = Serve::start_command("farm", 6 * timeout(), 3, WEATHER);
     let each = number() / 3;
     let ranges = &ranges(&serve, each);
     let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);

@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// Waits for the server to end. Returns the packets that it received.
-    fn heard(self) -> Vec<Packet> {
+    fn received(self) -> Vec<Packet> {
         self.thread.join().unwrap()
     }
 }
@@ -75,27 +75,27 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
         .set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
     let mut connection = Connection::new(Role::Server, build);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut buffer = [0; 4096];
     let started = Instant::now();
     let mut last_sign = started;
     while started.elapsed() < Duration::from_secs(15) {
         match stream.read(&mut buffer) {
-            Ok(0) => return heard,
+            Ok(0) => return received,
             Ok(count) => connection.receive(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(_) => return heard,
+            Err(_) => return received,
         }
         while let Some(packet) = connection.next().unwrap() {
             let over = matches!(packet, Packet::Kick(_));
             let end = answer(&mut connection, build, game, &packet);
-            heard.push(packet);
+            received.push(packet);
             if over {
-                return heard;
+                return received;
             }
             if end {
                 let _ = stream.write_all(connection.outgoing());
-                return heard;
+                return received;
             }
         }
         if last_sign.elapsed() > Duration::from_millis(200)
@@ -106,11 +106,11 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
         }
         let count = connection.outgoing().len();
         if stream.write_all(connection.outgoing()).is_err() {
-            return heard;
+            return received;
         }
         connection.sent_bytes(count);
     }
-    heard
+    received
 }
 
 /// Replies to a packet. Returns `true` if the server closes the connection afterwards.
@@ -320,19 +320,19 @@ fn join(server: &Server, build: Build, flags: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn said(heard: &[Packet]) -> Vec<String> {
-    let said = |packet: &Packet| {
+fn chat(received: &[Packet]) -> Vec<String> {
+    let chat = |packet: &Packet| {
         if let Packet::Chat(packet) = packet {
             Some(packet.text.to_string())
         } else {
             None
         }
     };
-    heard.iter().filter_map(said).collect()
+    received.iter().filter_map(chat).collect()
 }
 
-fn quit(heard: &[Packet]) -> bool {
-    matches!(heard.last(), Some(Packet::Kick(kick)) if kick.reason == *"Quitting")
+fn quit(received: &[Packet]) -> bool {
+    matches!(received.last(), Some(Packet::Kick(kick)) if kick.reason == *"Quitting")
 }
 
 #[test]
@@ -376,9 +376,9 @@ fn joins_every_wire_version_and_matches_the_schema() {
         assert_eq!(summary["players"], serde_json::json!(["Ann", "Ann[2J"]));
         assert_eq!(summary["is_encrypted"], build >= Build::W17a);
         assert_eq!(summary["warning_count"], 1);
-        let heard = server.heard();
-        assert_eq!(said(&heard), ["hello"], "{build}");
-        assert!(quit(&heard), "{build}: {:?}", heard.last());
+        let received = server.received();
+        assert_eq!(chat(&received), ["hello"], "{build}");
+        assert!(quit(&received), "{build}: {:?}", received.last());
 
         // The map: 7 columns of 16 blocks in each direction, with stripes of wool.
         let png = std::fs::File::open(&map).unwrap();
@@ -401,7 +401,7 @@ fn joins_every_wire_version_and_matches_the_schema() {
                 .iter()
                 .filter(|entry| entry.way == PacketDirection::ToServer)
                 .count(),
-            heard.len(),
+            received.len(),
             "{build}"
         );
         let of = |way: &str| -> u64 {
@@ -480,28 +480,28 @@ fn typed_lines_are_sent_once_per_second_until_quit() {
     .ends_with(0)
     .out;
     assert!(out.contains("<Bot> one"), "{out}");
-    let heard = server.heard();
-    assert_eq!(said(&heard), ["one", "/list"]);
-    assert!(quit(&heard) && started.elapsed() > Duration::from_secs(1));
+    let received = server.received();
+    assert_eq!(chat(&received), ["one", "/list"]);
+    assert!(quit(&received) && started.elapsed() > Duration::from_secs(1));
 }
 
 #[test]
 fn long_texts_are_split_and_commands_move_the_player() {
     let server = Server::start(Build::LATEST, Game::Usual);
     let text = format!("{} {}", "a".repeat(80), "b".repeat(80));
-    let said_by_tool = run_with(
+    let chat_of_tool = run_with(
         join(&server, Build::LATEST, &["--say", &text]),
         b"/walk x 3\n/walk 8 8\n/look 90 0\n/follow Ann\n/stop\n/quit\n",
     )
     .ends_with(0);
     assert!(
-        said_by_tool.err.contains("/walk takes x and z in blocks"),
+        chat_of_tool.err.contains("/walk takes x and z in blocks"),
         "{}",
-        said_by_tool.err
+        chat_of_tool.err
     );
-    let heard = server.heard();
-    assert_eq!(said(&heard), ["a".repeat(80), "b".repeat(80)]);
-    assert!(quit(&heard));
+    let received = server.received();
+    assert_eq!(chat(&received), ["a".repeat(80), "b".repeat(80)]);
+    assert!(quit(&received));
     run(["join", "127.0.0.1:1", "--say", "/walk north"])
         .fails_as_usage("/walk takes x and z in blocks, such as /walk 100 -20");
     for (name, error) in [
@@ -537,10 +537,10 @@ fn signals_end_it_and_the_end_of_standard_input_does_not() {
         rest.lines().last().unwrap().contains(r#""end":"left""#),
         "{rest}"
     );
-    let heard = server.heard();
-    assert!(quit(&heard));
+    let received = server.received();
+    assert!(quit(&received));
     assert!(
-        heard
+        received
             .iter()
             .any(|packet| matches!(packet, Packet::KeepAlive(_)))
     );
@@ -588,45 +588,45 @@ fn refusals_suggest_a_correction() {
             build
         };
         let server = Server::start(build, game);
-        let said = run(join(&server, build, &["--timeout", "300ms"])).ends_with(1);
+        let chat = run(join(&server, build, &["--timeout", "300ms"])).ends_with(1);
         assert!(
-            said.err.contains(words) && said.err.lines().count() == 1,
+            chat.err.contains(words) && chat.err.lines().count() == 1,
             "{}",
-            said.err
+            chat.err
         );
         assert_eq!(
-            said.out.contains("---"),
+            chat.out.contains("---"),
             matches!(game, Game::Kick | Game::HangUp),
             "{}",
-            said.out
+            chat.out
         );
         let server = Server::start(build, game);
-        let said = run(join(&server, build, &["--timeout", "300ms", "--json"])).ends_with(1);
-        let lines = check("join-v2.json", &said);
+        let chat = run(join(&server, build, &["--timeout", "300ms", "--json"])).ends_with(1);
+        let lines = check("join-v2.json", &chat);
         let summary = lines.last().unwrap();
-        assert_eq!((&summary["end"], said.err.as_str()), (&kind.into(), ""));
+        assert_eq!((&summary["end"], chat.err.as_str()), (&kind.into(), ""));
         assert_eq!(
             summary["try_builds"].as_array().unwrap().is_empty(),
             kind != "version"
         );
     }
-    let nobody = TcpListener::bind("127.0.0.1:0")
+    let closed_port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap()
         .to_string();
     let record = std::env::temp_dir().join(format!("hailer-none-{}.hlr", std::process::id()));
-    let said = run(["join", &nobody, "--record", record.to_str().unwrap()]).ends_with(1);
+    let chat = run(["join", &closed_port, "--record", record.to_str().unwrap()]).ends_with(1);
     assert!(
-        said.err.contains("nothing listens on this TCP port") && said.out.is_empty(),
+        chat.err.contains("nothing listens on this TCP port") && chat.out.is_empty(),
         "{}",
-        said.err
+        chat.err
     );
     assert!(!record.exists());
     assert_eq!(
         check(
             "join-v2.json",
-            &run(["join", &nobody, "--json"]).ends_with(1)
+            &run(["join", &closed_port, "--json"]).ends_with(1)
         )[0]["end"],
         "connect"
     );
@@ -655,12 +655,12 @@ fn follows_srv_records() {
         "100ms",
     ])
     .ends_with(0);
-    let heard = server.heard();
-    let Packet::Handshake(handshake) = &heard[0] else {
-        panic!("{:?}", heard[0])
+    let received = server.received();
+    let Packet::Handshake(handshake) = &received[0] else {
+        panic!("{:?}", received[0])
     };
     assert!(handshake.host == *"play.example.test" && handshake.name == *"Hailer");
-    let said = run([
+    let chat = run([
         "join",
         "nobody.example.test",
         "--name-server",
@@ -668,7 +668,7 @@ fn follows_srv_records() {
         "--json",
     ])
     .ends_with(1);
-    assert_eq!(check("join-v2.json", &said)[0]["end"], "name-not-found");
+    assert_eq!(check("join-v2.json", &chat)[0]["end"], "name-not-found");
 }
 
 #[test]
@@ -711,5 +711,5 @@ fn closed_output_ends_it() {
     let mut process = Process::start(&mut command(join(&server, Build::LATEST, &[])));
     drop(process.child.stdout.take());
     assert_eq!(process.wait().code(), Some(0));
-    assert!(quit(&server.heard()));
+    assert!(quit(&server.received()));
 }

@@ -1,7 +1,7 @@
 //! `hailer monitor` and its actions on loopback, with a farm as its servers.
 
 use crate::farm::port;
-use crate::tool::{Process, Said, Serve, Temporary, command, run};
+use crate::tool::{Finished, Process, Serve, Temporary, command, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::process::{ChildStderr, ChildStdout, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const TABLES: [&str; 5] = ["servers", "samples", "rollups", "events", "sessions"];
 
@@ -32,9 +32,9 @@ impl Monitor {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         let Some((_, url)) = line.trim_end().split_once(" at ") else {
-            let mut said = String::new();
-            err.read_to_string(&mut said).unwrap();
-            panic!("{line:?} {said}");
+            let mut output = String::new();
+            err.read_to_string(&mut output).unwrap();
+            panic!("{line:?} {output}");
         };
         let url = url.to_owned();
         err.read_line(&mut String::new()).unwrap();
@@ -58,7 +58,7 @@ impl Monitor {
     }
 
     /// Returns the next line of standard error.
-    fn says(&mut self) -> String {
+    fn next_line(&mut self) -> String {
         let mut line = String::new();
         self.err.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -70,16 +70,16 @@ impl Monitor {
     }
 
     /// Runs an action with the URL of this monitor.
-    fn run(&self, args: &[&str]) -> Said {
+    fn run(&self, args: &[&str]) -> Finished {
         run([&["monitor"], args, &["--monitor", &self.url]].concat())
     }
 
     /// Waits until the lines of `list --json` match. Returns them by name.
     fn list(&self, is_right: impl Fn(&BTreeMap<String, Value>) -> bool) -> BTreeMap<String, Value> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
-            let said = self.run(&["list", "--json"]).ends_with(0);
-            let list = said
+            let output = self.run(&["list", "--json"]).ends_with(0);
+            let list = output
                 .json()
                 .into_iter()
                 .map(|server| (server["name"].as_str().unwrap().to_owned(), server));
@@ -145,12 +145,12 @@ fn servers_are_added_listed_and_removed() {
     let words = [
         "add", &target, "--name", "arena", "--group", "New", "--label", "a=b", "--label", "c=d=e",
     ];
-    let said = may(&[&words[..], &["--interval", "1500ms"]].concat()).ends_with(0);
-    assert_eq!(said.out, format!("watching {target} as arena\n"));
+    let output = may(&[&words[..], &["--interval", "1500ms"]].concat()).ends_with(0);
+    assert_eq!(output.out, format!("watching {target} as arena\n"));
     let other = format!("minecraft-query://127.84.0.3:{port}");
-    let said = may(&["add", &other]).ends_with(0).out;
+    let output = may(&["add", &other]).ends_with(0).out;
     assert_eq!(
-        said,
+        output,
         format!("watching {other} as 127.84.0.3-{port}-minecraft-query\n")
     );
     let list = monitor.list(|list| list.len() == 3 && list.keys().all(|name| is_up(list, name)));
@@ -191,24 +191,27 @@ fn servers_are_added_listed_and_removed() {
     may(&["remove", "nobody"]).fails_as_usage("there is no server \"nobody\"");
     may(&["remove", "../servers"]).fails_as_usage("`hailer monitor list` shows the names");
 
-    let said = may(&["remove", "arena"]).ends_with(0).out;
-    assert_eq!(said, "removed arena; its history is kept\n");
+    let output = may(&["remove", "arena"]).ends_with(0).out;
+    assert_eq!(output, "removed arena; its history is kept\n");
     monitor.list(|list| list.len() == 2 && !list.contains_key("arena"));
 
     // Reloading a changed configuration removes only servers that came from it. An invalid
     // configuration changes nothing.
     plan(&folder, &lobby.replace("lobby", "hall"));
     monitor.signal("HUP");
-    assert_eq!(monitor.says(), "info: configuration reloaded: 1 server");
+    assert_eq!(
+        monitor.next_line(),
+        "info: configuration reloaded: 1 server"
+    );
     let names = |list: &BTreeMap<String, Value>| list.keys().cloned().collect::<Vec<_>>().join(" ");
     let of_api = format!("127.84.0.3-{port}-minecraft-query");
     monitor.list(|list| names(list) == format!("{of_api} hall"));
     plan(&folder, "[[server]]\nname = 'a'\n");
     monitor.signal("HUP");
-    let said = monitor.says();
+    let output = monitor.next_line();
     assert!(
-        said.starts_with("warning: ") && said.ends_with("; keeping the old configuration"),
-        "{said}"
+        output.starts_with("warning: ") && output.ends_with("; keeping the old configuration"),
+        "{output}"
     );
 
     // Servers added at run time stay across restarts.
@@ -221,21 +224,21 @@ fn servers_are_added_listed_and_removed() {
 
 #[test]
 fn reports_an_unreachable_monitor() {
-    let said = run(["monitor", "list", "--monitor", "http://127.0.0.1:1"]).ends_with(1);
+    let output = run(["monitor", "list", "--monitor", "http://127.0.0.1:1"]).ends_with(1);
     assert_eq!(
-        said.err,
+        output.err,
         "error: no monitor at http://127.0.0.1:1: Connection refused\n"
     );
     run(["monitor", "list", "--monitor", "ftp://127.0.0.1"])
         .fails_as_usage("http://127.0.0.1:8080");
     let (hook, requests) = hook("200 OK");
-    let said = run(["monitor", "list", "--monitor", &hook])
+    let output = run(["monitor", "list", "--monitor", &hook])
         .ends_with(1)
         .err;
-    assert!(said.contains("is not a hailer monitor"), "{said}");
+    assert!(output.contains("is not a hailer monitor"), "{output}");
     assert!(
         requests
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .unwrap()
             .starts_with("GET /api/v1/servers?")
     );
@@ -377,12 +380,12 @@ fn exported_history_can_be_imported() {
     assert_eq!(monitor.end("TERM"), Some(0));
 
     let all = place("all.ndjson");
-    let said = run(["monitor", "export", "--config", &path, "-o", &all])
+    let output = run(["monitor", "export", "--config", &path, "-o", &all])
         .ends_with(0)
         .err;
     let all = std::fs::read_to_string(all).unwrap();
     assert_eq!(
-        said,
+        output,
         format!(
             "{} records in {}\n",
             all.lines().count(),
@@ -410,10 +413,10 @@ fn exported_history_can_be_imported() {
                 "monitor", "export", "--config", &path, "--table", table, "-o", &file,
             ])
             .ends_with(0);
-            let said = run(["monitor", "import", &file, "--history", &history])
+            let output = run(["monitor", "import", &file, "--history", &history])
                 .ends_with(0)
                 .err;
-            assert!(said.contains(" records read; new: "), "{said}");
+            assert!(output.contains(" records read; new: "), "{output}");
         }
         let back = place("back.ndjson");
         run(["monitor", "export", "--history", &history, "-o", &back]).ends_with(0);
@@ -569,9 +572,9 @@ fn test_alert_reports_each_delivery() {
             .success()
     );
 
-    let said = run(["monitor", "test-alert", "--config", &path]).ends_with(0);
+    let output = run(["monitor", "test-alert", "--config", &path]).ends_with(0);
     assert_eq!(
-        said.out,
+        output.out,
         "json: arrived\ndiscord: arrived\nslack: arrived\nntfy: arrived\nscript: arrived\n"
     );
     let sent: Vec<String> = requests.try_iter().collect();
@@ -602,11 +605,11 @@ fn test_alert_reports_each_delivery() {
         "now test test\n"
     );
 
-    let said = run(["monitor", "test-alert", "ntfy", "--config", &path])
+    let output = run(["monitor", "test-alert", "ntfy", "--config", &path])
         .ends_with(0)
         .out;
     assert_eq!(
-        (&*said, requests.try_iter().count()),
+        (&*output, requests.try_iter().count()),
         ("ntfy: arrived\n", 1)
     );
     run(["monitor", "test-alert", "fax", "--config", &path])
@@ -615,15 +618,15 @@ fn test_alert_reports_each_delivery() {
         &folder,
         &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text),
     );
-    let said = run(["monitor", "test-alert", "--config", &path]).ends_with(1);
+    let output = run(["monitor", "test-alert", "--config", &path]).ends_with(1);
     assert_eq!(
-        said.err,
+        output.err,
         "broken: the receiver answered 500 Internal Server Error\n"
     );
     assert!(
-        said.out.starts_with("json: arrived\n"),
+        output.out.starts_with("json: arrived\n"),
         "one failed receiver must not affect the others: {}",
-        said.out
+        output.out
     );
     run(["monitor", "test-alert", "--config", &plan(&folder, "")])
         .fails_as_usage("no [[receiver]]");
@@ -654,7 +657,7 @@ fn hook(answer: &'static str) -> (String, Receiver<String>) {
 }
 
 fn request(mut stream: &TcpStream) -> Option<String> {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
     loop {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for the demo. A release build starts it within 5 s, but this build is not optimized
 /// and other tests run at the same time.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 #[test]
 fn demo_starts_with_a_year_of_history() {
@@ -53,7 +53,7 @@ fn demo_starts_with_a_year_of_history() {
         if servers.len() > 30 && servers.iter().all(is_asked) {
             break servers;
         }
-        assert!(started.elapsed() < PATIENCE, "{list}");
+        assert!(started.elapsed() < TIMEOUT, "{list}");
         std::thread::sleep(Duration::from_millis(100));
     };
     let is_up = |server: &&Value| server["state"] == "up";
@@ -100,11 +100,11 @@ fn demo_starts_with_a_year_of_history() {
             "/api/v1/servers/harbour/series?from={from}&level={level}"
         ));
         let points = series["points"].as_array().unwrap();
-        let told = points
+        let shown = points
             .iter()
             .filter(|point| point["players_mean"].as_f64().is_some())
             .count();
-        assert!(told >= at_least * 95 / 100, "{told} of {level}");
+        assert!(shown >= at_least * 95 / 100, "{shown} of {level}");
     }
     assert!(
         json("/api/v1/events?limit=500")["events"]
@@ -134,6 +134,6 @@ fn demo_starts_with_a_year_of_history() {
 
 #[test]
 fn demo_refuses_other_servers() {
-    let said = run(["monitor", "--demo", "ugp://127.0.0.1"]).ends_with(2);
-    assert!(said.err.contains("--demo"), "{}", said.err);
+    let output = run(["monitor", "--demo", "ugp://127.0.0.1"]).ends_with(2);
+    assert!(output.err.contains("--demo"), "{}", output.err);
 }

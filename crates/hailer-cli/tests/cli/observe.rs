@@ -106,14 +106,14 @@ fn status_shows_a_running_responder() {
     let control = ["serve", "status", "--control", path.to_str().unwrap()];
     for (state, code) in [("fresh", 0), ("stale", 0), ("silent", 1), ("never", 1)] {
         let server = pretend(&path, 7, state, 2);
-        let said = run(control.iter().chain(&["--json"])).ends_with(code);
-        let lines = check("serve-status-v2.json", &said);
+        let finished = run(control.iter().chain(&["--json"])).ends_with(code);
+        let lines = check("serve-status-v2.json", &finished);
         assert_eq!(
             (lines.len(), &lines[0]["sources"][0]["state"]),
             (1, &state.into())
         );
-        assert_harmless(&said.out, false);
-        let said = run(control).ends_with(code);
+        assert_harmless(&finished.out, false);
+        let finished = run(control).ends_with(code);
         for expected in [
             "process 7",
             "127.0.0.1:25565",
@@ -121,9 +121,13 @@ fn status_shows_a_running_responder() {
             "wrong or old challenge token",
             "192.0.2.0/24",
         ] {
-            assert!(said.out.contains(expected), "{expected}: {}", said.out);
+            assert!(
+                finished.out.contains(expected),
+                "{expected}: {}",
+                finished.out
+            );
         }
-        assert_harmless(&said.out, false);
+        assert_harmless(&finished.out, false);
         server.join().unwrap();
     }
     // The path that both sides use by default.
@@ -149,16 +153,18 @@ fn unreachable_responder_error_names_the_correction() {
             &["serve", "status", "--control", path][..],
             &["serve", "status", "--json", "--control", path],
         ] {
-            let said = run(args).ends_with(1);
+            let finished = run(args).ends_with(1);
             assert!(
-                said.err.starts_with("error: no hailer serve listens at ")
-                    && said.err.contains("--control")
+                finished
+                    .err
+                    .starts_with("error: no hailer serve listens at ")
+                    && finished.err.contains("--control")
             );
             assert_eq!(
-                (said.err.lines().count(), &*said.out),
+                (finished.err.lines().count(), &*finished.out),
                 (1, ""),
                 "{}",
-                said.err
+                finished.err
             );
         }
     }
@@ -249,10 +255,10 @@ fn service_files_are_valid() {
         .args(&files)
         .output()
     {
-        Ok(said) => assert!(
-            said.status.success(),
+        Ok(finished) => assert!(
+            finished.status.success(),
             "{}",
-            String::from_utf8_lossy(&said.stderr)
+            String::from_utf8_lossy(&finished.stderr)
         ),
         Err(error) => eprintln!("systemd-analyze: {error}"),
     }

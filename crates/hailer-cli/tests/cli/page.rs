@@ -35,7 +35,7 @@ impl Monitor {
         Self { process, address }
     }
 
-    fn say(&self, head: &str, body: &str) -> TcpStream {
+    fn send(&self, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(WAIT)).unwrap();
         write!(
@@ -49,13 +49,13 @@ impl Monitor {
 
     /// Sends a request and returns the whole response.
     fn ask(&self, line: &str, headers: &str, body: &str) -> String {
-        let mut heard = String::new();
-        let mut stream = self.say(
+        let mut received = String::new();
+        let mut stream = self.send(
             &format!("{line} HTTP/1.1\r\nconnection: close\r\n{headers}"),
             body,
         );
-        stream.read_to_string(&mut heard).unwrap();
-        heard
+        stream.read_to_string(&mut received).unwrap();
+        received
     }
 
     fn get(&self, path: &str, host: &str) -> String {
@@ -139,7 +139,7 @@ fn page_follows_the_configuration() {
     );
 
     // An open page does not delay the exit.
-    let mut page = monitor.say(
+    let mut page = monitor.send(
         "GET /live/rows?ids=1&since=0 HTTP/1.1\r\nhost: localhost",
         "",
     );

@@ -18,57 +18,57 @@ fn prints_a_line_per_round_trip_and_a_summary() {
         .map(|id| serve.url(id))
         .chain([serve.address()])
     {
-        let said = run(["ping", &target, "--count", "2", "--interval", "100ms"]).ends_with(0);
+        let output = run(["ping", &target, "--count", "2", "--interval", "100ms"]).ends_with(0);
         for expected in [
             "seq=1 time=",
             "seq=2 time=",
             "2 sent, 2 answered, 0 % loss",
             "min/mean/max",
         ] {
-            assert!(said.out.contains(expected), "{expected}: {}", said.out);
+            assert!(output.out.contains(expected), "{expected}: {}", output.out);
         }
-        assert!(said.out.contains(&serve.address()) && said.err.is_empty());
-        assert_harmless(&said.out, false);
+        assert!(output.out.contains(&serve.address()) && output.err.is_empty());
+        assert_harmless(&output.out, false);
     }
 }
 
 #[test]
 fn counts_loss_and_sets_the_exit_code() {
     let silent = Server::silent();
-    let said = run(["ping", &silent.address.to_string(), "-c", "2"]
+    let output = run(["ping", &silent.address.to_string(), "-c", "2"]
         .iter()
         .chain(&QUICK))
     .ends_with(1);
     assert!(
-        said.out.contains("seq=2 ") && said.out.contains("2 sent, 0 answered, 100 % loss"),
+        output.out.contains("seq=2 ") && output.out.contains("2 sent, 0 answered, 100 % loss"),
         "{}",
-        said.out
+        output.out
     );
-    assert!(!said.out.contains("NaN"), "{}", said.out);
+    assert!(!output.out.contains("NaN"), "{}", output.out);
 
     // Half of the requests are lost.
-    let mut heard = 0;
+    let mut received = 0;
     let server = Server::script(move |request| {
-        heard += 1;
-        if heard % 2 == 0 {
+        received += 1;
+        if received % 2 == 0 {
             Vec::new()
         } else {
             vec![[&request[..7], &[0x80]].concat()]
         }
     });
     let target = format!("ugp://{}", server.address);
-    let said = run(["ping", &target, "-c", "4"].iter().chain(&QUICK)).ends_with(1);
+    let output = run(["ping", &target, "-c", "4"].iter().chain(&QUICK)).ends_with(1);
     assert!(
-        said.out.contains("4 sent, 2 answered, 50 % loss"),
+        output.out.contains("4 sent, 2 answered, 50 % loss"),
         "{}",
-        said.out
+        output.out
     );
 
-    let said = run(["ping", &closed().to_string(), "-c", "1"]
+    let output = run(["ping", &closed().to_string(), "-c", "1"]
         .iter()
         .chain(&QUICK))
     .ends_with(1);
-    assert!(said.out.contains("nothing listens"), "{}", said.out);
+    assert!(output.out.contains("nothing listens"), "{}", output.out);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn interrupted_ping_prints_its_summary() {
 
 #[test]
 fn missed_pings_are_not_sent_late() {
-    let (say, heard) = mpsc::channel();
+    let (say, received) = mpsc::channel();
     let mut first = true;
     // The first request is lost. Its timeout is four intervals long.
     let server = Server::script(move |request| {
@@ -155,7 +155,7 @@ fn missed_pings_are_not_sent_late() {
         vec![[&request[..7], &[0x80]].concat()]
     });
     let target = format!("ugp://{}", server.address);
-    let said = run([
+    let output = run([
         "ping",
         &target,
         "-c",
@@ -166,8 +166,8 @@ fn missed_pings_are_not_sent_late() {
         "400ms",
     ])
     .ends_with(1);
-    assert!(said.out.contains("6 sent, 5 answered"), "{}", said.out);
-    let times: Vec<Instant> = heard.try_iter().collect();
+    assert!(output.out.contains("6 sent, 5 answered"), "{}", output.out);
+    let times: Vec<Instant> = received.try_iter().collect();
     assert_eq!(times.len(), 5);
     for pair in times.windows(2) {
         assert!(
@@ -187,7 +187,7 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
         serve.address().rsplit_once(':').unwrap().1
     );
     let server = dns.address().to_string();
-    let said = run([
+    let output = run([
         "ping",
         &target,
         "--name-server",
@@ -199,13 +199,14 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
     ])
     .ends_with(0);
     assert!(
-        said.out
+        output
+            .out
             .contains(&format!("--- {target} ---\n3 sent, 3 answered")),
         "{}",
-        said.out
+        output.out
     );
     let once = dns.asked().len();
-    let said = run([
+    let output = run([
         "ping",
         &target,
         "--name-server",
@@ -217,7 +218,8 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
     .ends_with(0);
     assert_eq!(dns.asked().len(), 2 * once, "{:?}", dns.asked());
     assert!(
-        said.json()
+        output
+            .json()
             .iter()
             .all(|line| line["target"] == target.as_str())
     );

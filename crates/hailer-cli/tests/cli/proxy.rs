@@ -1,6 +1,6 @@
 //! `hailer proxy` between a client and a server that the test controls.
 
-use crate::tool::{Process, Said, Temporary, assert_harmless, command, run};
+use crate::tool::{Finished, Process, Temporary, assert_harmless, command, run};
 use hailer::game::crypto::{KeyPair, encrypt};
 use hailer::game::table::*;
 use hailer::game::types::Bytes16;
@@ -134,7 +134,7 @@ impl Peer {
         self.socket.write_all(&wire).unwrap();
     }
 
-    fn hear(&mut self) -> Packet {
+    fn receive_reply(&mut self) -> Packet {
         loop {
             if let Some(packet) = self.connection.next().unwrap() {
                 return packet;
@@ -160,14 +160,14 @@ fn play(proxy: &Proxy) {
         ..Default::default()
     });
     let mut server = proxy.server(build);
-    server.hear();
+    server.receive_reply();
     let token = Bytes16::new(vec![1, 2, 3, 4]);
     server.say(EncryptionRequest {
         server_id: "-".into(),
         key: Bytes16::new(key.public_der().to_vec()),
         token,
     });
-    let Packet::EncryptionRequest(request) = client.hear() else {
+    let Packet::EncryptionRequest(request) = client.receive_reply() else {
         panic!()
     };
     let field = |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random()).unwrap());
@@ -176,7 +176,7 @@ fn play(proxy: &Proxy) {
         secret: field(&[5; 16]),
         token: field(&request.token),
     });
-    let Packet::EncryptionResponse(response) = server.hear() else {
+    let Packet::EncryptionResponse(response) = server.receive_reply() else {
         panic!()
     };
     server
@@ -184,14 +184,14 @@ fn play(proxy: &Proxy) {
         .secure(&key.decrypt(&response.secret, 16).unwrap())
         .unwrap();
     server.say(EncryptionResponse::default());
-    client.hear();
+    client.receive_reply();
     client.say(ClientStatus { status: 0 });
-    server.hear();
+    server.receive_reply();
     server.say(Login {
         level_type: "flat".into(),
         ..Default::default()
     });
-    client.hear();
+    client.receive_reply();
     client.say(Chat {
         text: "hello \u{1b}[2J".into(),
     });
@@ -202,10 +202,10 @@ fn play(proxy: &Proxy) {
     client.say(Kick {
         reason: "Quitting".into(),
     });
-    while !matches!(server.hear(), Packet::Kick(_)) {}
+    while !matches!(server.receive_reply(), Packet::Kick(_)) {}
 }
 
-fn hlr(file: &str) -> Said {
+fn hlr(file: &str) -> Finished {
     run(["decode", file]).ends_with(0)
 }
 
@@ -241,12 +241,12 @@ fn shows_and_records_a_session_with_its_secrets() {
         "{err}"
     );
     for number in [1, 2] {
-        let said = hlr(&format!("{}/session-{number}.hlr", folder.text()));
+        let output = hlr(&format!("{}/session-{number}.hlr", folder.text()));
         assert_eq!(
-            said.out.lines().count(),
+            output.out.lines().count(),
             9,
             "the recording has movements too: {}",
-            said.out
+            output.out
         );
     }
     let lines = std::fs::read_to_string(&secrets).unwrap();
@@ -311,9 +311,9 @@ fn unreadable_packet_is_named_and_counts_as_a_failure() {
         ..Default::default()
     });
     let mut server = proxy.server(Build::LATEST);
-    server.hear();
+    server.receive_reply();
     server.socket.write_all(&[0x45, 0xAA, 0xBB]).unwrap();
-    let Packet::Kick(kick) = client.hear() else {
+    let Packet::Kick(kick) = client.receive_reply() else {
         panic!()
     };
     assert!(
@@ -335,11 +335,11 @@ fn unreadable_packet_is_named_and_counts_as_a_failure() {
 fn errors_are_reported_immediately() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let said = run(["proxy", "--to", "127.0.0.1:1", "--listen", &taken]).ends_with(1);
+    let output = run(["proxy", "--to", "127.0.0.1:1", "--listen", &taken]).ends_with(1);
     assert!(
-        said.err.contains("cannot listen on") && said.err.contains("--listen"),
+        output.err.contains("cannot listen on") && output.err.contains("--listen"),
         "{}",
-        said.err
+        output.err
     );
     let itself = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -5,7 +5,7 @@ use crate::support::{
     ANY, Server, Stream, closed, ids, kick, loopback, minecraft, protocol, status,
 };
 use crate::tool::{
-    Process, Said, Serve, Temporary, assert_harmless, command, finish, run, run_with,
+    Finished, Process, Serve, Temporary, assert_harmless, command, finish, run, run_with,
     without_colours,
 };
 use hailer::proto::model::{Address, Extra, Rule, Value};
@@ -60,9 +60,9 @@ fn games_of_a_file_can_be_queried() {
         &["harbour-wars://127.0.0.1"][..],
         &["--game", "harbour-wars", "127.0.0.1"],
     ] {
-        let said = run(args.iter().chain(target)).ends_with(0);
-        assert_eq!(said.json()[0]["protocol"], FULL);
-        assert_eq!(said.json()[0]["address"], format!("127.0.0.1:{port}"));
+        let output = run(args.iter().chain(target)).ends_with(0);
+        assert_eq!(output.json()[0]["protocol"], FULL);
+        assert_eq!(output.json()[0]["address"], format!("127.0.0.1:{port}"));
     }
     let listed = run(["games", "--games", file.text(), "harbour"]).ends_with(0);
     assert!(listed.out.contains("Harbour Wars"), "{}", listed.out);
@@ -88,7 +88,7 @@ fn games_of_a_file_can_be_queried() {
 #[test]
 fn failures_suggest_a_game_or_a_setting() {
     let silent = closed();
-    let said = run([
+    let output = run([
         "query",
         &silent.to_string(),
         "--retries",
@@ -96,14 +96,15 @@ fn failures_suggest_a_game_or_a_setting() {
         "--timeout",
         "300ms",
     ]);
-    let said = said.ends_with(1);
+    let output = output.ends_with(1);
     assert!(
-        said.out
+        output
+            .out
             .contains("Other protocols were not tried: name the game"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run([
+    let output = run([
         "query",
         "--all",
         &silent.to_string(),
@@ -113,7 +114,7 @@ fn failures_suggest_a_game_or_a_setting() {
         "300ms",
     ]);
     assert!(
-        !said
+        !output
             .ends_with(1)
             .out
             .contains("Other protocols were not tried")
@@ -134,9 +135,9 @@ fn failures_suggest_a_game_or_a_setting() {
         "--timeout",
         "300ms",
     ];
-    let said = run(args).ends_with(1);
+    let output = run(args).ends_with(1);
     let hint = "Shy Game: servers reply only with -public 1";
-    assert!(said.out.contains(hint), "{}", said.out);
+    assert!(output.out.contains(hint), "{}", output.out);
 }
 
 #[test]
@@ -150,21 +151,25 @@ fn answers_of_one_game_are_merged() {
     );
     let target = format!("two-ways://{address}");
     let args = ["query", "--games", file.text(), &target];
-    let said = run(args).ends_with(0);
-    assert!(said.out.contains("From Minecraft Query: "), "{}", said.out);
-    assert!(!said.out.contains("Also answered in"), "{}", said.out);
-    let said = run(args.iter().chain(&["--json"])).ends_with(0);
-    let line = &crate::schema::check("answer-v2.json", &said)[0];
+    let output = run(args).ends_with(0);
+    assert!(
+        output.out.contains("From Minecraft Query: "),
+        "{}",
+        output.out
+    );
+    assert!(!output.out.contains("Also answered in"), "{}", output.out);
+    let output = run(args.iter().chain(&["--json"])).ends_with(0);
+    let line = &crate::schema::check("answer-v2.json", &output)[0];
     assert_eq!(line["protocol"], "onequery");
     assert_eq!(line["sources"]["map"], "minecraft-query");
-    let said = run(args.iter().chain(&["--json", "--all"])).ends_with(0);
-    assert_eq!(said.json().len(), 2);
+    let output = run(args.iter().chain(&["--json", "--all"])).ends_with(0);
+    assert_eq!(output.json().len(), 2);
 }
 
 #[test]
 fn view_shows_the_status() {
     let serve = Serve::with(HOUSE);
-    let said = run(["query", &serve.url(FULL)]).ends_with(0);
+    let output = run(["query", &serve.url(FULL)]).ends_with(0);
     for expected in [
         "Green bold",
         "second line",
@@ -179,10 +184,10 @@ fn view_shows_the_status() {
         "Minecraft Query",
         &serve.address(),
     ] {
-        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
-    assert_harmless(&said.out, false);
-    assert_eq!(said.err, "");
+    assert_harmless(&output.out, false);
+    assert_eq!(output.err, "");
 
     let ugp = run(["query", &serve.url("ugp")]).ends_with(0).out;
     for expected in [
@@ -258,9 +263,9 @@ fn several_targets_are_a_table_in_the_given_order() {
     let closed = closed().to_string();
     let one = one.url(FULL);
     let two = two.url(FULL);
-    let said = run(["query", &two, &closed, &one]).ends_with(1);
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines.len(), 4, "{}", said.out);
+    let output = run(["query", &two, &closed, &one]).ends_with(1);
+    let lines: Vec<&str> = output.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", output.out);
     for (line, expected) in lines[1..].iter().zip([
         [two.as_str(), "Number two"],
         [&closed, "port closed"],
@@ -271,7 +276,7 @@ fn several_targets_are_a_table_in_the_given_order() {
             "{line}"
         );
     }
-    assert_harmless(&said.out, false);
+    assert_harmless(&output.out, false);
     let long = run(["query", "--long", &two, &one]).ends_with(0).out;
     assert_eq!(long.matches('●').count(), 2);
     assert!(long.contains("round trip"));
@@ -284,8 +289,8 @@ fn table<A: AsRef<std::ffi::OsStr>>(
 ) -> Vec<String> {
     let mut command = command(args);
     command.env("COLUMNS", columns);
-    let said = finish(command, None);
-    said.out.lines().map(str::to_owned).collect()
+    let output = finish(command, None);
+    output.out.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -355,8 +360,8 @@ fn json_has_the_best_answer_or_all() {
         assert_eq!(best.len(), 1, "{best:?}");
         assert_eq!(best[0]["protocol"], FULL, "it has the most fields");
     }
-    let said = run(["query", "--json", "--all", &serve.address()]).ends_with(0);
-    let protocols: Vec<_> = said
+    let output = run(["query", "--json", "--all", &serve.address()]).ends_with(0);
+    let protocols: Vec<_> = output
         .json()
         .iter()
         .map(|line| line["protocol"].clone())
@@ -396,8 +401,8 @@ fn reads_targets_from_standard_input() {
         serve.url("ugp"),
         serve.url(FULL)
     );
-    let said = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(0);
-    let protocols: Vec<_> = said
+    let output = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(0);
+    let protocols: Vec<_> = output
         .json()
         .iter()
         .map(|line| line["protocol"].clone())
@@ -407,14 +412,15 @@ fn reads_targets_from_standard_input() {
     run_with(["query", "-"], b"\xFF").fails_as_usage("write one target per line");
     // An invalid line is reported with its number, and the others are queried.
     let list = format!("# mine\n25577\n{} # the lobby\n", serve.url("ugp"));
-    let said = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(1);
-    assert_eq!(said.json().len(), 1);
-    assert_eq!(said.json()[0]["ok"], true);
+    let output = run_with(["query", "-", "--json"], list.as_bytes()).ends_with(1);
+    assert_eq!(output.json().len(), 1);
+    assert_eq!(output.json()[0]["ok"], true);
     assert!(
-        said.err
+        output
+            .err
             .starts_with("error: standard input, line 2: \"25577\": a number is no host"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -422,8 +428,8 @@ fn reads_targets_from_standard_input() {
 fn json_has_one_line_per_answer() {
     let serve = Serve::with(HOUSE);
     let closed = closed().to_string();
-    let said = run(["query", "--json", "--all", &serve.address(), &closed]).ends_with(1);
-    let lines = said.json();
+    let output = run(["query", "--json", "--all", &serve.address(), &closed]).ends_with(1);
+    let lines = output.json();
     let answered: Vec<_> = lines.iter().filter(|line| line["ok"] == true).collect();
     assert_eq!(
         (lines.len(), answered.len()),
@@ -444,23 +450,26 @@ fn json_has_one_line_per_answer() {
         (&failed["ok"], &failed["error"]["kind"]),
         (&false.into(), &"port-closed".into())
     );
-    assert!(!said.out.contains('\x1b'));
+    assert!(!output.out.contains('\x1b'));
 }
 
 #[test]
 fn raw_shows_each_datagram_and_its_fields() {
     let serve = Serve::with(HOUSE);
     for id in ids() {
-        let said = run(["query", "--raw", &serve.url(id)]).ends_with(0);
-        assert_harmless(&said.out, false);
+        let output = run(["query", "--raw", &serve.url(id)]).ends_with(0);
+        assert_harmless(&output.out, false);
         assert!(
-            said.out.contains('→') && said.out.contains('←'),
+            output.out.contains('→') && output.out.contains('←'),
             "{}",
-            said.out
+            output.out
         );
         // All bytes of all datagrams are shown: the sum of the lengths in the headings equals the
         // number of bytes in the rows.
-        let lengths = said.out.lines().filter(|line| line.starts_with(['→', '←']));
+        let lengths = output
+            .out
+            .lines()
+            .filter(|line| line.starts_with(['→', '←']));
         let lengths: usize = lengths
             .map(|line| {
                 line.rsplit(", ")
@@ -471,7 +480,7 @@ fn raw_shows_each_datagram_and_its_fields() {
                     .unwrap()
             })
             .sum();
-        let rows = said
+        let rows = output
             .out
             .lines()
             .skip_while(|line| !line.starts_with('→'))
@@ -483,7 +492,7 @@ fn raw_shows_each_datagram_and_its_fields() {
                 .take_while(|word| word.len() == 2)
                 .count()
         };
-        assert_eq!(rows.map(hex).sum::<usize>(), lengths, "{}", said.out);
+        assert_eq!(rows.map(hex).sum::<usize>(), lengths, "{}", output.out);
     }
 }
 
@@ -500,14 +509,14 @@ fn lists_players_unless_disabled() {
         ] {
             let mut args = vec!["query".to_owned(), serve.url(id)];
             args.extend(flags.iter().map(|flag| (*flag).to_owned()));
-            let said = run(&args).ends_with(0);
+            let output = run(&args).ends_with(0);
             assert_eq!(
-                said.out.contains("Alice"),
+                output.out.contains("Alice"),
                 listed,
                 "{id} {flags:?}: {}",
-                said.out
+                output.out
             );
-            assert!(said.out.contains("3 / 64"));
+            assert!(output.out.contains("3 / 64"));
         }
     }
     let basic = run(["query", "--basic", "--json", &serve.url(FULL)])
@@ -544,14 +553,14 @@ fn reads_auth_tokens_from_flag_environment_or_file() {
     assert_eq!(wrong.json()[0]["error"]["kind"], "refused");
     assert!(!wrong.out.contains("guess"));
 
-    let opened = |said: Said| {
-        let said = said.ends_with(0);
+    let opened = |output: Finished| {
+        let output = output.ends_with(0);
         assert!(
-            said.out.contains("Private") && said.out.contains("Alice"),
+            output.out.contains("Private") && output.out.contains("Alice"),
             "{}",
-            said.out
+            output.out
         );
-        assert!(!said.out.contains("s3cret"));
+        assert!(!output.out.contains("s3cret"));
     };
     opened(run(["query", &target, "--auth-token", "s3cret"]));
     let raw = run(["query", "--raw", &target, "--auth-token", "s3cret"])
@@ -619,10 +628,10 @@ fn hints_at_a_token_if_the_player_list_is_missing() {
         "--option",
         r#"onequery.public=["basic"]"#,
     ]);
-    let said = run(["query", &serve.url("onequery")]).ends_with(0).out;
+    let output = run(["query", &serve.url("onequery")]).ends_with(0).out;
     assert!(
-        said.contains("Half") && said.contains("auth token") && !said.contains("Alice"),
-        "{said}"
+        output.contains("Half") && output.contains("auth token") && !output.contains("Alice"),
+        "{output}"
     );
 }
 
@@ -647,7 +656,7 @@ fn exit_codes_name_the_result() {
 #[test]
 fn failures_name_their_cause() {
     let silent = Server::silent();
-    let said = run([
+    let output = run([
         "query",
         &silent.address.to_string(),
         "--timeout",
@@ -657,20 +666,20 @@ fn failures_name_their_cause() {
     ])
     .ends_with(1);
     assert!(
-        said.out.contains("no answer in 0.") && said.out.contains("to 2 datagrams"),
+        output.out.contains("no answer in 0.") && output.out.contains("to 2 datagrams"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run(["query", &closed().to_string()]).ends_with(1);
+    let output = run(["query", &closed().to_string()]).ends_with(1);
     assert!(
-        said.out.contains("nothing listens on this UDP port"),
+        output.out.contains("nothing listens on this UDP port"),
         "{}",
-        said.out
+        output.out
     );
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello\x1b[2J")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let said = run([
+    let output = run([
         "query",
         "--basic",
         &target,
@@ -681,20 +690,20 @@ fn failures_name_their_cause() {
     ])
     .ends_with(1);
     for expected in ["malformed", "offset", "48 65 6c 6c 6f 1b"] {
-        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
-    assert_harmless(&said.out, false);
+    assert_harmless(&output.out, false);
 
     // No lookup leaves the machine: the name server is part of the test.
     let dns = Dns::with(&[("broken.example.test", Record::Failure)]);
     let server = dns.address().to_string();
-    let said = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
+    let output = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
     assert!(
-        said.out.contains("nobody.example.test: name not found"),
+        output.out.contains("nobody.example.test: name not found"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run([
+    let output = run([
         "query",
         "--json",
         "nobody.example.test",
@@ -703,7 +712,7 @@ fn failures_name_their_cause() {
         &server,
     ])
     .ends_with(1);
-    let kinds: Vec<_> = said
+    let kinds: Vec<_> = output
         .json()
         .iter()
         .map(|line| line["error"]["kind"].clone())
@@ -717,18 +726,19 @@ fn strict_refuses_deviations() {
                  numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
     let target = format!("minecraft-query://{}", server.address);
-    let said = run(["query", "--basic", &target]).ends_with(0);
+    let output = run(["query", "--basic", &target]).ends_with(0);
     assert!(
-        said.out.contains("Deviates from the protocol") && said.out.contains("full-for-basic"),
+        output.out.contains("Deviates from the protocol") && output.out.contains("full-for-basic"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run(["query", "--basic", "--strict", &target]).ends_with(1);
+    let output = run(["query", "--basic", "--strict", &target]).ends_with(1);
     assert!(
-        said.out
+        output
+            .out
             .contains("deviates from Minecraft Query: full-for-basic"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -757,9 +767,9 @@ fn usage_errors_are_one_line() {
         (&["ping", "a b"], "neither"),
     ];
     for (args, expected) in cases {
-        let said = run(*args);
-        assert_harmless(&said.err, false);
-        said.fails_as_usage(expected);
+        let output = run(*args);
+        assert_harmless(&output.err, false);
+        output.fails_as_usage(expected);
     }
     // Errors found by clap have its messages, with the same exit code.
     for args in [
@@ -775,9 +785,9 @@ fn usage_errors_are_one_line() {
         &["nope"],
         &[],
     ] {
-        let said = run(args).ends_with(2);
-        assert_eq!(said.out, "");
-        assert!(!said.err.is_empty());
+        let output = run(args).ends_with(2);
+        assert_eq!(output.out, "");
+        assert!(!output.err.is_empty());
     }
 }
 
@@ -827,12 +837,12 @@ fn a_hostile_server_does_not_reach_the_terminal() {
             &["query", "--basic", &target],
             &["query", "--strict", &target],
         ] {
-            let said = run(args);
-            assert_harmless(&said.out, false);
+            let output = run(args);
+            assert_harmless(&output.out, false);
             assert!(
-                said.out.contains("evil") || said.code() == Some(1),
+                output.out.contains("evil") || output.code() == Some(1),
                 "{}",
-                said.out
+                output.out
             );
             let mut coloured = command(args);
             coloured.env("CLICOLOR_FORCE", "1");
@@ -883,9 +893,9 @@ fn a_hostile_minecraft_server_beyond_our_own_responder_does_not_reach_the_termin
         &["query", "--raw", &target],
         &["query", &target, &target],
     ] {
-        let said = run(args).ends_with(0);
-        assert_harmless(&said.out, false);
-        assert!(said.out.contains("evil"));
+        let output = run(args).ends_with(0);
+        assert_harmless(&output.out, false);
+        assert!(output.out.contains("evil"));
     }
 }
 
@@ -899,15 +909,15 @@ fn closed_output_ends_it_without_an_error() {
         // Closed before anything can be read.
         drop(process.child.stdout.take());
         let status = process.wait();
-        let mut said = String::new();
+        let mut output = String::new();
         process
             .child
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut output)
             .unwrap();
-        assert_eq!((status.code(), said.as_str()), (Some(0), ""), "{mode}");
+        assert_eq!((status.code(), output.as_str()), (Some(0), ""), "{mode}");
     }
 }
 
@@ -922,15 +932,15 @@ fn closed_output_keeps_the_exit_code() {
         let mut process = Process::start(&mut command(args));
         drop(process.child.stdout.take());
         let status = process.wait();
-        let mut said = String::new();
+        let mut output = String::new();
         process
             .child
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut output)
             .unwrap();
-        assert_eq!((status.code(), said.as_str()), (Some(1), ""), "{args:?}");
+        assert_eq!((status.code(), output.as_str()), (Some(1), ""), "{args:?}");
     }
 }
 
@@ -950,8 +960,8 @@ fn raw_shows_the_datagrams_of_failed_queries() {
         "--retries",
         "1",
     ];
-    let said = run(args).ends_with(1).out;
-    let headings: Vec<&str> = said
+    let output = run(args).ends_with(1).out;
+    let headings: Vec<&str> = output
         .lines()
         .filter(|line| line.starts_with(['→', '←']))
         .collect();
@@ -963,17 +973,17 @@ fn raw_shows_the_datagrams_of_failed_queries() {
         "handshake reply",
         "stat request",
     ]) {
-        assert!(heading.contains(expected), "{said}");
+        assert!(heading.contains(expected), "{output}");
     }
-    assert_eq!(headings.len(), 6, "{said}");
+    assert_eq!(headings.len(), 6, "{output}");
     assert!(
-        said.contains("no complete answer") && said.contains("31 32 33 34 35 00"),
-        "{said}"
+        output.contains("no complete answer") && output.contains("31 32 33 34 35 00"),
+        "{output}"
     );
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let said = run([
+    let output = run([
         "query",
         "--raw",
         &target,
@@ -985,14 +995,14 @@ fn raw_shows_the_datagrams_of_failed_queries() {
     .ends_with(1)
     .out;
     assert_eq!(
-        said.matches("Minecraft Query handshake reply").count(),
+        output.matches("Minecraft Query handshake reply").count(),
         1,
-        "{said}"
+        "{output}"
     );
     assert_eq!(
-        said.matches("48 65 6c 6c 6f").count(),
+        output.matches("48 65 6c 6c 6f").count(),
         1,
-        "the invalid datagram must be shown once: {said}"
+        "the invalid datagram must be shown once: {output}"
     );
 }
 
@@ -1009,8 +1019,8 @@ fn queries_many_servers_concurrently() {
     ];
     args.extend(silent.iter().map(|server| server.address.to_string()));
     let started = Instant::now();
-    let said = run(&args).ends_with(1);
-    assert_eq!(said.json().len(), 20);
+    let output = run(&args).ends_with(1);
+    assert_eq!(output.json().len(), 20);
     assert!(
         started.elapsed() < Duration::from_secs(4),
         "queries one after the other would take 6 s"
@@ -1024,10 +1034,10 @@ fn lists_a_thousand_players() {
     let status = status("Crowd", &players);
     for id in ["minecraft-query", "onequery"] {
         let server = Server::at(loopback(), &[protocol(id)], &status);
-        let said = run(["query", &format!("{id}://{}", server.address)])
+        let output = run(["query", &format!("{id}://{}", server.address)])
             .ends_with(0)
             .out;
-        assert!(players.iter().all(|player| said.contains(player)), "{id}");
+        assert!(players.iter().all(|player| output.contains(player)), "{id}");
     }
 }
 
@@ -1040,7 +1050,7 @@ fn shows_stream_answers() {
         ["query", &target, "--long"],
         ["query", &address, "--protocol=minecraft-status"],
     ] {
-        let said = run(args).ends_with(0);
+        let output = run(args).ends_with(0);
         for expected in [
             "Minecraft Status",
             "Old ut alive",
@@ -1049,18 +1059,21 @@ fn shows_stream_answers() {
             &address,
             "formatted-motd",
         ] {
-            assert!(said.out.contains(expected), "{expected}: {}", said.out);
+            assert!(output.out.contains(expected), "{expected}: {}", output.out);
         }
-        assert_harmless(&said.out, false);
+        assert_harmless(&output.out, false);
     }
     // Closed datagram ports are not reported if the stream has an answer.
-    let said = run(["query", &address, "--json"]).ends_with(0).json();
+    let output = run(["query", &address, "--json"]).ends_with(0).json();
     assert_eq!(
-        (said.len(), &said[0]["protocol"]),
+        (output.len(), &output[0]["protocol"]),
         (1, &"minecraft-status".into())
     );
     assert_eq!(
-        (&said[0]["datagrams_sent"], &said[0]["datagrams_received"]),
+        (
+            &output[0]["datagrams_sent"],
+            &output[0]["datagrams_received"]
+        ),
         (&1.into(), &1.into())
     );
 
@@ -1079,21 +1092,21 @@ fn shows_stream_answers() {
     assert_eq!(table.matches("3 / 20").count(), 2, "{table}");
     assert!(table.contains("port closed"), "{table}");
 
-    let said = run(["ping", &target, "-c", "2", "-i", "100ms"])
+    let output = run(["ping", &target, "-c", "2", "-i", "100ms"])
         .ends_with(0)
         .out;
     assert!(
-        said.contains("seq=2 time=") && said.contains("2 sent, 2 answered"),
-        "{said}"
+        output.contains("seq=2 time=") && output.contains("2 sent, 2 answered"),
+        "{output}"
     );
 }
 
 #[test]
 fn kick_reason_is_shown() {
     let server = Stream::answering(ANY, kick("You are \u{1b}[2Jbanned"));
-    let said = run(["query", &format!("minecraft-status://{}", server.address)]).ends_with(1);
+    let output = run(["query", &format!("minecraft-status://{}", server.address)]).ends_with(1);
     for expected in ["it kicks the client: You are", "banned"] {
-        assert!(said.out.contains(expected), "{expected}: {}", said.out);
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
-    assert_harmless(&said.out, false);
+    assert_harmless(&output.out, false);
 }

@@ -3,7 +3,7 @@
 use crate::capture::{Capture, Link};
 use crate::support::dns::{Dns, Record};
 use crate::support::{Server, closed, ids, minecraft};
-use crate::tool::{Said, Serve, Temporary, run, run_with};
+use crate::tool::{Finished, Serve, Temporary, run, run_with};
 use hailer::registry;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,10 +15,10 @@ fn schema(name: &str) -> Value {
 
 /// Checks each line against a schema. Returns the lines.
 #[track_caller]
-pub(crate) fn check(name: &str, said: &Said) -> Vec<Value> {
+pub(crate) fn check(name: &str, output: &Finished) -> Vec<Value> {
     let validator = jsonschema::draft202012::new(&schema(name)).unwrap();
-    let lines = said.json();
-    assert!(!lines.is_empty(), "{}", said.err);
+    let lines = output.json();
+    assert!(!lines.is_empty(), "{}", output.err);
     for line in &lines {
         let errors: Vec<String> = validator
             .iter_errors(line)
@@ -46,8 +46,8 @@ fn schemas_are_valid_and_describe_each_member() {
                 "{path} permits unknown members"
             );
             for (name, member) in members {
-                let said = member["description"].is_string() || member["$ref"].is_string();
-                assert!(said, "{path}/{name} lacks a description");
+                let output = member["description"].is_string() || member["$ref"].is_string();
+                assert!(output, "{path}/{name} lacks a description");
             }
         }
         for (key, value) in object {
@@ -162,8 +162,8 @@ fn sweeps_match_the_schemas() {
         &closed,
         &serve.address(),
     ];
-    let mut said = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
-    let lines = check("answer-v2.json", &said);
+    let mut output = run(["sweep", "--json", "--failed"].iter().chain(&shared)).ends_with(0);
+    let lines = check("answer-v2.json", &output);
     let answers = lines.iter().filter(|line| line["ok"] == true).count();
     // Both targets are probed in each default protocol, and the demo answers in all of them.
     let datagram = registry::defaults().count();
@@ -172,19 +172,19 @@ fn sweeps_match_the_schemas() {
         (2 * datagram, datagram),
         "{lines:#?}"
     );
-    said.out = std::fs::read_to_string(&summary).unwrap();
-    let summary = &check("sweep-summary-v2.json", &said)[0];
+    output.out = std::fs::read_to_string(&summary).unwrap();
+    let summary = &check("sweep-summary-v2.json", &output)[0];
     assert_eq!(
         (&summary["end"], &summary["probes"]),
         (&"finished".into(), &(2 * datagram).into())
     );
     assert_eq!(summary["counts"]["answered"], datagram);
-    let said = run(["sweep", "--json", "--failed"]
+    let output = run(["sweep", "--json", "--failed"]
         .iter()
         .chain(&shared[..5])
         .chain(&["nobody.example.test", "--name-server", "127.0.0.1:9"]));
     // One failure for the whole target, though it is probed in each protocol.
-    assert_eq!(check("answer-v2.json", &said.ends_with(1)).len(), 1);
+    assert_eq!(check("answer-v2.json", &output.ends_with(1)).len(), 1);
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn failures_match_the_schema() {
         "--name-server",
         &server,
     ];
-    let said = run(args.into_iter().chain(targets.iter().map(String::as_str))).ends_with(1);
-    let failures = check("answer-v2.json", &said);
+    let output = run(args.into_iter().chain(targets.iter().map(String::as_str))).ends_with(1);
+    let failures = check("answer-v2.json", &output);
     let kinds: Vec<_> = failures
         .iter()
         .map(|failure| failure["error"]["kind"].as_str().unwrap())
@@ -234,7 +234,7 @@ fn failures_match_the_schema() {
         ]
     );
     // Failures after the first request name the server and count the datagrams.
-    for (failure, heard) in
+    for (failure, received) in
         failures
             .iter()
             .zip([None, None, Some(0), Some(0), None, Some(2), Some(2)])
@@ -253,8 +253,8 @@ fn failures_match_the_schema() {
                 "{member}: {failure:#}"
             );
         }
-        if let Some(heard) = heard {
-            assert_eq!(failure["datagrams_received"], heard, "{failure:#}");
+        if let Some(received) = received {
+            assert_eq!(failure["datagrams_received"], received, "{failure:#}");
         }
     }
     assert_eq!(failures[6]["address"], malformed.address.to_string());
@@ -374,21 +374,21 @@ fn explanations_match_the_schema() {
         "4f4e455155455259 01 {} 00000000 0100 00000000 0600 733363726574",
         "07".repeat(32)
     );
-    let said = check(
+    let output = check(
         "datagram-v2.json",
         &run(["decode", "--json", &query]).ends_with(0),
     );
     assert!(
-        said[0]["hex"].as_str().unwrap().ends_with("------------"),
+        output[0]["hex"].as_str().unwrap().ends_with("------------"),
         "{:#}",
-        said[0]
+        output[0]
     );
     let capture = Capture::new(Link::Ethernet)
         .udp(b"\xFE\xFD\x09\0\0\0\x01")
         .udp(b"hello");
     let file = Temporary::file("capture.pcap", capture.pcap(true, false));
-    let said = run(["decode", "--json", "--all", file.text()]).ends_with(1);
-    assert_eq!(check("datagram-v2.json", &said).len(), 2);
+    let output = run(["decode", "--json", "--all", file.text()]).ends_with(1);
+    assert_eq!(check("datagram-v2.json", &output).len(), 2);
 }
 
 #[test]

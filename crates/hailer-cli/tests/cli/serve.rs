@@ -31,11 +31,11 @@ fn flags_set_status_and_addresses() {
         "{:?}",
         serve.listening
     );
-    let said = run(["query", "--json", &address(&serve.listening[1])])
+    let output = run(["query", "--json", &address(&serve.listening[1])])
         .ends_with(0)
         .json();
-    assert_eq!((said.len(), &said[0]["protocol"]), (1, &"ugp".into()));
-    assert_eq!(said[0]["status"]["name"]["plain"], "Three doors");
+    assert_eq!((output.len(), &output[0]["protocol"]), (1, &"ugp".into()));
+    assert_eq!(output[0]["status"]["name"]["plain"], "Three doors");
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn single_protocol_can_be_selected() {
         let serve = Serve::with(&["--protocol", id, "--name", "Alone"]);
         assert!(serve.listening[0].ends_with(&format!(" for {id}")));
         // Without `--all`, some protocols are probed at their own ports only.
-        let said = run(["query", "--all", "--json", &serve.address()])
+        let output = run(["query", "--all", "--json", &serve.address()])
             .ends_with(0)
             .json();
-        assert_eq!((said.len(), &said[0]["protocol"]), (1, &id.into()));
+        assert_eq!((output.len(), &output[0]["protocol"]), (1, &id.into()));
     }
 }
 
@@ -86,10 +86,10 @@ fn file_sets_status_and_addresses() {
     );
 
     let serve = Serve::start(2, ["--config", config.text()]);
-    let said = run(["query", "--json", &serve.url("minecraft-query")])
+    let output = run(["query", "--json", &serve.url("minecraft-query")])
         .ends_with(0)
         .json();
-    let status = &said[0]["status"];
+    let status = &output[0]["status"];
     assert_eq!(
         (&status["motd"]["plain"], &status["motd"]["raw"]),
         (&"From a file".into(), &"\u{A7}bFrom a file".into())
@@ -98,7 +98,7 @@ fn file_sets_status_and_addresses() {
         (&status["players"]["online"], &status["players"]["max"]),
         (&2.into(), &7.into())
     );
-    let said = run([
+    let output = run([
         "query",
         "--json",
         &serve.url("onequery"),
@@ -107,7 +107,7 @@ fn file_sets_status_and_addresses() {
     ])
     .ends_with(0)
     .json();
-    let bob = &said[0]["status"]["players"]["list"]
+    let bob = &output[0]["status"]["players"]["list"]
         .as_array()
         .unwrap()
         .iter()
@@ -134,10 +134,10 @@ fn sighup_reloads_the_file() {
     let config = Temporary::file("again.toml", text("before"));
     let serve = Serve::start(1, ["--config", config.text()]);
     let motd = || {
-        let said = run(["query", "--json", &serve.url("minecraft-query")])
+        let output = run(["query", "--json", &serve.url("minecraft-query")])
             .ends_with(0)
             .json();
-        said[0]["status"]["motd"]["plain"]
+        output[0]["status"]["motd"]["plain"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -151,15 +151,15 @@ fn sighup_reloads_the_file() {
     serve.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(motd(), "after", "an invalid file must change nothing");
-    let (code, said) = serve.stop("TERM");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{output}");
     assert!(
-        said.contains("again.toml:2: ") && said.contains("keeping the old configuration"),
-        "{said}"
+        output.contains("again.toml:2: ") && output.contains("keeping the old configuration"),
+        "{output}"
     );
     assert!(
-        said.contains("configuration reloaded: 1 server on 1 address"),
-        "{said}"
+        output.contains("configuration reloaded: 1 server on 1 address"),
+        "{output}"
     );
 }
 
@@ -184,14 +184,14 @@ fn file_errors_are_one_line_with_file_and_line() {
         let file = Temporary::file("bad.toml", text);
         for check in [&["--check-config"][..], &[]] {
             let args = [&["serve", "--config", file.text()], check].concat();
-            let said = run(args).ends_with(2);
+            let output = run(args).ends_with(2);
             let place = format!("error: {}:{line}: ", file.text());
             assert!(
-                said.err.starts_with(&place) && said.err.contains(expected),
+                output.err.starts_with(&place) && output.err.contains(expected),
                 "{}",
-                said.err
+                output.err
             );
-            said.fails_as_usage("");
+            output.fails_as_usage("");
         }
     }
     // Valid TOML with invalid settings fails in the same way.
@@ -216,13 +216,13 @@ fn file_errors_are_one_line_with_file_and_line() {
     ];
     for (text, expected) in mistakes {
         let file = Temporary::file("bad.toml", text);
-        let said = run(["serve", "--config", file.text(), "--check-config"]);
+        let output = run(["serve", "--config", file.text(), "--check-config"]);
         assert!(
-            said.err.contains(file.text()) && !said.err.contains("s3cret"),
+            output.err.contains(file.text()) && !output.err.contains("s3cret"),
             "{}",
-            said.err
+            output.err
         );
-        said.fails_as_usage(expected);
+        output.fails_as_usage(expected);
     }
     run(["serve", "--config", "/no/such/file.toml"]).fails_as_usage("/no/such/file.toml: ");
     let binary = Temporary::file("bad.toml", b"\xFF\xFE\0");
@@ -260,9 +260,9 @@ fn flag_errors_are_one_line() {
         (&["--player", ""], "the name of a player is empty"),
     ];
     for (args, expected) in cases {
-        let said = run(["serve"].iter().chain(*args));
-        assert!(!said.err.contains("s3cret"), "{}", said.err);
-        said.fails_as_usage(expected);
+        let output = run(["serve"].iter().chain(*args));
+        assert!(!output.err.contains("s3cret"), "{}", output.err);
+        output.fails_as_usage(expected);
     }
     for args in [
         &["--demo", "--name", "x"][..],
@@ -373,13 +373,13 @@ fn errors_never_contain_secrets() {
         ),
     ] {
         let file = Temporary::file("hush.toml", format!("[[server]]\n{text}\n"));
-        let said = run(["serve", "--check-config", "--config", file.text()]);
+        let output = run(["serve", "--check-config", "--config", file.text()]);
         assert!(
-            !said.err.contains("5ec4e7") && !said.err.contains("5000000000000007"),
+            !output.err.contains("5ec4e7") && !output.err.contains("5000000000000007"),
             "{}",
-            said.err
+            output.err
         );
-        said.fails_as_usage(expected);
+        output.fails_as_usage(expected);
     }
     for option in [
         format!("onequery.tokens={digits}"),
@@ -388,9 +388,9 @@ fn errors_never_contain_secrets() {
         format!("onequery.{digits} =1"),
         digits.to_owned(),
     ] {
-        let said = run(["serve", "--listen", "127.0.0.1:0", "--option", &option]);
-        assert!(!said.err.contains("5ec4e7"), "{}", said.err);
-        said.fails_as_usage("");
+        let output = run(["serve", "--listen", "127.0.0.1:0", "--option", &option]);
+        assert!(!output.err.contains("5ec4e7"), "{}", output.err);
+        output.fails_as_usage("");
     }
 }
 
@@ -424,12 +424,12 @@ fn closed_output_causes_no_panic() {
 fn port_in_use_error_names_the_correction() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = run(["serve", "--listen", &address]).ends_with(1);
-    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    let output = run(["serve", "--listen", &address]).ends_with(1);
+    assert_eq!(output.err.lines().count(), 1, "{}", output.err);
     assert!(
-        said.err.starts_with("error: cannot listen on") && said.err.contains("--listen"),
+        output.err.starts_with("error: cannot listen on") && output.err.contains("--listen"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -438,13 +438,13 @@ fn stop_signal_ends_it_with_a_summary() {
     for signal in ["TERM", "INT"] {
         let serve = Serve::with(&["--demo"]);
         run(["query", &serve.url("ugp")]).ends_with(0);
-        let (code, said) = serve.stop(signal);
-        assert_eq!(code, Some(0), "{said}");
-        let summary = said.lines().last().unwrap_or_default();
+        let (code, output) = serve.stop(signal);
+        assert_eq!(code, Some(0), "{output}");
+        let summary = output.lines().last().unwrap_or_default();
         assert!(
             summary.starts_with("info: 2 datagrams received: 2 answered")
                 && summary.ends_with(", 0 not answered"),
-            "{said}"
+            "{output}"
         );
     }
 }
@@ -452,25 +452,25 @@ fn stop_signal_ends_it_with_a_summary() {
 #[test]
 fn ends_after_the_configured_time() {
     let started = Instant::now();
-    let said = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
+    let output = run(["serve", "--listen", "127.0.0.1:0", "--for", "200ms"]).ends_with(0);
     assert!(started.elapsed() >= Duration::from_millis(200));
     assert!(
-        said.out.starts_with("listening on 127.0.0.1:")
-            && said.err.contains("0 datagrams received"),
+        output.out.starts_with("listening on 127.0.0.1:")
+            && output.err.contains("0 datagrams received"),
         "{}",
-        said.err
+        output.err
     );
-    assert_harmless(&said.err, false);
+    assert_harmless(&output.err, false);
 }
 
 #[test]
 fn simulated_players_join_and_leave() {
     let serve = Serve::with(&["--demo", "--seed", "8"]);
     let online = || {
-        let said = run(["query", "--json", &serve.url("ugp")])
+        let output = run(["query", "--json", &serve.url("ugp")])
             .ends_with(0)
             .json();
-        said[0]["status"]["players"].clone()
+        output[0]["status"]["players"].clone()
     };
     let first = online();
     let started = Instant::now();
@@ -488,41 +488,41 @@ fn simulated_players_join_and_leave() {
 #[test]
 fn the_demo_shows_every_protocol_and_ends() {
     let started = Instant::now();
-    let said = run(["demo"]).ends_with(0);
+    let output = run(["demo"]).ends_with(0);
     assert!(started.elapsed() < Duration::from_secs(20));
     for protocol in registry::PROTOCOLS {
         let info = protocol.info();
         assert!(
-            said.out.contains(&format!("{}://127.0.0.1:", info.id))
-                && said.out.contains(info.title),
+            output.out.contains(&format!("{}://127.0.0.1:", info.id))
+                && output.out.contains(info.title),
             "{}",
-            said.out
+            output.out
         );
     }
     assert_eq!(
-        said.out.matches("round trip").count(),
+        output.out.matches("round trip").count(),
         registry::PROTOCOLS.len() + 1,
         "one view per protocol, and the `ping` command"
     );
     assert!(
-        said.out.contains("Try next") && said.err.is_empty(),
+        output.out.contains("Try next") && output.err.is_empty(),
         "{}",
-        said.err
+        output.err
     );
-    assert_harmless(&said.out, false);
+    assert_harmless(&output.out, false);
     // `hailer` accepts every command that the demo suggests.
-    let proposed = said
+    let proposed = output
         .out
         .lines()
         .filter_map(|line| line.trim().split_once("hailer "));
     let proposed: Vec<&str> = proposed.map(|(_, args)| args).collect();
-    assert!(proposed.len() >= 5, "{}", said.out);
+    assert!(proposed.len() >= 5, "{}", output.out);
     for args in proposed {
         let command = args.split(' ').next().unwrap();
         run([command, "--help"]).ends_with(0);
     }
     let other = run(["demo", "--seed", "2"]).ends_with(0);
-    assert_ne!(other.out, said.out);
+    assert_ne!(other.out, output.out);
 }
 
 #[test]
@@ -563,9 +563,9 @@ fn stream_protocols_are_served_if_named() {
         drop(serve);
         let serve = Serve::with(&["--protocol", id, "--motd", "Over TCP"]);
         assert!(serve.listening[0].ends_with(&format!(" for {id}")));
-        let said = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
-        assert_eq!(said[0]["protocol"], id);
-        assert_eq!(said[0]["status"]["motd"]["plain"], "Over TCP");
+        let output = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
+        assert_eq!(output[0]["protocol"], id);
+        assert_eq!(output[0]["status"]["motd"]["plain"], "Over TCP");
     }
 }
 
@@ -586,8 +586,8 @@ fn both_transports_share_a_port() {
         let serve = Serve::start(1, args);
         assert!(serve.listening[0].ends_with(&format!(" for minecraft-query, {id}")));
         let motd = |id: &str| {
-            let said = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
-            said[0]["status"]["motd"]["plain"]
+            let output = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
+            output[0]["status"]["motd"]["plain"]
                 .as_str()
                 .unwrap()
                 .to_owned()
@@ -600,8 +600,8 @@ fn both_transports_share_a_port() {
 
         std::net::TcpStream::connect(serve.address()).unwrap();
         let status = || {
-            let said = run(["serve", "status", "--control", control, "--json"]).ends_with(0);
-            said.json()[0]["listeners"][0]["counts"].clone()
+            let output = run(["serve", "status", "--control", control, "--json"]).ends_with(0);
+            output.json()[0]["listeners"][0]["counts"].clone()
         };
         assert!((0..100).any(|_| status()["dropped"]["unfinished"] == 1));
         let counts = status();
@@ -609,8 +609,8 @@ fn both_transports_share_a_port() {
         assert_eq!(counts["requests"][id], connections - 1);
         assert_eq!(counts["answers"][id]["answer"], connections - 1);
         assert_eq!(counts["open_connections"], 0);
-        let said = run(["serve", "status", "--control", control]).ends_with(0);
-        assert!(said.out.contains(id), "{}", said.out);
+        let output = run(["serve", "status", "--control", control]).ends_with(0);
+        assert!(output.out.contains(id), "{}", output.out);
         drop(serve);
         std::fs::remove_dir_all(&folder).unwrap();
     }
@@ -656,8 +656,9 @@ fn status_and_metrics_show_a_running_server() {
             .json()[0]
             .clone()
     };
-    let is_told = (0..100).any(|_| status()["listeners"][0]["counts"]["dropped"]["no-query"] == 1);
-    assert!(is_told, "{}", status());
+    let is_counted =
+        (0..100).any(|_| status()["listeners"][0]["counts"]["dropped"]["no-query"] == 1);
+    assert!(is_counted, "{}", status());
     let counts = &status()["listeners"][0]["counts"];
     assert_eq!(counts["answers"]["minecraft-query"]["answer"], 1);
     assert_eq!(counts["answers"]["minecraft-query"]["unverified"], 1);
@@ -688,10 +689,10 @@ fn a_reload_without_redis_does_not_delay_local_players() {
     let file = Temporary::file("no-redis.toml", config("\"Alice\""));
     let serve = Serve::start(1, ["--config", file.text(), "--control", "off"]);
     let players = || {
-        let said = run(["query", "--json", &serve.url("onequery")])
+        let output = run(["query", "--json", &serve.url("onequery")])
             .ends_with(0)
             .json();
-        said[0]["status"]["players"]["online"].as_i64()
+        output[0]["status"]["players"]["online"].as_i64()
     };
     assert_eq!(players(), Some(1));
     std::fs::write(file.text(), config("\"Alice\", \"Bob\"")).unwrap();
@@ -703,9 +704,9 @@ fn a_reload_without_redis_does_not_delay_local_players() {
             "the change took too long"
         );
     }
-    let (code, said) = serve.stop("TERM");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("2 without a uuid"), "{said}");
+    let (code, output) = serve.stop("TERM");
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("2 without a uuid"), "{output}");
 }
 
 /// A Redis that is killed when the test ends.
@@ -749,10 +750,10 @@ fn servers_of_a_network_report_all_players() {
     let two = config("2", "Bob");
     let first = Serve::start(1, ["--config", one.text(), "--control", "off"]);
     let ask = |serve: &Serve| {
-        let said = run(["query", "--json", &serve.url("onequery")])
+        let output = run(["query", "--json", &serve.url("onequery")])
             .ends_with(0)
             .json();
-        let names = said[0]["status"]["players"]["list"]
+        let names = output[0]["status"]["players"]["list"]
             .as_array()
             .unwrap()
             .iter();
@@ -761,8 +762,8 @@ fn servers_of_a_network_report_all_players() {
             .collect();
         (
             names,
-            said[0]["status"]["players"]["online"].as_i64().unwrap(),
-            said[0]["status"]["name"]["plain"].clone(),
+            output[0]["status"]["players"]["online"].as_i64().unwrap(),
+            output[0]["status"]["name"]["plain"].clone(),
         )
     };
     assert_eq!(
@@ -791,8 +792,8 @@ fn servers_of_a_network_report_all_players() {
     let both = |serve: &Serve| (0..150).any(|_| ask(serve).0.len() == 2);
     assert!(both(&first) && both(&second));
     assert_eq!((ask(&first).1, ask(&first).2), (2, "1".into()));
-    let (code, said) = second.stop("TERM");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, output) = second.stop("TERM");
+    assert_eq!(code, Some(0), "{output}");
     let is_alone = (0..150).any(|_| ask(&first).0 == ["Alice"]);
     assert!(is_alone, "a server that stops must unregister");
     drop(redis);

@@ -2,7 +2,7 @@
 
 use crate::schema::check;
 use crate::session::Session;
-use crate::tool::{Said, Temporary, assert_harmless, run};
+use crate::tool::{Finished, Temporary, assert_harmless, run};
 use etherparse::PacketBuilder;
 use hailer::game::table::Chat;
 use hailer::game::{Build, Packet, PacketDirection};
@@ -20,7 +20,7 @@ fn recording(session: &Session) -> Vec<u8> {
     file
 }
 
-fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Said {
+fn decode(bytes: impl AsRef<[u8]>, args: &[&str]) -> Finished {
     let file = Temporary::file("game", bytes);
     run(["decode", file.text()].iter().chain(args))
 }
@@ -31,13 +31,13 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Returns the shown packets of one direction.
 #[track_caller]
-fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
+fn shown(output: &Finished, way: PacketDirection) -> Vec<String> {
     let way = if way == PacketDirection::ToServer {
         "to-server"
     } else {
         "to-client"
     };
-    let lines = said
+    let lines = output
         .json()
         .into_iter()
         .filter(|line| line["direction"] == way);
@@ -47,10 +47,14 @@ fn shown(said: &Said, way: PacketDirection) -> Vec<String> {
 }
 
 #[track_caller]
-fn shows(said: &Said, session: &Session, about: &str) {
+fn shows(output: &Finished, session: &Session, about: &str) {
     for way in PacketDirection::BOTH {
         let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
-        assert!(shown(said, way) == expected, "{about} {way}\n{}", said.err);
+        assert!(
+            shown(output, way) == expected,
+            "{about} {way}\n{}",
+            output.err
+        );
     }
 }
 
@@ -168,17 +172,17 @@ fn shows_recordings_with_one_line_per_packet() {
     for &build in Build::DIALECTS {
         let session = Session::new(build, true, 100, 1);
         let file = recording(&session);
-        let said = decode(&file, &[]).ends_with(0);
-        assert_eq!(said.out.lines().count(), session.packets.len());
-        assert_harmless(&said.out, false);
+        let output = decode(&file, &[]).ends_with(0);
+        assert_eq!(output.out.lines().count(), session.packets.len());
+        assert_harmless(&output.out, false);
         assert!(
-            said.out.starts_with("→ 0.000000 s 0x02 Handshake "),
+            output.out.starts_with("→ 0.000000 s 0x02 Handshake "),
             "{}",
-            said.out
+            output.out
         );
-        let said = decode(&file, &["--json", "--hex"]).ends_with(0);
-        shows(&said, &session, build.name());
-        check("packet-v2.json", &said);
+        let output = decode(&file, &["--json", "--hex"]).ends_with(0);
+        shows(&output, &session, build.name());
+        check("packet-v2.json", &output);
         check(
             "packet-v2.json",
             &decode(&file, &["--json", "--long", "--only", "Handshake,Login"]).ends_with(0),
@@ -191,8 +195,9 @@ fn filters_packets_by_name_id_and_direction() {
     let session = Session::new(Build::LATEST, false, 300, 2);
     let file = recording(&session);
     let names = |args: &[&str]| {
-        let said = decode(&file, &[&["--json"], args].concat()).ends_with(0);
-        said.json()
+        let output = decode(&file, &[&["--json"], args].concat()).ends_with(0);
+        output
+            .json()
             .iter()
             .map(|line| line["packet"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -219,15 +224,15 @@ fn filters_packets_by_name_id_and_direction() {
         names(&["--way", "to-server"]).len(),
         session.packets_of(PacketDirection::ToServer).len()
     );
-    let said = decode(&file, &["--hide", "Chat"]).ends_with(0);
-    assert!(said.err.contains("not shown"), "{}", said.err);
+    let output = decode(&file, &["--hide", "Chat"]).ends_with(0);
+    assert!(output.err.contains("not shown"), "{}", output.err);
     for (word, expected) in [
         ("Chta", "did you mean Chat?"),
         ("0x45", "no packet has this id"),
         ("", "no packet"),
     ] {
-        let said = decode(&file, &["--only", word]).ends_with(2);
-        assert!(said.err.contains(expected), "{}", said.err);
+        let output = decode(&file, &["--only", word]).ends_with(2);
+        assert!(output.err.contains(expected), "{}", output.err);
     }
 }
 
@@ -235,8 +240,8 @@ fn filters_packets_by_name_id_and_direction() {
 fn summary_counts_packets() {
     let session = Session::new(Build::LATEST, false, 300, 3);
     let file = recording(&session);
-    let said = decode(&file, &["--summary", "--json"]).ends_with(0);
-    let summary = check("packet-summary-v2.json", &said);
+    let output = decode(&file, &["--summary", "--json"]).ends_with(0);
+    let summary = check("packet-summary-v2.json", &output);
     let sum = |key: &str| {
         summary[0]["rows"]
             .as_array()
@@ -254,21 +259,25 @@ fn summary_counts_packets() {
             .map(|(_, bytes)| bytes.len() as u64)
             .sum::<u64>()
     );
-    let odd = |said: &Said| said.out.lines().last().unwrap().to_owned();
-    let said = decode(&file, &["--summary"]).ends_with(0);
+    let odd = |output: &Finished| output.out.lines().last().unwrap().to_owned();
+    let output = decode(&file, &["--summary"]).ends_with(0);
     assert!(
-        said.out.contains("0x02 Handshake") && said.out.contains("  all "),
+        output.out.contains("0x02 Handshake") && output.out.contains("  all "),
         "{}",
-        said.out
+        output.out
     );
-    assert!(odd(&said).starts_with("each encodes back"), "{}", said.out);
+    assert!(
+        odd(&output).starts_with("each encodes back"),
+        "{}",
+        output.out
+    );
     // A boolean with the value 2.
     let file = "# hailer session 1\n# build 1.3.2\n> 0 0a02\n> 1 0a01\n";
-    let said = decode(file, &["--summary"]).ends_with(0);
+    let output = decode(file, &["--summary"]).ends_with(0);
     assert!(
-        said.out.contains(", 1 odd") && odd(&said).starts_with("1 odd"),
+        output.out.contains(", 1 odd") && odd(&output).starts_with("1 odd"),
         "{}",
-        said.out
+        output.out
     );
 }
 
@@ -281,31 +290,31 @@ fn invalid_lines_of_a_recording_are_reported_and_skipped() {
         ("< 0 03ffff", "text at offset 1"),
         ("< 0 030001004199", "end of packet at offset 5"),
     ] {
-        let said = decode(
+        let output = decode(
             format!("{head}{line}\n< 1.5 030001 0041\n").replace("030001 ", "030001"),
             &[],
         )
         .ends_with(1);
         assert!(
-            said.out.contains(expected) && said.out.contains("malformed"),
+            output.out.contains(expected) && output.out.contains("malformed"),
             "{}",
-            said.out
+            output.out
         );
         assert!(
-            said.out.ends_with("← 1.500000 s 0x03 Chat text=A\n"),
+            output.out.ends_with("← 1.500000 s 0x03 Chat text=A\n"),
             "{}",
-            said.out
+            output.out
         );
         check(
             "packet-v2.json",
             &decode(format!("{head}{line}\n"), &["--json", "--long"]).ends_with(1),
         );
     }
-    let said = decode(format!("{head}? what\n< 1 ff0000\n"), &[]).ends_with(1);
+    let output = decode(format!("{head}? what\n< 1 ff0000\n"), &[]).ends_with(1);
     assert!(
-        said.err.contains("line 3: must begin with") && said.out.contains("Kick"),
+        output.err.contains("line 3: must begin with") && output.out.contains("Kick"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -322,14 +331,14 @@ fn reads_streams_with_their_secret() {
             (PacketDirection::ToServer, "to-server"),
             (PacketDirection::ToClient, "to-client"),
         ] {
-            let said = decode(
+            let output = decode(
                 session.stream(way),
                 &[&["--stream", name], &args[..]].concat(),
             )
             .ends_with(0);
             let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
-            assert_eq!(shown(&said, way), expected, "{build} {way}");
-            check("packet-v2.json", &said);
+            assert_eq!(shown(&output, way), expected, "{build} {way}");
+            check("packet-v2.json", &output);
         }
         let one = Temporary::file("s", session.stream(PacketDirection::ToServer));
         let two = Temporary::file("c", session.stream(PacketDirection::ToClient));
@@ -351,7 +360,7 @@ fn explains_hexadecimal_packets() {
         text: "Hi \u{1b}[2J".into(),
     })
     .write(&mut bytes, Build::LATEST);
-    let said = run([
+    let output = run([
         "decode",
         "--build",
         "1.3.2",
@@ -361,12 +370,12 @@ fn explains_hexadecimal_packets() {
     ])
     .ends_with(0);
     assert!(
-        said.out.starts_with("← 0x03 Chat, offset 0, 17 bytes\n") && said.out.contains("text"),
+        output.out.starts_with("← 0x03 Chat, offset 0, 17 bytes\n") && output.out.contains("text"),
         "{}",
-        said.out
+        output.out
     );
-    assert_harmless(&said.out, false);
-    let said = run([
+    assert_harmless(&output.out, false);
+    let output = run([
         "decode",
         "--build",
         "12w30a",
@@ -376,11 +385,11 @@ fn explains_hexadecimal_packets() {
     ])
     .ends_with(1);
     assert!(
-        said.out.contains("0x45 unknown") && said.out.contains("45 01"),
+        output.out.contains("0x45 unknown") && output.out.contains("45 01"),
         "{}",
-        said.out
+        output.out
     );
-    let said = run([
+    let output = run([
         "decode",
         "--build",
         "12w30a",
@@ -390,9 +399,9 @@ fn explains_hexadecimal_packets() {
     ])
     .ends_with(1);
     assert!(
-        said.out.contains("0x03 Chat") && said.err.contains("in the middle of a packet"),
+        output.out.contains("0x03 Chat") && output.err.contains("in the middle of a packet"),
         "{}",
-        said.out
+        output.out
     );
     run(["decode", "--build", "1.3.2", "03"])
         .fails_as_usage("--stream to-server or --stream to-client");
@@ -434,8 +443,8 @@ fn reassembles_captures_in_any_order() {
             };
             tcp = tcp.open().session(&session, 311);
             change(&mut tcp.packets);
-            let said = decode(tcp.pcap(), &args).ends_with(0);
-            shows(&said, &session, &format!("{build} {shape}"));
+            let output = decode(tcp.pcap(), &args).ends_with(0);
+            shows(&output, &session, &format!("{build} {shape}"));
         }
     }
 }
@@ -446,16 +455,16 @@ fn reports_missing_segments() {
     let mut tcp = Tcp::new().open().session(&session, 100);
     let lost = tcp.packets.len() / 2;
     tcp.packets.remove(lost);
-    let said = decode(tcp.pcap(), &["--json", "--hex"]).ends_with(1);
+    let output = decode(tcp.pcap(), &["--json", "--hex"]).ends_with(1);
     assert!(
-        said.err.contains("missing at offset")
-            && said.err.contains("192.0.2.7:50001 > 192.0.2.9:25565"),
+        output.err.contains("missing at offset")
+            && output.err.contains("192.0.2.7:50001 > 192.0.2.9:25565"),
         "{}",
-        said.err
+        output.err
     );
     let whole = PacketDirection::BOTH
         .iter()
-        .filter(|way| shown(&said, **way).len() == session.packets_of(**way).len());
+        .filter(|way| shown(&output, **way).len() == session.packets_of(**way).len());
     assert_eq!(whole.count(), 1, "the other direction is read to its end");
 }
 
@@ -463,13 +472,13 @@ fn reports_missing_segments() {
 fn reads_captures_without_the_secret_up_to_the_encryption() {
     let session = Session::new(Build::LATEST, true, 20, 7);
     let tcp = Tcp::new().open().session(&session, 1_000);
-    let said = decode(tcp.pcap(), &[]).ends_with(0);
-    assert_eq!(said.out.lines().count(), 4, "{}", said.out);
+    let output = decode(tcp.pcap(), &[]).ends_with(0);
+    assert_eq!(output.out.lines().count(), 4, "{}", output.out);
     assert_eq!(
-        said.err.matches("encrypted from offset").count(),
+        output.err.matches("encrypted from offset").count(),
         2,
         "{}",
-        said.err
+        output.err
     );
     let wrong = decode(tcp.pcap(), &["--secret", &"00".repeat(16)]).ends_with(1);
     assert!(
@@ -494,21 +503,21 @@ fn secrets_are_found_by_address() {
         line("192.0.2.7:50001", &secret_of(&session))
     );
     let secrets = Temporary::file("secrets", text);
-    let said = decode(
+    let output = decode(
         tcp.pcap(),
         &["--json", "--hex", "--secrets", secrets.text()],
     )
     .ends_with(0);
-    shows(&said, &session, "by address");
+    shows(&output, &session, "by address");
     let wrong = Temporary::file(
         "secrets",
         format!("{}nonsense deadbeef\n", line("192.0.2.7:1", "00")),
     );
-    let said = decode(tcp.pcap(), &["--secrets", wrong.text()]).ends_with(2);
+    let output = decode(tcp.pcap(), &["--secrets", wrong.text()]).ends_with(2);
     assert!(
-        said.err.contains("line 2") && !said.err.contains("deadbeef"),
+        output.err.contains("line 2") && !output.err.contains("deadbeef"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -533,10 +542,11 @@ fn finds_the_game_on_other_ports_and_among_datagrams() {
         (&["--port", "4711"], count + 1),
         (&["--port", "4712"], 1),
     ] {
-        let said = decode(tcp.pcap(), &[&["--json"], args].concat()).ends_with(0);
-        assert_eq!(said.json().len(), expected, "{args:?}");
+        let output = decode(tcp.pcap(), &[&["--json"], args].concat()).ends_with(0);
+        assert_eq!(output.json().len(), expected, "{args:?}");
         assert_eq!(
-            said.json()
+            output
+                .json()
                 .iter()
                 .filter(|line| line["schema"] == "hailer/datagram/2")
                 .count(),
@@ -555,16 +565,16 @@ fn finds_the_game_on_other_ports_and_among_datagrams() {
         "A",
         b"GET / HTTP/1.1\r\n\r\n",
     ));
-    let said = decode(other.pcap(), &[]).ends_with(0);
-    assert!(said.err.contains("no game session"), "{}", said.err);
+    let output = decode(other.pcap(), &[]).ends_with(0);
+    assert!(output.err.contains("no game session"), "{}", output.err);
     // A capture that starts in the middle of a session.
     let mut late = Tcp::new().session(&session, 500);
     late.packets.drain(..6);
-    let said = decode(late.pcap(), &[]).ends_with(1);
+    let output = decode(late.pcap(), &[]).ends_with(1);
     assert!(
-        said.err.contains("began before the capture"),
+        output.err.contains("began before the capture"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -604,25 +614,26 @@ fn invalid_stream_error_has_row_field_and_offset() {
     let at = stream.len() - 11;
     stream.truncate(at);
     stream.extend([0x1D, 0xFF, 1, 2, 3]);
-    let said = decode(&stream, &["--stream", "to-client", "--build", "1.3.2"]).ends_with(1);
+    let output = decode(&stream, &["--stream", "to-client", "--build", "1.3.2"]).ends_with(1);
     assert!(
-        said.out
+        output
+            .out
             .contains(&format!("0x1D DestroyEntities, offset {at}, 5 bytes")),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.out.contains("1d")
-            && said.out.contains("not understood")
-            && said.out.contains("malformed"),
+        output.out.contains("1d")
+            && output.out.contains("not understood")
+            && output.out.contains("malformed"),
         "{}",
-        said.out
+        output.out
     );
     assert!(
-        said.err.contains("entities at offset 1")
-            && said.err.contains("nothing after it can be read"),
+        output.err.contains("entities at offset 1")
+            && output.err.contains("nothing after it can be read"),
         "{}",
-        said.err
+        output.err
     );
 }
 
@@ -649,12 +660,12 @@ fn damaged_game_captures_never_panic() {
         } else {
             &["--long"]
         };
-        let said = decode(damaged, args);
+        let output = decode(damaged, args);
         assert!(
-            matches!(said.code(), Some(0..=1)) && !said.err.contains("panicked"),
+            matches!(output.code(), Some(0..=1)) && !output.err.contains("panicked"),
             "{}",
-            said.err
+            output.err
         );
-        assert_harmless(&said.out, false);
+        assert_harmless(&output.out, false);
     }
 }

@@ -114,10 +114,10 @@ fn polled_status_is_served_in_other_protocols() {
     behind.stop("TERM");
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(names(&ask(&front.url("ugp")).unwrap()).len(), 3);
-    let (_, said) = front.stop("TERM");
+    let (_, output) = front.stop("TERM");
     assert!(
-        said.contains("the last status stays in use") && said.matches("source:").count() == 1,
-        "{said}"
+        output.contains("the last status stays in use") && output.matches("source:").count() == 1,
+        "{output}"
     );
 }
 
@@ -151,14 +151,14 @@ fn file_source_follows_replacements_and_ignores_partial_writes() {
     let line = run(["query", "--json", &url]).ends_with(0).out;
     replace(&path, &line.replace("two", "three"));
     until(&url, is_at("three"));
-    let (_, said) = serve.stop("TERM");
+    let (_, output) = serve.stop("TERM");
     let expected = format!(
         "warning: source: {}:2: EOF while parsing a string; the last status stays in use\n",
         path.display()
     );
     assert!(
-        said.contains(&expected) && said.contains("valid again"),
-        "{said}"
+        output.contains(&expected) && output.contains("valid again"),
+        "{output}"
     );
 }
 
@@ -273,8 +273,8 @@ fn token_permits_push_over_tcp() {
     );
     until(&lobby, is_at("lobby"));
     until(&url, is_at("pushed"));
-    let (_, said) = serve.stop("TERM");
-    assert!(!said.contains(TOKEN), "{said}");
+    let (_, output) = serve.stop("TERM");
+    assert!(!output.contains(TOKEN), "{output}");
 }
 
 /// After a reload, the last statuses stay in use, and push sources keep their listeners.
@@ -369,11 +369,11 @@ fn reload_keeps_statuses_and_listeners() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(say("still"), (204, 204));
     until(&urls[0], is_at("still"));
-    let (_, said) = serve.stop("TERM");
+    let (_, output) = serve.stop("TERM");
     assert!(
-        said.matches("cannot listen on").count() == 1
-            && said.contains("the other sources keep running"),
-        "{said}"
+        output.matches("cannot listen on").count() == 1
+            && output.contains("the other sources keep running"),
+        "{output}"
     );
     assert!(!socket.exists());
 }
@@ -466,7 +466,7 @@ fn file_errors_have_one_line_each_with_a_position() {
     ]
     .concat();
     let file = Temporary::file("bad.toml", text);
-    let said = run(["serve", "--check-config", "--config", file.text()]).ends_with(2);
+    let output = run(["serve", "--check-config", "--config", file.text()]).ends_with(2);
     let key = "server.source.push.token-file";
     let expected = [
         format!(
@@ -486,8 +486,8 @@ fn file_errors_have_one_line_each_with_a_position() {
     let expected = expected
         .map(|line| format!("error: {}:{line}\n", file.text()))
         .concat();
-    assert_eq!(said.err, expected);
-    assert_eq!(said.out, "");
+    assert_eq!(output.err, expected);
+    assert_eq!(output.out, "");
     let binary = Temporary::file("bad.toml", b"[[server]]\n\xFF\xFE\0");
     run(["serve", "--config", binary.text()])
         .fails_as_usage(&format!("{}:2: not UTF-8", binary.text()));
@@ -504,6 +504,6 @@ fn silent_polled_server_is_logged_once() {
     );
     assert_eq!(ask(&serve.url("ugp")), None);
     std::thread::sleep(Duration::from_secs(3));
-    let (_, said) = serve.stop("TERM");
-    assert_eq!(said.matches("source:").count(), 1, "{said}");
+    let (_, output) = serve.stop("TERM");
+    assert_eq!(output.matches("source:").count(), 1, "{output}");
 }

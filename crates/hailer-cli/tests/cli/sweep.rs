@@ -1,7 +1,7 @@
 //! `hailer sweep` writes every target exactly once, also after interruptions.
 
 use crate::support::{Server, closed};
-use crate::tool::{Process, Said, Serve, Temporary, command, finish, run, run_with};
+use crate::tool::{Finished, Process, Serve, Temporary, command, finish, run, run_with};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ fn stop_after(args: &[&str], time: Duration, signal: &str) -> Option<i32> {
     process.wait().code()
 }
 
-fn beside(output: &Temporary, suffix: &str) -> String {
+fn sibling(output: &Temporary, suffix: &str) -> String {
     format!("{}.{suffix}", output.text())
 }
 
@@ -89,7 +89,7 @@ fn repeated_kills_lose_and_duplicate_no_target() {
     let targets = targets(output.as_ref());
     assert_eq!(targets.len(), TARGETS);
     assert!(targets.values().all(|count| *count == 1));
-    assert!(!Path::new(&beside(&output, "checkpoint")).exists());
+    assert!(!Path::new(&sibling(&output, "checkpoint")).exists());
     run(&resumed).fails_as_usage("no checkpoint ");
     run(&fresh).fails_as_usage("exists: choose another name, or overwrite it with --force");
 }
@@ -164,11 +164,11 @@ fn parquet_is_written_at_the_end_and_survives_kills() {
         stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
         None
     );
-    assert!(!output.as_ref().exists() && Path::new(&beside(&output, "journal")).exists());
+    assert!(!output.as_ref().exists() && Path::new(&sibling(&output, "journal")).exists());
     // A row that was written in part belongs to no checkpoint and is dropped.
     let mut journal = fs::File::options()
         .append(true)
-        .open(beside(&output, "journal"))
+        .open(sibling(&output, "journal"))
         .unwrap();
     journal.write_all(&[0xFF; 7]).unwrap();
     run([&fresh[..], &["--resume"]].concat()).ends_with(1);
@@ -183,7 +183,7 @@ fn parquet_is_written_at_the_end_and_survives_kills() {
     targets.dedup();
     assert_eq!(targets.len(), TARGETS);
     for suffix in ["journal", "checkpoint", "part"] {
-        assert!(!Path::new(&beside(&output, suffix)).exists(), "{suffix}");
+        assert!(!Path::new(&sibling(&output, suffix)).exists(), "{suffix}");
     }
 }
 
@@ -231,8 +231,8 @@ fn reads_lists_and_exclusions_from_all_inputs() {
         "target,ok,name",
         "--json",
     ];
-    let said = run(args.iter().chain(&flags)).ends_with(0);
-    let mut lines: Vec<&str> = said.out.lines().collect();
+    let finished = run(args.iter().chain(&flags)).ends_with(0);
+    let mut lines: Vec<&str> = finished.out.lines().collect();
     lines.sort_unstable();
     let name = "\"name\":\"Hailer demo server\"";
     let url = |id: &str| format!("{{\"target\":\"{id}://{}\",\"ok\":true,", serve.address());
@@ -241,14 +241,15 @@ fn reads_lists_and_exclusions_from_all_inputs() {
     assert_eq!(lines[2], format!("{}{name}}}", url("ugp")));
     assert_eq!(lines.len(), 3);
     assert!(
-        said.err.contains("left out: 1 given twice, 3 excluded"),
+        finished.err.contains("left out: 1 given twice, 3 excluded"),
         "{}",
-        said.err
+        finished.err
     );
     assert!(
-        said.err.starts_with("6 queried in ") && said.err.contains(": 3 answered (50.0 %)\n"),
+        finished.err.starts_with("6 queried in ")
+            && finished.err.contains(": 3 answered (50.0 %)\n"),
         "{}",
-        said.err
+        finished.err
     );
 
     let input = format!("{}\nwrong target\n\u{1b}[2J://x\n", serve.address());
@@ -312,12 +313,12 @@ fn the_time_limit_applies_while_reading_targets() {
         while stream.write_all(b"ugp://192.0.2.1\n").is_ok() {}
     });
     let started = Instant::now();
-    let said = run(["sweep", "--targets", &url, "--for", "500ms"]).ends_with(1);
+    let finished = run(["sweep", "--targets", &url, "--for", "500ms"]).ends_with(1);
     assert!(started.elapsed() < Duration::from_secs(8));
     assert!(
-        said.err.contains("while reading the targets"),
+        finished.err.contains("while reading the targets"),
         "{}",
-        said.err
+        finished.err
     );
 }
 
@@ -325,10 +326,10 @@ fn the_time_limit_applies_while_reading_targets() {
 fn servers_without_a_name_have_the_title_of_their_motd() {
     let serve = Serve::with(&["--motd", "\n  &aHello\nworld"]);
     let url = serve.url("minecraft-query");
-    let said = run(["sweep", &url, "--format", "csv", "--fields", "title,name"]).ends_with(0);
-    assert_eq!(said.out, "title,name\nHello,\n");
-    let said = run(["sweep", &url, "--json"]).ends_with(0);
-    assert_eq!(said.json()[0]["title"], "Hello");
+    let finished = run(["sweep", &url, "--format", "csv", "--fields", "title,name"]).ends_with(0);
+    assert_eq!(finished.out, "title,name\nHello,\n");
+    let finished = run(["sweep", &url, "--json"]).ends_with(0);
+    assert_eq!(finished.json()[0]["title"], "Hello");
 }
 
 #[test]
@@ -357,7 +358,7 @@ fn reads_lists_from_web_servers() {
     let at = |path: &str| format!("{web}{path}");
     let all = at("/all?of=them");
     let alone = at("/alone");
-    let said = run([
+    let finished = run([
         "sweep",
         "--targets",
         &all,
@@ -369,7 +370,7 @@ fn reads_lists_from_web_servers() {
         "-p",
         "ugp",
     ]);
-    assert_eq!(said.ends_with(0).out, "{\"ok\":true}\n");
+    assert_eq!(finished.ends_with(0).out, "{\"ok\":true}\n");
 
     for (path, expected) in [
         ("/none", "404"),
@@ -379,11 +380,11 @@ fn reads_lists_from_web_servers() {
         run(["sweep", "--targets", &at(path)]).fails_as_usage(expected);
         run(["sweep", "127.0.0.1", "--exclude", &at(path)]).fails_as_usage(expected);
     }
-    let nobody = TcpListener::bind("127.0.0.1:0")
+    let unused = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    run(["sweep", "--targets", &format!("http://{nobody}/")]).fails_as_usage("Connection refused");
+    run(["sweep", "--targets", &format!("http://{unused}/")]).fails_as_usage("Connection refused");
 }
 
 #[test]
@@ -399,9 +400,9 @@ fn shares_cover_all_targets() {
             "--retries=0",
             "-q",
         ];
-        let said = run(args.iter().chain(&["--fields", "ip", "--shard", shard])).ends_with(1);
-        assert!((21..=22).contains(&said.out.lines().count()));
-        targets.extend(said.out.lines().map(str::to_owned));
+        let finished = run(args.iter().chain(&["--fields", "ip", "--shard", shard])).ends_with(1);
+        assert!((21..=22).contains(&finished.out.lines().count()));
+        targets.extend(finished.out.lines().map(str::to_owned));
     }
     targets.sort_unstable();
     targets.dedup();
@@ -411,20 +412,21 @@ fn shares_cover_all_targets() {
 #[test]
 fn time_limit_ends_the_sweep() {
     let output = Temporary::path("time.csv");
-    let said = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
+    let finished = run(["sweep", RANGE, "--for", "300ms", "-o", output.text()]).ends_with(1);
     assert!(
-        said.err
+        finished
+            .err
             .contains("the time limit was reached, checkpoint in "),
         "{}",
-        said.err
+        finished.err
     );
-    let checkpoint = beside(&output, "checkpoint");
+    let checkpoint = sibling(&output, "checkpoint");
     assert!(
-        said.err.contains(&format!(
+        finished.err.contains(&format!(
             "{checkpoint}: to continue, run the same command with --resume"
         )),
         "{}",
-        said.err
+        finished.err
     );
     fs::remove_file(checkpoint).unwrap();
 }
@@ -505,10 +507,10 @@ fn errors_are_reported_before_the_first_probe() {
 
 #[test]
 fn field_list_is_shown() {
-    let said: Said = finish(command(["sweep", "--fields", "list"]), None).ends_with(0);
+    let finished: Finished = finish(command(["sweep", "--fields", "list"]), None).ends_with(0);
     assert!(
-        said.out.contains("players_online ") && said.out.lines().count() >= 29,
+        finished.out.contains("players_online ") && finished.out.lines().count() >= 29,
         "{}",
-        said.out
+        finished.out
     );
 }

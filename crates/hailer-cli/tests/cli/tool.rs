@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest run of a command in a test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns a command for the binary with a clean environment.
 pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
@@ -43,13 +43,13 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Com
 
 /// Output and exit status of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Finished {
     pub(crate) out: String,
     pub(crate) err: String,
     status: ExitStatus,
 }
 
-impl Said {
+impl Finished {
     /// Returns the exit code, or `None` if a signal ended the command.
     pub(crate) fn code(&self) -> Option<i32> {
         self.status.code()
@@ -67,18 +67,18 @@ impl Said {
     /// `error:`.
     #[track_caller]
     pub(crate) fn fails_as_usage(self, expected: &str) {
-        let said = self.ends_with(2);
-        assert_eq!(said.out, "");
+        let output = self.ends_with(2);
+        assert_eq!(output.out, "");
         assert!(
-            said.err.starts_with("error: ") && said.err.ends_with('\n'),
+            output.err.starts_with("error: ") && output.err.ends_with('\n'),
             "{}",
-            said.err
+            output.err
         );
-        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        assert_eq!(output.err.lines().count(), 1, "{}", output.err);
         assert!(
-            said.err.contains(expected),
+            output.err.contains(expected),
             "{:?} lacks {expected:?}",
-            said.err
+            output.err
         );
     }
 
@@ -95,17 +95,20 @@ impl Said {
 }
 
 /// Runs a command to its end.
-pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
+pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Finished {
     finish(command(args), None)
 }
 
 /// Runs a command to its end, with `input` on standard input.
-pub(crate) fn run_with<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, input: &[u8]) -> Said {
+pub(crate) fn run_with<A: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = A>,
+    input: &[u8],
+) -> Finished {
     finish(command(args), Some(input.to_vec()))
 }
 
 /// Runs a prepared command to its end.
-pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Said {
+pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Finished {
     if input.is_some() {
         command.stdin(Stdio::piped());
     }
@@ -116,7 +119,7 @@ pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Said {
     let out = reader(process.child.stdout.take().unwrap());
     let err = reader(process.child.stderr.take().unwrap());
     let status = process.wait();
-    Said {
+    Finished {
         out: out.join().unwrap(),
         err: err.join().unwrap(),
         status,
@@ -145,17 +148,17 @@ impl Process {
 
     /// Waits for the command to end. Panics after `PATIENCE`.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.wait_at_most(PATIENCE)
+        self.wait_at_most(TIMEOUT)
     }
 
     /// Waits for the command to end. Panics after `patience`.
-    pub(crate) fn wait_at_most(&mut self, patience: Duration) -> ExitStatus {
+    pub(crate) fn wait_at_most(&mut self, timeout: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < patience, "the command does not end");
+            assert!(started.elapsed() < timeout, "the command does not end");
             std::thread::sleep(Duration::from_millis(3));
         }
     }
@@ -228,10 +231,10 @@ impl Serve {
             let mut line = String::new();
             serve.out.read_line(&mut line).unwrap();
             if !line.starts_with("listening on ") {
-                let mut said = String::new();
+                let mut output = String::new();
                 serve.process.child.kill().unwrap();
-                serve.err.unwrap().read_to_string(&mut said).unwrap();
-                panic!("{line:?} {said}");
+                serve.err.unwrap().read_to_string(&mut output).unwrap();
+                panic!("{line:?} {output}");
             }
             serve.listening.push(line.trim_end().to_owned());
         }
@@ -269,9 +272,13 @@ impl Serve {
             .status();
         assert!(kill.unwrap().success());
         let status = self.process.wait();
-        let mut said = String::new();
-        self.err.take().unwrap().read_to_string(&mut said).unwrap();
-        (status.code(), said)
+        let mut output = String::new();
+        self.err
+            .take()
+            .unwrap()
+            .read_to_string(&mut output)
+            .unwrap();
+        (status.code(), output)
     }
 }
 

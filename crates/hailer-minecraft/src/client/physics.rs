@@ -260,10 +260,10 @@ fn clipped(axis: usize, bounds: &CollisionBox, mut motion: f64, obstacles: &[Col
                 side(&bounds.min) - side(&obstacle.max),
             )
         };
-        let is_beside = (0..3)
+        let is_adjacent = (0..3)
             .filter(|other| *other != axis)
             .all(|other| gap(other).0 < -EPSILON && gap(other).1 < -EPSILON);
-        if !is_beside {
+        if !is_adjacent {
             continue;
         }
         let (ahead, behind) = gap(axis);

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_padding_gives_bytes_that_nobody_knows() {
+    fn bad_padding_gives_unpredictable_bytes() {
         let pair = pair();
         let other = KeyPair {
             seed: [8; 32],
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_wrong() {
+    fn errors_name_the_cause() {
         assert_eq!(
             format!("{}", KeyError::Size(8200)),
             "RSA modulus of 8200 bits, need 512 to 8192"

@@ -25,7 +25,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
 
 impl Server {
     /// Handles a line of chat.
-    pub(super) fn hear(&mut self, id: ClientId, units: &[u16]) {
+    pub(super) fn receive_chat(&mut self, id: ClientId, units: &[u16]) {
         let now = self.now;
         let rate = self.config.limits.chat;
         if units.len() > LONGEST {
@@ -46,14 +46,14 @@ impl Server {
         if text.is_empty() {
             return;
         }
-        self.tell(ServerEvent::Chat {
+        self.push_event(ServerEvent::Chat {
             name: name.clone(),
             text: text.into(),
         });
         if text.starts_with('/') {
             self.command(id, text)
         } else {
-            self.say_to_all(&format!("<{name}> {text}"))
+            self.broadcast(&format!("<{name}> {text}"))
         }
     }
 
@@ -87,7 +87,7 @@ impl Server {
                     .player(id)
                     .map(|player| player.name.clone())
                     .unwrap_or_default();
-                self.say_to_all(&format!("* {name} {rest}"));
+                self.broadcast(&format!("* {name} {rest}"));
                 true
             }
             ("/spawn", []) => {

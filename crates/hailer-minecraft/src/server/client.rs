@@ -37,7 +37,7 @@ pub(super) struct Client {
     /// Time of the connection.
     pub(super) since: Duration,
     /// Time of the last packet.
-    pub(super) heard: Duration,
+    pub(super) last_received: Duration,
     pub(super) packets: Bucket,
     pub(super) bytes: Bucket,
     /// Whether it had too many unsent bytes. Nothing is sent then.
@@ -51,7 +51,7 @@ impl Client {
             connection: Connection::new(Role::Server, build).with_max_packet(max_packet),
             phase: Phase::Login(Login::default()),
             since: now,
-            heard: now,
+            last_received: now,
             packets: Bucket::default(),
             bytes: Bucket::default(),
             choked: false,

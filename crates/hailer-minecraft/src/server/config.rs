@@ -54,7 +54,7 @@ impl Default for GameServerConfig {
 
 impl GameServerConfig {
     /// Returns whether 1.2.5 is accepted too.
-    pub fn speaks_old(&self) -> bool {
+    pub fn accepts_1_2_5(&self) -> bool {
         !self.only_build && self.encryption != Encryption::Required
     }
 }

@@ -111,7 +111,7 @@ impl Server {
         let place = if is_replaceable(self.world.block(against).id) {
             against
         } else {
-            beside(against, put.direction)
+            neighbour(against, put.direction)
         };
         let free = (0..256).contains(&place.1) && is_replaceable(self.world.block(place).id);
         let done = block.is_some_and(|block| {
@@ -177,7 +177,7 @@ impl Server {
 
     /// Returns the oldest accepted build. Blocks that it lacks cannot be placed.
     fn oldest(&self) -> crate::Build {
-        if self.config.speaks_old() {
+        if self.config.accepts_1_2_5() {
             self.config.build.min(OLD)
         } else {
             self.config.build
@@ -190,7 +190,7 @@ impl Server {
     }
 }
 
-fn beside((x, y, z): (i32, i32, i32), face: u8) -> (i32, i32, i32) {
+fn neighbour((x, y, z): (i32, i32, i32), face: u8) -> (i32, i32, i32) {
     match face {
         0 => (x, y - 1, z),
         1 => (x, y + 1, z),

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clicks_do_what_they_do_in_the_game() {
+    fn clicks_move_items_as_in_the_game() {
         let mut inventory = Inventory::default();
         assert!(inventory.set(36, Slot::of(1, 5, 0)));
         assert!(inventory.click(36, 1), "half of it, the larger");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_picked_up_goes_to_its_like_first() {
+    fn picked_up_items_join_their_stack_first() {
         let mut inventory = Inventory::default();
         inventory.set(30, Slot::of(4, 60, 0));
         let (changed, left) = inventory.add(Slot::of(4, 10, 0));

@@ -21,11 +21,11 @@ pub(super) type Tops = [u16; 256];
 pub(super) struct Around<'a> {
     pub(super) columns: [&'a Column; 9],
     pub(super) tops: [&'a Tops; 9],
-    pub(super) lamps: Vec<Place>,
+    pub(super) lamps: Vec<LightPosition>,
 }
 
 /// Position in the nine columns: x, y, z.
-pub(super) type Place = (i32, i32, i32);
+pub(super) type LightPosition = (i32, i32, i32);
 
 /// Returns the height at one position.
 pub(super) fn top(column: &Column, x: u8, z: u8) -> u16 {
@@ -49,7 +49,7 @@ fn nth(x: i32, z: i32) -> usize {
 }
 
 impl Around<'_> {
-    fn id(&self, (x, y, z): Place) -> u16 {
+    fn id(&self, (x, y, z): LightPosition) -> u16 {
         self.columns.get(nth(x, z)).map_or(0, |column| {
             column.block(x as u8 & 15, y as u8, z as u8 & 15).id
         })
@@ -82,9 +82,9 @@ impl Around<'_> {
                 sky.raise((x, y, z), level);
             }
             // Light from adjacent positions that have open sky.
-            let beside = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
+            let neighbour = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
             let inside = |(x, z): &(i32, i32)| (0..SIDE).contains(x) && (0..SIDE).contains(z);
-            let open = beside
+            let open = neighbour
                 .into_iter()
                 .filter(inside)
                 .map(|(x, z)| self.top(x, z))
@@ -140,7 +140,7 @@ impl Lights {
 /// Light levels, and the queue of positions to spread from.
 struct Flood {
     levels: Vec<u8>,
-    queue: VecDeque<Place>,
+    queue: VecDeque<LightPosition>,
     height: i32,
 }
 
@@ -153,19 +153,19 @@ impl Flood {
         }
     }
 
-    fn index(&self, (x, y, z): Place) -> Option<usize> {
+    fn index(&self, (x, y, z): LightPosition) -> Option<usize> {
         let inside =
             (0..SIDE).contains(&x) && (0..self.height).contains(&y) && (0..SIDE).contains(&z);
         inside.then(|| ((y * SIDE + z) * SIDE + x) as usize)
     }
 
-    fn at(&self, place: Place) -> u8 {
+    fn at(&self, place: LightPosition) -> u8 {
         self.index(place)
             .and_then(|i| self.levels.get(i).copied())
             .unwrap_or(0)
     }
 
-    fn raise(&mut self, place: Place, level: u8) {
+    fn raise(&mut self, place: LightPosition, level: u8) {
         let Some(i) = self.index(place) else { return };
         if self.levels.is_empty() {
             self.levels.resize((SIDE * SIDE * self.height) as usize, 0);
@@ -177,13 +177,13 @@ impl Flood {
     }
 
     /// Spreads the levels, except into positions that are `full` already.
-    fn spread(&mut self, around: &Around<'_>, full: impl Fn(Place) -> bool) {
+    fn spread(&mut self, around: &Around<'_>, full: impl Fn(LightPosition) -> bool) {
         while let Some(place @ (x, y, z)) = self.queue.pop_front() {
             let level = self.at(place);
             if level < 2 {
                 continue;
             }
-            let beside = [
+            let neighbour = [
                 (x - 1, y, z),
                 (x + 1, y, z),
                 (x, y - 1, z),
@@ -191,7 +191,7 @@ impl Flood {
                 (x, y, z - 1),
                 (x, y, z + 1),
             ];
-            for next in beside {
+            for next in neighbour {
                 if self.index(next).is_some() && self.at(next) + 1 < level && !full(next) {
                     self.raise(next, level.saturating_sub(opacity(around.id(next)).max(1)));
                 }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn light_comes_from_the_columns_beside() {
+    fn light_enters_from_adjacent_columns() {
         let mut other = ground();
         other.set_block(
             0,

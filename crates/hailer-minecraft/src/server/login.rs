@@ -91,7 +91,7 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Over;
         }
-        self.tell(ServerEvent::Pinged { ip });
+        self.push_event(ServerEvent::Pinged { ip });
     }
 
     fn handshake(&mut self, id: ClientId, handshake: &Handshake) {
@@ -136,7 +136,7 @@ impl Server {
     /// Handles the login request of old builds, which contains their protocol number.
     fn request(&mut self, id: ClientId, request: &LoginRequest) {
         let ours = self.config.build;
-        let old = self.config.speaks_old();
+        let old = self.config.accepts_1_2_5();
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -230,14 +230,14 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             client.phase = Phase::Play(Box::new(player));
         }
-        self.tell(ServerEvent::Joined {
+        self.push_event(ServerEvent::Joined {
             name: name.clone(),
             ip,
             build,
             encrypted,
         });
         self.welcome(id);
-        self.say_to_all(&format!("§e{name} joined the game."));
+        self.broadcast(&format!("§e{name} joined the game."));
     }
 
     /// Sends the packets before the first column, in the order of 1.3.2.

@@ -140,7 +140,7 @@ impl Server {
             None
         };
         if let Some(refusal) = refusal {
-            self.tell(ServerEvent::Refused {
+            self.push_event(ServerEvent::Refused {
                 ip,
                 reason: refusal.to_string(),
             });
@@ -207,7 +207,7 @@ impl Server {
                     return self.leave(id, &format!("said goodbye ({})", kick.reason));
                 }
                 Ok(Some(packet)) => {
-                    client.heard = self.now;
+                    client.last_received = self.now;
                     match client.phase {
                         Phase::Login(_) => self.login(id, packet),
                         _ => self.play(id, packet),
@@ -297,7 +297,7 @@ impl Server {
         self.now = self.now.max(now);
     }
 
-    fn tell(&mut self, event: ServerEvent) {
+    fn push_event(&mut self, event: ServerEvent) {
         if self.events.len() < EVENTS {
             self.events.push_back(event);
         }
@@ -348,7 +348,7 @@ impl Server {
         }
     }
 
-    fn say_to_all(&mut self, text: &str) {
+    fn broadcast(&mut self, text: &str) {
         self.send_to(Chat { text: text.into() }, |_| true);
     }
 
@@ -378,7 +378,7 @@ impl Server {
             Phase::Login(login) => {
                 let ip = client.ip;
                 if login.greeted {
-                    self.tell(ServerEvent::Refused {
+                    self.push_event(ServerEvent::Refused {
                         ip,
                         reason: reason.into(),
                     });
@@ -392,8 +392,8 @@ impl Server {
                     ping: 9999,
                 };
                 self.send_to(gone, |_| true);
-                self.say_to_all(&format!("§e{} left the game.", player.name));
-                self.tell(ServerEvent::Left {
+                self.broadcast(&format!("§e{} left the game.", player.name));
+                self.push_event(ServerEvent::Left {
                     name: player.name,
                     reason: reason.into(),
                 });
@@ -424,7 +424,7 @@ impl Server {
         }
         if self.ticks.is_multiple_of(20) {
             self.send_to(TimeUpdate { time: self.time }, |_| true);
-            self.world.forget();
+            self.world.evict();
         }
         if self.ticks.is_multiple_of(KEEP_ALIVE) {
             self.ask_for_signs_of_life();
@@ -462,7 +462,7 @@ impl Server {
                 now.saturating_sub(client.since) >= limits.first_byte
             }
             Phase::Login(_) => now.saturating_sub(client.since) >= limits.login,
-            Phase::Play(_) => now.saturating_sub(client.heard) >= limits.silence,
+            Phase::Play(_) => now.saturating_sub(client.last_received) >= limits.silence,
             Phase::Over => false,
         };
         for id in self.ids(over) {

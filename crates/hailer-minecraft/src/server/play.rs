@@ -32,8 +32,8 @@ impl Server {
     /// Handles a packet of a player.
     pub(super) fn play(&mut self, id: ClientId, packet: Packet) {
         match packet {
-            Packet::KeepAlive(answer) => self.hear_sign_of_life(id, answer.token),
-            Packet::Chat(chat) => self.hear(id, chat.text.units()),
+            Packet::KeepAlive(answer) => self.receive_keep_alive(id, answer.token),
+            Packet::Chat(chat) => self.receive_chat(id, chat.text.units()),
             Packet::TabComplete(asked) => self.complete(id, &asked.text.to_string()),
             Packet::Player(_) => self.step(id, None, None),
             Packet::PlayerPosition(to) => {
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    fn hear_sign_of_life(&mut self, id: ClientId, token: i32) {
+    fn receive_keep_alive(&mut self, id: ClientId, token: i32) {
         let now = self.now;
         if let Some(player) = self.player_mut(id)
             && let Some((_, sent)) = player.keep_alive.take_if(|(asked, _)| *asked == token)
@@ -216,7 +216,7 @@ impl Server {
         self.send_to(EntityStatus { entity, status: 3 }, |other| {
             other.seen.contains(&entity)
         });
-        self.say_to_all(&format!("{name} fell out of the world"));
+        self.broadcast(&format!("{name} fell out of the world"));
     }
 
     fn respawn(&mut self, id: ClientId) {
@@ -230,7 +230,7 @@ impl Server {
         let mode = player.mode.number();
         // Other players see a new entity.
         self.vanish(entity);
-        self.forget_all(id);
+        self.unload_all(id);
         self.send(
             id,
             Respawn {

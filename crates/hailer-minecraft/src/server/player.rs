@@ -54,7 +54,7 @@ impl Position {
 
 /// Position that other clients know. Relative moves count from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct ShownPosition {
     pub(super) place: [Absolute; 3],
     pub(super) yaw: Angle,
     pub(super) pitch: Angle,
@@ -77,7 +77,7 @@ pub(super) struct Player {
     pub(super) position: Position,
     pub(super) yaw: f32,
     pub(super) pitch: f32,
-    pub(super) shown: Shown,
+    pub(super) shown: ShownPosition,
     /// Unconfirmed teleport, and ticks since it was sent.
     pub(super) teleport: Option<(Position, u32)>,
     pub(super) flags: i8,
@@ -121,9 +121,9 @@ impl Player {
             position,
             yaw: 0.0,
             pitch: 0.0,
-            shown: Shown {
+            shown: ShownPosition {
                 place: position.absolute(),
-                ..Shown::default()
+                ..ShownPosition::default()
             },
             teleport: None,
             flags: 0,
@@ -155,10 +155,10 @@ impl Player {
         self.inventory.slot(self.held_slot())
     }
 
-    pub(super) fn now(&self) -> Shown {
+    pub(super) fn now(&self) -> ShownPosition {
         let yaw = Angle::from_degrees(self.yaw);
         let pitch = Angle::from_degrees(self.pitch);
-        Shown {
+        ShownPosition {
             place: self.position.absolute(),
             yaw,
             pitch,
@@ -187,7 +187,7 @@ impl Player {
     }
 
     pub(super) fn spawn(&self) -> SpawnNamedEntity {
-        let Shown {
+        let ShownPosition {
             place: [x, y, z],
             yaw,
             pitch,

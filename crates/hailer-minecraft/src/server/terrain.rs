@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hills_have_all_there_should_be() {
+    fn hills_have_every_block_type() {
         let terrain = Terrain {
             kind: WorldKind::Hilly,
             seed: 1,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_goes_on_across_the_border_of_a_column() {
+    fn trees_cross_column_borders() {
         let terrain = Terrain {
             kind: WorldKind::Hilly,
             seed: 1,
@@ -336,8 +336,11 @@ mod tests {
             );
             if x == 15 {
                 seen += 1;
-                let beside = terrain.column((at.0 + 1, at.1));
-                assert_ne!(beside.block(0, tree.ground + tree.trunk - 1, z as u8).id, 0);
+                let neighbour = terrain.column((at.0 + 1, at.1));
+                assert_ne!(
+                    neighbour.block(0, tree.ground + tree.trunk - 1, z as u8).id,
+                    0
+                );
             }
             if seen > 20 {
                 return;

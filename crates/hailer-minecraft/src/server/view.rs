@@ -2,9 +2,9 @@
 
 use super::client::Client;
 use super::pack::{Piece, join};
-use super::player::{Player, Shown};
+use super::player::{Player, ShownPosition};
 use super::terrain::At;
-use super::world::{Place, spot};
+use super::world::{BlockPosition, spot};
 use super::{ClientId, Server};
 use crate::build::Build;
 use crate::chunk::{Block, ColumnMeta, SectionMasks};
@@ -105,7 +105,7 @@ impl Server {
 
     /// Unloads all columns and entities of a client, to be sent again. A client that respawns in
     /// the same dimension keeps them, so those out of view would stay forever.
-    pub(super) fn forget_all(&mut self, id: ClientId) {
+    pub(super) fn unload_all(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -313,7 +313,7 @@ fn bulk(pieces: &[(At, Arc<Piece>)]) -> MapChunkBulk {
     }
 }
 
-fn changed_block(at: At, blocks: &BTreeMap<Place, Block>) -> Packet {
+fn changed_block(at: At, blocks: &BTreeMap<BlockPosition, Block>) -> Packet {
     let (place, block) = blocks
         .first_key_value()
         .map_or(((0, 0, 0), Block::AIR), |(place, block)| (*place, *block));
@@ -328,8 +328,8 @@ fn changed_block(at: At, blocks: &BTreeMap<Place, Block>) -> Packet {
     .into()
 }
 
-fn changed_blocks((x, z): At, blocks: &BTreeMap<Place, Block>) -> Packet {
-    let record = |(&(x, z, y), block): (&Place, &Block)| BlockRecord {
+fn changed_blocks((x, z): At, blocks: &BTreeMap<BlockPosition, Block>) -> Packet {
+    let record = |(&(x, z, y), block): (&BlockPosition, &Block)| BlockRecord {
         x,
         y,
         z,
@@ -362,15 +362,15 @@ fn destroy(client: &mut Client, gone: &[i32]) {
 }
 
 /// Returns the packets of a movement: relative if it is small.
-fn moved(entity: i32, from: Shown, to: Shown) -> Vec<Packet> {
-    let Shown {
+fn moved(entity: i32, from: ShownPosition, to: ShownPosition) -> Vec<Packet> {
+    let ShownPosition {
         place: [x, y, z],
         yaw,
         pitch,
     } = to;
     let turned = (from.yaw, from.pitch) != (yaw, pitch);
     let delta = |i: usize| {
-        let at = |shown: Shown| shown.place.get(i).copied().unwrap_or(Absolute(0)).0;
+        let at = |shown: ShownPosition| shown.place.get(i).copied().unwrap_or(Absolute(0)).0;
         i8::try_from(at(to).wrapping_sub(at(from))).ok().map(Delta)
     };
     let mut packets: Vec<Packet> = Vec::new();

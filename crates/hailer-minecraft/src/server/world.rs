@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Position of a block inside a column: x, z, y.
-pub(super) type Place = (u8, u8, u8);
+pub(super) type BlockPosition = (u8, u8, u8);
 
 /// Blocks by column and position.
-pub(super) type Blocks = BTreeMap<At, BTreeMap<Place, Block>>;
+pub(super) type Blocks = BTreeMap<At, BTreeMap<BlockPosition, Block>>;
 
-struct Kept {
+struct LoadedColumn {
     column: Column,
     tops: Box<Tops>,
     lit: bool,
@@ -26,7 +26,7 @@ struct Kept {
 /// The world.
 pub(super) struct World {
     terrain: Terrain,
-    columns: HashMap<At, Kept>,
+    columns: HashMap<At, LoadedColumn>,
     packed: HashMap<At, (Arc<Piece>, u64)>,
     edits: Blocks,
     edit_count: usize,
@@ -68,41 +68,41 @@ impl World {
     }
 
     /// Returns the column, generated if necessary.
-    fn kept(&mut self, at: At) -> &mut Kept {
+    fn loaded(&mut self, at: At) -> &mut LoadedColumn {
         self.uses += 1;
         let uses = self.uses;
         let terrain = self.terrain;
         let edits = &self.edits;
-        let kept = self.columns.entry(at).or_insert_with(|| {
+        let loaded = self.columns.entry(at).or_insert_with(|| {
             let mut column = terrain.column(at);
             for (&(x, z, y), &block) in edits.get(&at).into_iter().flatten() {
                 column.set_block(x, y, z, block);
             }
             let tops = tops(&column);
-            Kept {
+            LoadedColumn {
                 column,
                 tops,
                 lit: false,
                 used: uses,
             }
         });
-        kept.used = uses;
-        kept
+        loaded.used = uses;
+        loaded
     }
 
     /// Returns the column with up-to-date light.
     pub(super) fn lit(&mut self, at @ (cx, cz): At) -> &Column {
         let around = |i: i32| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1));
-        if !self.kept(at).lit {
+        if !self.loaded(at).lit {
             for i in 0..9 {
-                self.kept(around(i));
+                self.loaded(around(i));
             }
             let air = Column::default();
             let flat = [0; 256];
             let near = |i| self.columns.get(&around(i));
             let all = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-            let columns = all.map(|i| near(i).map_or(&air, |kept| &kept.column));
-            let tops = all.map(|i| near(i).map_or(&flat, |kept| &*kept.tops));
+            let columns = all.map(|i| near(i).map_or(&air, |loaded| &loaded.column));
+            let tops = all.map(|i| near(i).map_or(&flat, |loaded| &*loaded.tops));
             let lamps = all
                 .iter()
                 .flat_map(|&i| self.lamps(around(i), (i % 3 * 16, i / 3 * 16)))
@@ -113,16 +113,20 @@ impl World {
                 lamps,
             }
             .light();
-            let kept = self.kept(at);
-            lights.write(&mut kept.column);
-            kept.lit = true;
+            let loaded = self.loaded(at);
+            lights.write(&mut loaded.column);
+            loaded.lit = true;
         }
-        &self.kept(at).column
+        &self.loaded(at).column
     }
 
     /// Returns the blocks of a column that give light, shifted by (`dx`, `dz`). Only changed blocks
     /// do; the terrain has none.
-    fn lamps(&self, at: At, (dx, dz): (i32, i32)) -> impl Iterator<Item = super::light::Place> {
+    fn lamps(
+        &self,
+        at: At,
+        (dx, dz): (i32, i32),
+    ) -> impl Iterator<Item = super::light::LightPosition> {
         let edits = self.edits.get(&at).into_iter().flatten();
         let lamps = edits.filter(|(_, block)| emission(block.id) > 0);
         lamps.map(move |(&(x, z, y), _)| (dx + i32::from(x), i32::from(y), dz + i32::from(z)))
@@ -133,7 +137,7 @@ impl World {
         let Ok(y) = u8::try_from(y) else {
             return Block::AIR;
         };
-        self.kept((x >> 4, z >> 4))
+        self.loaded((x >> 4, z >> 4))
             .column
             .block(x as u8, y, z as u8)
     }
@@ -154,15 +158,15 @@ impl World {
         self.edit_count += usize::from(!known);
         self.edits.entry(at).or_default().insert(place, block);
         self.changed.entry(at).or_default().insert(place, block);
-        let kept = self.kept(at);
-        kept.column.set_block(place.0, y, place.1, block);
-        if let Some(slot) = kept.tops.get_mut(usize::from(place.1 << 4 | place.0)) {
-            *slot = top(&kept.column, place.0, place.1);
+        let loaded = self.loaded(at);
+        loaded.column.set_block(place.0, y, place.1, block);
+        if let Some(slot) = loaded.tops.get_mut(usize::from(place.1 << 4 | place.0)) {
+            *slot = top(&loaded.column, place.0, place.1);
         }
         for near in (0..9).map(|i| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1))) {
             self.packed.remove(&near);
-            if let Some(kept) = self.columns.get_mut(&near) {
-                kept.lit = false;
+            if let Some(loaded) = self.columns.get_mut(&near) {
+                loaded.lit = false;
             }
         }
         true
@@ -208,7 +212,7 @@ impl World {
     }
 
     /// Evicts the least recently used columns above the limits.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn evict(&mut self) {
         let oldest = |mut uses: Vec<u64>, limit: usize| {
             // Evict a quarter more than necessary, so that this runs rarely.
             let place = uses
@@ -218,10 +222,10 @@ impl World {
             (uses.len() > limit).then(|| *uses.select_nth_unstable(place).1)
         };
         if let Some(oldest) = oldest(
-            self.columns.values().map(|kept| kept.used).collect(),
+            self.columns.values().map(|loaded| loaded.used).collect(),
             self.limits.0,
         ) {
-            self.columns.retain(|_, kept| kept.used >= oldest);
+            self.columns.retain(|_, loaded| loaded.used >= oldest);
         }
         if let Some(oldest) = oldest(
             self.packed.values().map(|(_, used)| *used).collect(),
@@ -233,6 +237,6 @@ impl World {
 }
 
 /// Returns block coordinates of a position in a column.
-pub(super) fn spot((cx, cz): At, (x, z, y): Place) -> (i32, u8, i32) {
+pub(super) fn spot((cx, cz): At, (x, z, y): BlockPosition) -> (i32, u8, i32) {
     (block_of(cx, x), y, block_of(cz, z))
 }

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_cut_to_what_a_reader_takes() {
+    fn cuts_bytes_to_the_limit_of_readers() {
         assert_eq!(Bytes16::new(vec![0; 40_000]).len(), 32_766);
     }
 }

@@ -158,9 +158,9 @@ impl Control {
         );
         // If the reply is lost, the script may have run.
         self.is_fresh = true;
-        let said: HeartbeatReply = script.invoke_async(link).await?;
+        let reply: HeartbeatReply = script.invoke_async(link).await?;
         self.is_fresh = false;
-        let (now, _alive, chunks, share, leads, filled, changed, lost, held, taken) = said;
+        let (now, _alive, chunks, share, leads, filled, changed, lost, held, taken) = reply;
         let answer = HeartbeatResult {
             now,
             share,
@@ -257,10 +257,10 @@ impl Control {
         if done.is_empty() {
             return;
         }
-        let (told, written) = oneshot::channel();
+        let (done_sender, written) = oneshot::channel();
         let _ = shared
             .to_push
-            .send(PushCommand::Flush(done.clone(), told))
+            .send(PushCommand::Flush(done.clone(), done_sender))
             .await;
         let _ = timeout(super::STOP_TIMEOUT, written).await;
         let servers = self.servers_of(&done);
@@ -416,20 +416,20 @@ impl Control {
         while self.shared.poll.is_asking(&servers) && self.shared.now() < end {
             sleep(Duration::from_millis(20)).await;
         }
-        let (told, written) = oneshot::channel();
+        let (done_sender, written) = oneshot::channel();
         let _ = self
             .shared
             .to_push
-            .send(PushCommand::Flush(held.clone(), told))
+            .send(PushCommand::Flush(held.clone(), done_sender))
             .await;
         let _ = timeout(super::STOP_TIMEOUT, written).await;
         // Close the sessions last.
         self.shared.stop(held.clone(), &servers).await;
-        let (told, written) = oneshot::channel();
+        let (done_sender, written) = oneshot::channel();
         let _ = self
             .shared
             .to_push
-            .send(PushCommand::Flush(Vec::new(), told))
+            .send(PushCommand::Flush(Vec::new(), done_sender))
             .await;
         let _ = timeout(super::STOP_TIMEOUT, written).await;
         {

@@ -170,30 +170,31 @@ pub(super) struct StatusEntry {
 
 impl StatusEntry {
     /// Creates an entry, and appends the long parts to `bytes`.
-    pub(super) fn new(server: ServerId, said: &LastStatus, bytes: &mut Vec<u8>) -> Self {
-        bytes.extend_from_slice(&said.answer);
-        said.replies
+    pub(super) fn new(server: ServerId, status: &LastStatus, bytes: &mut Vec<u8>) -> Self {
+        bytes.extend_from_slice(&status.answer);
+        status
+            .replies
             .iter()
             .for_each(|reply| bytes.extend_from_slice(reply));
-        let replies = said.replies.iter().map(|reply| reply.len()).collect();
-        let players = said
+        let replies = status.replies.iter().map(|reply| reply.len()).collect();
+        let players = status
             .players
             .iter()
             .map(|player| player.as_str().to_owned())
             .collect();
-        let answer = said.answer.len();
+        let answer = status.answer.len();
         Self {
             server,
-            words: StatusRecord::of(said),
+            words: StatusRecord::of(status),
             players,
-            is_whole: said.is_whole,
+            is_whole: status.is_whole,
             answer,
             replies,
         }
     }
 
     /// Takes the long parts from the front of `bytes`. Returns `None` if bytes are missing.
-    pub(super) fn said(self, bytes: &mut &[u8]) -> Option<(ServerId, LastStatus)> {
+    pub(super) fn status(self, bytes: &mut &[u8]) -> Option<(ServerId, LastStatus)> {
         let mut take = |len: usize| {
             let (part, rest) = bytes.split_at_checked(len)?;
             *bytes = rest;
@@ -202,19 +203,19 @@ impl StatusEntry {
         let answer = take(self.answer)?;
         let replies = self.replies.into_iter().map(take).collect::<Option<_>>()?;
         let players = self.players.into_iter().map(Into::into).collect();
-        let said = LastStatus {
+        let status = LastStatus {
             players,
             is_whole: self.is_whole,
             answer,
             replies,
             ..self.words.into_status()
         };
-        Some((self.server, said))
+        Some((self.server, status))
     }
 }
 
 /// Returns whether two statuses are equal apart from times.
-pub(super) fn says_the_same(one: &LastStatus, other: &LastStatus) -> bool {
+pub(super) fn is_same_status(one: &LastStatus, other: &LastStatus) -> bool {
     one.title == other.title
         && one.motd == other.motd
         && one.version == other.version
@@ -374,7 +375,7 @@ mod tests {
         );
         assert_eq!((row.since, row.error()), (at - 5, Some(3)));
 
-        let said = LastStatus {
+        let status = LastStatus {
             at,
             title: Some("Hello".into()),
             motd: Some(Text::legacy("\u{A7}aHello")),
@@ -386,23 +387,23 @@ mod tests {
             ..LastStatus::default()
         };
         let mut bytes = Vec::new();
-        let spoken = serde_json::to_string(&StatusEntry::new(server, &said, &mut bytes)).unwrap();
-        let spoken: StatusEntry = serde_json::from_str(&spoken).unwrap();
-        let (_, again) = spoken.said(&mut &*bytes).unwrap();
-        assert!(says_the_same(&said, &again));
+        let entry = serde_json::to_string(&StatusEntry::new(server, &status, &mut bytes)).unwrap();
+        let entry: StatusEntry = serde_json::from_str(&entry).unwrap();
+        let (_, again) = entry.status(&mut &*bytes).unwrap();
+        assert!(is_same_status(&status, &again));
         assert_eq!(
             (&again.answer, &again.replies, again.at),
-            (&said.answer, &said.replies, at)
+            (&status.answer, &status.replies, at)
         );
         let short: StatusEntry = serde_json::from_str(
             r#"{"server":1,"words":{"at":1},"players":[],"is_whole":true,"answer":99,"replies":[]}"#,
         )
         .unwrap();
-        assert!(short.said(&mut &*bytes).is_none(), "a lie is no panic");
+        assert!(short.status(&mut &*bytes).is_none(), "a lie is no panic");
 
         let known = ServerState {
             health,
-            last_status: Some(Arc::new(said)),
+            last_status: Some(Arc::new(status)),
             recent_changes: 0.0,
             changed_at: 9,
         };

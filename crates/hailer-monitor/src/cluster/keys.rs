@@ -12,7 +12,7 @@
 //! | `{NAME:P}:targets:CHUNK` | hash: the servers by number, `v` their version, `d` a digest |
 //! | `{NAME:P}:state:CHUNK` | hash: state record of each server by number |
 //! | `{NAME:P}:results` | stream: samples, events, sessions; the group `history` writes them |
-//! | `{NAME:P}:said` | stream: statuses for pages; short |
+//! | `{NAME:P}:statuses` | stream: statuses for pages; short |
 
 use super::lease::Chunk;
 
@@ -47,8 +47,8 @@ impl Keys {
         format!("{}results", self.part(part))
     }
 
-    pub(super) fn said(&self, part: usize) -> String {
-        format!("{}said", self.part(part))
+    pub(super) fn statuses(&self, part: usize) -> String {
+        format!("{}statuses", self.part(part))
     }
 
     fn part(&self, part: usize) -> String {

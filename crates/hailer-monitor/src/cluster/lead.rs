@@ -18,7 +18,7 @@ pub(super) async fn run(
     shared: Arc<Shared>,
     keep: Retention,
     plan: CheckedConfig,
-    seat: LeaderAlerts,
+    leader_alerts: LeaderAlerts,
 ) {
     let mut leads = shared.leads.subscribe();
     loop {
@@ -26,15 +26,20 @@ pub(super) async fn run(
             return;
         }
         tokio::select! {
-            () = lead(&shared, &keep, &plan, &seat) => {}
+            () = lead(&shared, &keep, &plan, &leader_alerts) => {}
             () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
         }
         // The next leader sends undelivered notifications again.
-        seat.set(None);
+        leader_alerts.set(None);
     }
 }
 
-async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &LeaderAlerts) {
+async fn lead(
+    shared: &Shared,
+    keep: &Retention,
+    plan: &CheckedConfig,
+    leader_alerts: &LeaderAlerts,
+) {
     let alerts = loop {
         match Alerts::start(
             plan.clone(),
@@ -50,7 +55,7 @@ async fn lead(shared: &Shared, keep: &Retention, plan: &CheckedConfig, seat: &Le
         sleep(DATABASE_RETRY_DELAY).await;
     };
     shared.trouble("lead", None);
-    seat.set(Some(alerts));
+    leader_alerts.set(Some(alerts));
     let mut each = interval(TIDY_INTERVAL);
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

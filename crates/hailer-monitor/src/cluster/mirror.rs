@@ -175,7 +175,7 @@ impl Mirror {
             let key = if stream < PARTS {
                 shared.keys.results(stream)
             } else {
-                shared.keys.said(stream - PARTS)
+                shared.keys.statuses(stream - PARTS)
             };
             // Statuses from before the start are still useful; samples are in the history.
             let from = match cursor.as_str() {
@@ -226,14 +226,14 @@ impl Mirror {
                 if stream < PARTS {
                     show_results(shared, fields);
                 } else {
-                    self.show_said(shared, fields);
+                    self.show_statuses(shared, fields);
                 }
             }
         }
         Ok(is_all)
     }
 
-    fn show_said(&mut self, shared: &Shared, fields: &[Vec<u8>]) {
+    fn show_statuses(&mut self, shared: &Shared, fields: &[Vec<u8>]) {
         if field(fields, b"by") == Some(shared.me.as_bytes()) {
             return;
         }
@@ -243,9 +243,9 @@ impl Mirror {
         let Ok(list) = serde_json::from_slice::<Vec<StatusEntry>>(json) else {
             return;
         };
-        let mut said = HashMap::new();
-        for spoken in list {
-            let Some((server, mut one)) = spoken.said(&mut bytes) else {
+        let mut latest = HashMap::new();
+        for status_entry in list {
+            let Some((server, mut one)) = status_entry.status(&mut bytes) else {
                 return;
             };
             let long =
@@ -261,14 +261,14 @@ impl Mirror {
                     ..one
                 };
             }
-            said.insert(server, Arc::new(one));
+            latest.insert(server, Arc::new(one));
         }
         let update = Update {
-            servers: said.keys().copied().collect(),
+            servers: latest.keys().copied().collect(),
             ..Update::default()
         };
         shared.live.change(update, |row| {
-            row.last_status = said.remove(&row.server.id).or(row.last_status.take());
+            row.last_status = latest.remove(&row.server.id).or(row.last_status.take());
         });
     }
 }

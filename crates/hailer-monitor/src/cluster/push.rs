@@ -4,7 +4,7 @@
 //! counted. Statuses are only for pages and are not kept. In Redis, 256 entries of statuses with at
 //! most 512 KiB each stay for each of 8 parts.
 
-use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, says_the_same};
+use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, is_same_status};
 use super::keys::{PARTS, part};
 use super::lease::Chunk;
 use super::{ByChunk, Shared};
@@ -135,12 +135,12 @@ pub(super) async fn run(
                 Some(PushCommand::Sessions(sessions)) => push.sessions.resume(sessions),
                 Some(PushCommand::Rewrite) => push.rewrite(),
                 Some(PushCommand::Forget(chunks)) => push.forget(&chunks),
-                Some(PushCommand::Flush(chunks, told)) => {
+                Some(PushCommand::Flush(chunks, done_sender)) => {
                     while let Ok(some) = results.try_recv() {
                         push.record(some);
                     }
                     push.send(&chunks).await;
-                    let _ = told.send(());
+                    let _ = done_sender.send(());
                 }
             },
             Some(some) = results.recv() => {
@@ -221,7 +221,7 @@ impl Pusher {
     /// Sends what was gathered, and all state records of the `given` chunks.
     async fn send(&mut self, given: &[Chunk]) {
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
-        let (memories, said) = self.entries(given);
+        let (memories, latest_statuses) = self.entries(given);
         while self.kept_rows > MAX_KEPT_SAMPLES {
             let Some(StreamEntry { rows, .. }) = self.kept.pop_front() else {
                 break;
@@ -275,9 +275,9 @@ impl Pusher {
                 .arg(json)
                 .ignore();
         }
-        for (part, (list, bytes)) in said {
+        for (part, (list, bytes)) in latest_statuses {
             let pipe = pipes.entry(part).or_insert_with(pipe);
-            let key = self.shared.keys.said(part);
+            let key = self.shared.keys.statuses(part);
             let json = serde_json::to_vec(&list).unwrap_or_default();
             let cmd = pipe
                 .cmd("XADD")
@@ -397,7 +397,7 @@ impl Pusher {
                 continue;
             };
             let is_sent = pushed.status.as_ref().is_some_and(|(sent, at)| {
-                says_the_same(sent, &status) && now - at < STATUS_RESEND_MS
+                is_same_status(sent, &status) && now - at < STATUS_RESEND_MS
             });
             let (list, bytes) = statuses.entry(part(chunk)).or_default();
             if !is_sent && bytes.len() < MAX_STATUS_ENTRY_BYTES {

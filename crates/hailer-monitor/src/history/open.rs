@@ -37,7 +37,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 /// Limit of connections. Readers do not wait for the writer.
 const CONNECTIONS: u32 = 6;
 /// Timeout for a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Kind of database, which decides a few differences in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl History {
             .min_connections(is_memory.into())
             .idle_timeout(if is_memory { None } else { Some(Duration::from_secs(600)) })
             .max_lifetime(if is_memory { None } else { Some(Duration::from_secs(3600)) })
-            .acquire_timeout(PATIENCE)
+            .acquire_timeout(LOCK_TIMEOUT)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if dialect == Dialect::Sqlite {
@@ -301,12 +301,12 @@ mod tests {
         let url = format!("sqlite:{}", path.display());
         let error = History::open(&url).await.unwrap_err().to_string();
         assert!(error.contains("is not a valid SQLite database"), "{error}");
-        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+        assert!(started.elapsed() < LOCK_TIMEOUT, "{:?}", started.elapsed());
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn urls_are_read_and_passwords_not_told() {
+    fn parses_urls_and_hides_passwords() {
         let (_, url, place) =
             read_url("postgres://me:secret@db.example.com:5432/hailer?sslmode=require").unwrap();
         assert_eq!(place, "at db.example.com:5432/hailer");

@@ -37,7 +37,7 @@ pub struct WriterLimits {
     /// Limit of rows of each kind in one write.
     pub at_once: usize,
     /// Timeout of a write.
-    pub patience: Duration,
+    pub stop_timeout: Duration,
 }
 
 impl Default for WriterLimits {
@@ -51,7 +51,7 @@ impl Default for WriterLimits {
             events: 100_000,
             sessions: 100_000,
             at_once: 20_000,
-            patience: Duration::from_secs(60),
+            stop_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -91,12 +91,12 @@ impl HistoryWriter {
     /// Starts the task on the current tokio runtime.
     pub fn start(history: History, bounds: WriterLimits) -> Self {
         let (messages, inbox) = mpsc::channel(CHANNEL);
-        let (told, health) = watch::channel(WriterHealth::default());
+        let (published, health) = watch::channel(WriterHealth::default());
         let desk = WriterTask {
             history,
             bounds,
             inbox,
-            told,
+            published,
             health: WriterHealth::default(),
             kept: Backlog::default(),
             under_way: 0,
@@ -133,7 +133,7 @@ struct WriterTask {
     history: History,
     bounds: WriterLimits,
     inbox: mpsc::Receiver<Message>,
-    told: watch::Sender<WriterHealth>,
+    published: watch::Sender<WriterHealth>,
     health: WriterHealth,
     kept: Backlog,
     /// Rows that are being written.
@@ -143,13 +143,13 @@ struct WriterTask {
     pause: Duration,
 }
 
-type UnderWay = Pin<Box<dyn Future<Output = (Batch, Result<WriteCounts, Failure>)> + Send>>;
+type PendingWrite = Pin<Box<dyn Future<Output = (Batch, Result<WriteCounts, Failure>)> + Send>>;
 
 impl WriterTask {
     async fn run(mut self) {
         let mut ticks = interval(self.bounds.every.max(Duration::from_millis(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut under_way: Option<UnderWay> = None;
+        let mut under_way: Option<PendingWrite> = None;
         let mut not_before: Option<Instant> = None;
         let mut finish: Option<Option<oneshot::Sender<()>>> = None;
         let mut is_due = false;
@@ -181,7 +181,7 @@ impl WriterTask {
                 under_way = Some(self.write());
                 is_due = false;
             }
-            self.tell();
+            self.publish();
             if under_way.is_none() && finish.is_some() {
                 let _ = finish.flatten().map(|done| done.send(()));
                 return;
@@ -203,13 +203,13 @@ impl WriterTask {
             + trim(&mut self.kept.sessions, bounds.sessions);
     }
 
-    fn write(&mut self) -> UnderWay {
+    fn write(&mut self) -> PendingWrite {
         let batch = self.kept.take(self.at_once);
         self.under_way = count(&batch);
         let history = self.history.clone();
-        let patience = self.bounds.patience;
+        let stop_timeout = self.bounds.stop_timeout;
         Box::pin(async move {
-            let result = match timeout(patience, history.write(&batch)).await {
+            let result = match timeout(stop_timeout, history.write(&batch)).await {
                 Ok(result) => result.map_err(|error| Failure {
                     is_of_data: is_of_data(&error),
                     message: error.to_string(),
@@ -217,7 +217,7 @@ impl WriterTask {
                 Err(_) => {
                     let message = format!(
                         "the history fails: no answer within {} s",
-                        patience.as_secs_f32()
+                        stop_timeout.as_secs_f32()
                     );
                     Err(Failure {
                         is_of_data: false,
@@ -265,13 +265,13 @@ impl WriterTask {
         }
     }
 
-    fn tell(&mut self) {
+    fn publish(&mut self) {
         self.health.kept = (self.kept.len() + self.under_way) as u64;
         let health = &self.health;
-        self.told.send_if_modified(|told| {
-            let is_other = told != health;
+        self.published.send_if_modified(|published| {
+            let is_other = published != health;
             if is_other {
-                told.clone_from(health);
+                published.clone_from(health);
             }
             is_other
         });

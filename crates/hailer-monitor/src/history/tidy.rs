@@ -38,7 +38,7 @@ impl History {
         for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
             self.roll_up(level, now).await?;
         }
-        self.forget(now, keep).await
+        self.delete_expired(now, keep).await
     }
 
     async fn roll_up(&self, level: Level, now: Millis) -> Result<(), HistoryError> {
@@ -204,7 +204,7 @@ impl History {
         Ok(())
     }
 
-    async fn forget(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
+    async fn delete_expired(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
         let before = |kept: Duration| {
             now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX))
         };
@@ -216,7 +216,7 @@ impl History {
         // The time until which the level above is complete.
         let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
         let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
-        self.forget_front("sample", "at", "1 = 1", raw).await?;
+        self.delete_front("sample", "at", "1 = 1", raw).await?;
         for (level, kept) in [
             (Level::FiveMinutes, keep.five_minutes),
             (Level::Hour, keep.hour),
@@ -227,21 +227,21 @@ impl History {
                 cut = cut.min(done(level)?);
             }
             let filter = format!("level = {}", level.number());
-            self.forget_front("rollup", "bucket", &filter, level.floor(cut))
+            self.delete_front("rollup", "bucket", &filter, level.floor(cut))
                 .await?;
         }
-        self.forget_front("event", "at", "1 = 1", before(keep.day))
+        self.delete_front("event", "at", "1 = 1", before(keep.day))
             .await?;
         let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day]
             .into_iter()
             .max()
             .unwrap_or_default();
-        self.forget_of_servers(before(keep.hour), before(longest))
+        self.delete_of_servers(before(keep.hour), before(longest))
             .await
     }
 
     /// Deletes the oldest rows of a table, some at a time. The SQL text has no outside data.
-    async fn forget_front(
+    async fn delete_front(
         &self,
         table: &str,
         column: &str,
@@ -277,7 +277,7 @@ impl History {
     /// Deletes sessions that ended before a time, for some servers with each call. After the last
     /// server, deletes servers that were removed before another time: their other rows are gone by
     /// then.
-    async fn forget_of_servers(&self, ended: Millis, removed: Millis) -> Result<(), HistoryError> {
+    async fn delete_of_servers(&self, ended: Millis, removed: Millis) -> Result<(), HistoryError> {
         let mut from = self.turn.load(Ordering::Relaxed);
         let next = sqlx::query(
             "SELECT MIN(id) FROM (SELECT id FROM server WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2) AS next",
@@ -289,9 +289,9 @@ impl History {
             .await?
             .try_get(0)?;
         let mut change = self.begin().await?;
-        let forget = "DELETE FROM session WHERE first < $1 AND last < $1
+        let delete_expired = "DELETE FROM session WHERE first < $1 AND last < $1
                       AND server IN (SELECT id FROM server WHERE id > $2 ORDER BY id LIMIT $3)";
-        sqlx::query(forget)
+        sqlx::query(delete_expired)
             .bind(ended)
             .bind(from)
             .bind(SERVERS)
@@ -300,13 +300,13 @@ impl History {
         // One less, because `from` is exclusive.
         from = next.map_or(0, |next| next - 1);
         if next.is_none() {
-            for forget in [
+            for delete_expired in [
                 "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 // Keep the row with the highest number, so that the number is not used again.
                 "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {
-                sqlx::query(forget)
+                sqlx::query(delete_expired)
                     .bind(removed)
                     .execute(&mut *change)
                     .await?;

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_ordered_as_people_count() {
+    fn orders_names_naturally() {
         let mut names = ["b", "a10", "A9", "a9", "a09", "a", "ä", "a9b"];
         names.sort_by(|a, b| natural(a, b));
         assert_eq!(names, ["a", "A9", "a09", "a9", "a9b", "a10", "b", "ä"]);

@@ -168,8 +168,8 @@ impl Texts {
             });
             let mut rows = rows.into_iter().peekable();
             for nth in 0..ids.len() {
-                if let Some((_, server, said)) = rows.next_if(|row| row.0 == nth) {
-                    write(&mut text, &server, said.as_deref());
+                if let Some((_, server, status)) = rows.next_if(|row| row.0 == nth) {
+                    write(&mut text, &server, status.as_deref());
                 }
                 ends.push(text.len());
             }
@@ -207,7 +207,7 @@ impl Texts {
 
 /// Writes the searchable texts of a server. Words contain no whitespace, so no match spans two
 /// lines.
-fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
+fn write(text: &mut String, server: &Server, status: Option<&LastStatus>) {
     let mut add = |part: &str| {
         if part.is_ascii() {
             text.extend(part.chars().map(|char| char.to_ascii_lowercase()));
@@ -220,12 +220,12 @@ fn write(text: &mut String, server: &Server, said: Option<&LastStatus>) {
     add(&server.target);
     add(&server.group);
     server.labels.values().for_each(|value| add(value));
-    let Some(said) = said else { return };
-    [&said.title, &said.version, &said.map, &said.game]
+    let Some(status) = status else { return };
+    [&status.title, &status.version, &status.map, &status.game]
         .into_iter()
         .flatten()
         .for_each(|part| add(part));
-    if let Some(motd) = &said.motd {
+    if let Some(motd) = &status.motd {
         add(&motd.plain());
     }
 }
@@ -252,20 +252,20 @@ mod tests {
         for (id, name) in [(1, "node-10"), (2, "node-9"), (3, "Lobby")] {
             live.set(server(id, name));
         }
-        let said = LastStatus {
+        let status = LastStatus {
             motd: Some(Text::legacy("\u{A7}6Wel\u{A7}acome\nhome")),
             ..LastStatus::default()
         };
-        let said = Arc::new(LastStatus {
+        let status = Arc::new(LastStatus {
             version: Some("1.21".into()),
-            ..said
+            ..status
         });
         live.change(
             Update {
                 servers: vec![ServerId(2)],
                 ..Update::default()
             },
-            |row| row.last_status = Some(said.clone()),
+            |row| row.last_status = Some(status.clone()),
         );
         let find = |words: &str| {
             let all = Candidates::of(&live, &SearchTerms::of(words));

@@ -48,14 +48,14 @@ pub(crate) struct Chart<'a> {
     /// Formats values at the axis.
     pub(crate) axis: &'a dyn Fn(f64) -> String,
     /// Style of the chart.
-    pub(crate) look: Look,
+    pub(crate) look: ChartStyle,
     /// Current time: dates of the same year are shown without the year.
     pub(crate) now: Millis,
 }
 
 /// Style of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ChartStyle {
     /// A line with the area below it filled.
     Area,
     /// A line.
@@ -64,7 +64,7 @@ pub(crate) enum Look {
     Share,
 }
 
-impl Look {
+impl ChartStyle {
     fn class(self) -> &'static str {
         match self {
             Self::Area => "area",
@@ -133,7 +133,7 @@ impl Chart<'_> {
         )?;
         let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT).round() as i64;
         match self.look {
-            Look::Share => {
+            ChartStyle::Share => {
                 write!(
                     out,
                     r#"<path class="missing" d="{}"/>"#,
@@ -145,8 +145,8 @@ impl Chart<'_> {
                     columns(self.values, y, HEIGHT as i64, |_| true)
                 )?;
             }
-            Look::Area | Look::Line => {
-                if self.look == Look::Area {
+            ChartStyle::Area | ChartStyle::Line => {
+                if self.look == ChartStyle::Area {
                     write!(
                         out,
                         r#"<path class="fill" d="{}"/>"#,
@@ -204,7 +204,7 @@ impl Chart<'_> {
 
     /// Returns the values of the grid lines, from 0 to the top.
     fn ticks(&self) -> Vec<f64> {
-        if self.look == Look::Share {
+        if self.look == ChartStyle::Share {
             return vec![0.0, 0.5, 1.0];
         }
         let values = self.values.iter().chain(self.highest).flatten();
@@ -430,7 +430,7 @@ mod tests {
                 }
             },
             axis: &show::mean,
-            look: Look::Area,
+            look: ChartStyle::Area,
             now: 1_795_219_200_000,
         };
         let svg = chart.draw().to_string();

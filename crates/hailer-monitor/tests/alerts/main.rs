@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A receiver on loopback.
@@ -46,8 +46,8 @@ impl Hook {
     }
 
     /// Returns the next request, if one arrives in time.
-    fn next(&self, patience: Duration) -> Option<Got> {
-        let until = Instant::now() + patience;
+    fn next(&self, timeout: Duration) -> Option<Got> {
+        let until = Instant::now() + timeout;
         let mut stream = loop {
             match self.listener.accept() {
                 Ok((stream, _)) => break stream,
@@ -59,7 +59,7 @@ impl Hook {
             }
         };
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut request = Vec::new();
         let mut part = [0; 4096];
         loop {
@@ -161,7 +161,7 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
     let history = History::open("sqlite::memory:").await.unwrap();
     let live = live(now());
     let alerts = start(&hook.plan(), live.clone(), &history).await;
-    let first = hook.next(PATIENCE).expect("it is down");
+    let first = hook.next(TIMEOUT).expect("it is down");
     assert_eq!(first.title(), "lobby is down");
     assert_eq!(alerts.open(Some(ServerId(1))).len(), 1);
     let key = first.key.clone();
@@ -174,7 +174,7 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
     assert!(errors.is_empty(), "{errors:?}\n{:#}", first.body);
     first.answer("503 Busy\r\nRetry-After: 2");
     show(&live, State::Up, now());
-    let second = hook.next(PATIENCE).expect("it is sent again");
+    let second = hook.next(TIMEOUT).expect("it is sent again");
     assert_eq!(
         (second.title(), second.key.as_str()),
         ("lobby is down", key.as_str()),
@@ -183,10 +183,10 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
     let health = alerts.health();
     assert!(health.waiting["ops"].1.contains("503"), "{health:?}");
     second.answer("307 Elsewhere\r\nLocation: http://127.0.0.2:9/\r\nRetry-After: 0");
-    let third = hook.next(PATIENCE).expect("redirects are not followed");
+    let third = hook.next(TIMEOUT).expect("redirects are not followed");
     assert_eq!(third.key, key);
     third.answer("200 OK");
-    let over = hook.next(PATIENCE).expect("it is up");
+    let over = hook.next(TIMEOUT).expect("it is up");
     assert_eq!(over.title(), "lobby is up again");
     assert_ne!(over.key, key);
     over.answer("403 No");
@@ -194,7 +194,7 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
         let result = alerts.test("ops").await;
         (alerts, result)
     });
-    let got = hook.next(PATIENCE).expect("a test");
+    let got = hook.next(TIMEOUT).expect("a test");
     assert_eq!(got.body["kind"], "test");
     got.answer("410 Gone");
     let (alerts, result) = testing.await.unwrap();
@@ -224,7 +224,7 @@ fn restart_with_postgresql() {
         let history = History::open(&server.url()).await.unwrap();
         let live = live(now());
         let alerts = start(&hook.plan(), live.clone(), &history).await;
-        hook.next(PATIENCE)
+        hook.next(TIMEOUT)
             .expect("it is down")
             .answer("204 No Content");
         written(&alerts, "Done").await;
@@ -233,7 +233,7 @@ fn restart_with_postgresql() {
         assert_eq!(alerts.open(None).len(), 1, "it knows what is not over");
         assert!(hook.next(Duration::from_secs(2)).is_none(), "it was told");
         show(&live, State::Up, now());
-        let over = hook.next(PATIENCE).expect("it is up");
+        let over = hook.next(TIMEOUT).expect("it is up");
         assert_eq!(over.title(), "lobby is up again");
         over.answer("400 Bad");
         written(&alerts, "GivenUp").await;
@@ -244,7 +244,7 @@ fn restart_with_postgresql() {
 
 /// Waits until the newest message has this state.
 async fn written(alerts: &Alerts, state: &str) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let log = alerts.log(i64::MAX, 1).await.unwrap();
         if log
@@ -334,11 +334,11 @@ fn kill_between_sending_and_storing_sends_again() {
     let hook = Hook::new();
     let plan = hook.plan();
     let monitor = Monitor::start(&database, &plan);
-    let first = hook.next(PATIENCE).expect("it is down");
+    let first = hook.next(TIMEOUT).expect("it is down");
     drop(monitor);
     let monitor = Monitor::start(&database, &plan);
     let second = hook
-        .next(PATIENCE)
+        .next(TIMEOUT)
         .expect("the receiver did not confirm the message");
     assert_eq!(
         (&first.key, &first.body),
@@ -352,7 +352,7 @@ fn kill_between_sending_and_storing_sends_again() {
         let pool = sqlx::AnyPool::connect(&format!("sqlite:{}", database.display()))
             .await
             .unwrap();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while sqlx::query("SELECT id FROM alert_message WHERE state = 1")
             .fetch_all(&pool)
             .await

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tungstenite::{Message, WebSocket};
 
 /// Time limit of every wait; the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A headless Chromium, killed on drop.
 pub(crate) struct Browser {
@@ -62,13 +62,13 @@ impl Browser {
         let start = Instant::now();
         let address = loop {
             // First line: port; second line: path of the socket.
-            let told =
+            let output =
                 std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
-            if let Some((port, path)) = told.split_once('\n') {
+            if let Some((port, path)) = output.split_once('\n') {
                 break format!("ws://127.0.0.1:{port}{}", path.trim());
             }
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "Chromium does not say where it listens"
             );
             std::thread::sleep(Duration::from_millis(50));
@@ -79,7 +79,7 @@ impl Browser {
             .next()
             .unwrap();
         let stream = TcpStream::connect(place).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let (socket, _) = tungstenite::client(&address, stream).unwrap();
         Some(Self {
             child,
@@ -171,7 +171,7 @@ impl Browser {
             format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
         while self.eval(&expression) != true {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "it never came true: {expression}"
             );
             std::thread::sleep(Duration::from_millis(30));
@@ -258,24 +258,29 @@ impl Browser {
             let Message::Text(text) = self.socket.read().unwrap() else {
                 continue;
             };
-            let mut heard: Value = serde_json::from_str(&text).unwrap();
-            match heard["method"].as_str() {
+            let mut received: Value = serde_json::from_str(&text).unwrap();
+            match received["method"].as_str() {
                 Some("Runtime.exceptionThrown") => {
                     self.complaints
-                        .push(heard["params"]["exceptionDetails"].to_string());
+                        .push(received["params"]["exceptionDetails"].to_string());
                 }
                 Some("Log.entryAdded") => {
-                    self.complaints.push(heard["params"]["entry"].to_string());
+                    self.complaints
+                        .push(received["params"]["entry"].to_string());
                 }
                 _ => {}
             }
-            if heard["id"] == self.last {
+            if received["id"] == self.last {
                 // A page that is being left cannot evaluate expressions.
-                if method == "Runtime.evaluate" && heard["error"]["code"] == -32000 {
+                if method == "Runtime.evaluate" && received["error"]["code"] == -32000 {
                     return Value::Null;
                 }
-                assert!(heard["error"].is_null(), "{method}: {}", heard["error"]);
-                return heard["result"].take();
+                assert!(
+                    received["error"].is_null(),
+                    "{method}: {}",
+                    received["error"]
+                );
+                return received["result"].take();
             }
         }
     }

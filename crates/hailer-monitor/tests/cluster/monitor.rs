@@ -19,7 +19,7 @@ pub struct Process {
     child: Child,
     port: u16,
     /// Kept open: writing to a closed pipe would end the process.
-    _said: Lines<BufReader<ChildStdout>>,
+    _lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
@@ -40,13 +40,13 @@ impl Process {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port_of = |line: String| line.split_once("page at ")?.1.trim().parse().ok();
-        let port = said.by_ref().map_while(Result::ok).find_map(port_of);
+        let port = lines.by_ref().map_while(Result::ok).find_map(port_of);
         Self {
             child,
             port: port.expect("it says where its page is"),
-            _said: said,
+            _lines: lines,
         }
     }
 

@@ -143,11 +143,11 @@ fn full_disk_does_not_stop_the_writer() {
         .args(child.get_args())
         .env("HAILER_TEST_FOLDER", folder.path());
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let shown = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}{errors}"
+        output.status.success() && shown.contains("1 passed"),
+        "{shown}{errors}"
     );
 }
 

@@ -187,7 +187,9 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
 
 #[test]
 fn sqlite_applies_retention() {
-    runtime().block_on(async { forgets(&History::open("sqlite::memory:").await.unwrap()).await });
+    runtime().block_on(async {
+        deletes_expired(&History::open("sqlite::memory:").await.unwrap()).await
+    });
 }
 
 #[test]
@@ -195,10 +197,11 @@ fn postgres_applies_retention() {
     let Some(server) = postgres::Server::start("retention") else {
         return;
     };
-    runtime().block_on(async { forgets(&History::open(&server.url()).await.unwrap()).await });
+    runtime()
+        .block_on(async { deletes_expired(&History::open(&server.url()).await.unwrap()).await });
 }
 
-async fn forgets(history: &History) {
+async fn deletes_expired(history: &History) {
     const DAYS: Millis = 5;
     // Too many servers to delete in one step.
     let new: Vec<_> = (0..200)

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_come_back_equal() {
+    fn samples_survive_a_round_trip() {
         let config = Doom3Config::read(&Options::default()).unwrap();
         for seed in 0..500 {
             let sample = Doom3.sample(seed);
@@ -268,10 +268,10 @@ mod tests {
             let rest = b"\x29\0\x01\0si_name\0T\0\0\0\x20\x07\0\0\0";
             [b"\xFF\xFFinfoResponse\0", challenge, rest].concat()
         };
-        let mut hear = |bytes: &[u8]| exchange.handle(Input::Datagram(bytes), &mut Vec::new());
-        assert_eq!(hear(&reply(b"HAIL")), Step::Wait);
-        assert_eq!(hear(b"\xFF\xFFservers\0"), Step::Wait);
-        assert!(matches!(hear(&reply(&challenge[..4])), Step::Done(_)));
+        let mut receive = |bytes: &[u8]| exchange.handle(Input::Datagram(bytes), &mut Vec::new());
+        assert_eq!(receive(&reply(b"HAIL")), Step::Wait);
+        assert_eq!(receive(b"\xFF\xFFservers\0"), Step::Wait);
+        assert!(matches!(receive(&reply(&challenge[..4])), Step::Done(_)));
         let ask = Ask {
             port: QUAKE_WARS_PORT,
             ..Ask::default()

@@ -26,7 +26,7 @@ const MAX_TINY_NAME: usize = 12;
 /// Longest name of a player in bytes.
 const MAX_NAME: usize = 32;
 /// Longest start and tail of a reply with the counts, in bytes.
-const BESIDE_TEXTS: usize = 100;
+const FRAME_BYTES: usize = 100;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 /// Rate of players if the status has none, as the games have it by default.
@@ -108,7 +108,7 @@ impl Doom3Responder {
             dictionary.pair(&rule.key, &rule.value);
         }
         let mut body = dictionary.bytes;
-        let players = players(status, game, MAX_REPLY - BESIDE_TEXTS - body.len());
+        let players = players(status, game, MAX_REPLY - FRAME_BYTES - body.len());
         // More players than counted would be a contradiction.
         let listed = Some(players.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);

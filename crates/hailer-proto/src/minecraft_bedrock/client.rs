@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_come_back_equal() {
+    fn samples_survive_a_round_trip() {
         use crate::Protocol;
         for seed in 0..500 {
             let sample = super::super::MinecraftBedrock.sample(seed);

@@ -339,7 +339,7 @@ mod tests {
         (exchange, session)
     }
 
-    fn hear(exchange: &mut MinecraftQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
+    fn receive(exchange: &mut MinecraftQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
         let mut out = Vec::new();
         (exchange.handle(Input::Datagram(bytes), &mut out), out)
     }
@@ -358,7 +358,7 @@ mod tests {
     fn two_stage_resend() {
         let (mut exchange, session) = start(&Ask::default());
         assert_eq!(wait(&mut exchange).len(), message::HANDSHAKE_LENGTH);
-        let (step, stat) = hear(&mut exchange, &challenge(session, b"9513307\0"));
+        let (step, stat) = receive(&mut exchange, &challenge(session, b"9513307\0"));
         assert_eq!(step, Step::Send);
         assert_eq!(
             stat.get(7..),
@@ -382,9 +382,9 @@ mod tests {
     #[test]
     fn a_late_challenge_renews_the_token_without_a_datagram() {
         let (mut exchange, session) = start(&Ask::default());
-        hear(&mut exchange, &challenge(session, b"1\0"));
+        receive(&mut exchange, &challenge(session, b"1\0"));
         assert_eq!(
-            hear(&mut exchange, &challenge(session, b"-2\0")),
+            receive(&mut exchange, &challenge(session, b"-2\0")),
             (Step::Wait, Vec::new())
         );
         assert_eq!(
@@ -412,7 +412,7 @@ mod tests {
         ];
         for (payload, token, deviation) in cases {
             let (mut exchange, session) = start(&Ask::default());
-            let (step, stat) = hear(&mut exchange, &challenge(session, payload));
+            let (step, stat) = receive(&mut exchange, &challenge(session, payload));
             assert_eq!(step, Step::Send, "{payload:?}");
             assert_eq!(stat.get(7..11), Some(token), "{payload:?}");
             let length = if deviation == Some("raw-token") {
@@ -434,16 +434,19 @@ mod tests {
         let (mut exchange, session) = start(&Ask::default());
         let other = SessionId([0x0F; 4]);
         assert_ne!(other, session);
-        assert_eq!(hear(&mut exchange, &challenge(other, b"1\0")).0, Step::Wait);
         assert_eq!(
-            hear(&mut exchange, b"\0\x01\x02\x03\x04").0,
+            receive(&mut exchange, &challenge(other, b"1\0")).0,
+            Step::Wait
+        );
+        assert_eq!(
+            receive(&mut exchange, b"\0\x01\x02\x03\x04").0,
             Step::Wait,
             "a stat before the challenge"
         );
-        assert_eq!(hear(&mut exchange, b"").0, Step::Wait);
-        assert_eq!(hear(&mut exchange, b"garbage").0, Step::Wait);
+        assert_eq!(receive(&mut exchange, b"").0, Step::Wait);
+        assert_eq!(receive(&mut exchange, b"garbage").0, Step::Wait);
         assert!(matches!(
-            hear(&mut exchange, &challenge(session, b"")).0,
+            receive(&mut exchange, &challenge(session, b"")).0,
             Step::Bad(_)
         ));
     }
@@ -453,7 +456,7 @@ mod tests {
         for id in [&b"????"[..], "\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}".as_bytes()] {
             let (mut exchange, _) = start(&Ask::default());
             let reply = [&[9], id, b"77\0"].concat();
-            let (step, stat) = hear(&mut exchange, &reply);
+            let (step, stat) = receive(&mut exchange, &reply);
             assert_eq!(step, Step::Send);
             assert_eq!(stat.get(7..11), Some(&[0, 0, 0, 77][..]));
         }
@@ -462,11 +465,11 @@ mod tests {
     #[test]
     fn deviations_of_the_handshake_survive_an_unreadable_stat() {
         let (mut exchange, session) = start(&Ask::default());
-        hear(&mut exchange, &challenge(session, b"7\0\0"));
+        receive(&mut exchange, &challenge(session, b"7\0\0"));
         let header = [&[0], session.0.as_slice()].concat();
-        assert!(matches!(hear(&mut exchange, &header).0, Step::Bad(_)));
+        assert!(matches!(receive(&mut exchange, &header).0, Step::Bad(_)));
         let basic = [&header, b"A\0SMP\0w\x001\x002\0\xDD\x63h\0".as_slice()].concat();
-        let Step::Done(status) = hear(&mut exchange, &basic).0 else {
+        let Step::Done(status) = receive(&mut exchange, &basic).0 else {
             panic!()
         };
         let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();

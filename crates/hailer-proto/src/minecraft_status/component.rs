@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_come_back_from_components() {
+    fn texts_survive_components() {
         for raw in [
             "plain",
             "\u{A7}l\u{A7}6Gold\nline \"quoted\" \\",

@@ -397,7 +397,7 @@ mod tests {
     use core::net::SocketAddr;
 
     const TOKEN: Token = Token([0x5A; 32]);
-    const NOBODY: &[(&str, u8)] = &[];
+    const NO_PLAYERS: &[(&str, u8)] = &[];
 
     fn asker() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
@@ -411,7 +411,7 @@ mod tests {
         exchange
     }
 
-    fn hear(exchange: &mut OneQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
+    fn receive(exchange: &mut OneQueryExchange, bytes: &[u8]) -> (Step, Vec<u8>) {
         let mut out = Vec::new();
         (exchange.handle(Input::Datagram(bytes), &mut out), out)
     }
@@ -431,7 +431,7 @@ mod tests {
     /// Returns an exchange that has its token, and the query whose reply it waits for.
     fn basic_asked(ask: &Ask) -> (OneQueryExchange, Vec<u8>) {
         let mut exchange = start(ask);
-        let (step, query) = hear(&mut exchange, &challenge());
+        let (step, query) = receive(&mut exchange, &challenge());
         assert_eq!(step, Step::Send);
         (exchange, query)
     }
@@ -439,7 +439,7 @@ mod tests {
     /// Returns an exchange that waits for players from offset 0.
     fn players_asked() -> (OneQueryExchange, Vec<u8>) {
         let (mut exchange, query) = basic_asked(&Ask::default());
-        let (step, query) = hear(&mut exchange, &basic(&query, Flags::default(), 3));
+        let (step, query) = receive(&mut exchange, &basic(&query, Flags::default(), 3));
         assert_eq!(step, Step::Send);
         (exchange, query)
     }
@@ -528,7 +528,7 @@ mod tests {
             ..Ask::default()
         });
         assert_eq!(
-            done(hear(&mut exchange, &challenge()).0).0,
+            done(receive(&mut exchange, &challenge()).0).0,
             Status::default()
         );
     }
@@ -552,7 +552,7 @@ mod tests {
                 (Endpoint::Basic, TOKEN)
             );
             let flags = Flags(0x8000 | Flags::NETWORK.0 | Flags::ADDRESS.0);
-            let (status, deviations) = done(hear(&mut exchange, &basic(&query, flags, -1)).0);
+            let (status, deviations) = done(receive(&mut exchange, &basic(&query, flags, -1)).0);
             assert_eq!(deviations, ["implausible-count"], "unknown flags survive");
             assert_eq!(status.title().as_deref(), Some("Name"));
             assert_eq!(
@@ -587,7 +587,7 @@ mod tests {
     #[test]
     fn two_stage_resend_then_on_with_the_same_page() {
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(
+        let (_, query) = receive(
             &mut exchange,
             &page(&query, Flags::MORE, 3, 0, &[("a", 1), ("b", 2)]),
         );
@@ -598,7 +598,7 @@ mod tests {
         assert_eq!(wait(&mut exchange), b"ONEQUERY\0");
         let mut renewed = Vec::new();
         message::write_challenge(Token([0xA5; 32]), &mut renewed);
-        let (step, again) = hear(&mut exchange, &renewed);
+        let (step, again) = receive(&mut exchange, &renewed);
         assert_eq!(step, Step::Send);
         assert_eq!(
             asked(&again),
@@ -608,7 +608,7 @@ mod tests {
             }
         );
         let (status, deviations) = done(
-            hear(
+            receive(
                 &mut exchange,
                 &page(&again, Flags::default(), 3, 2, &[("c", 3)]),
             )
@@ -632,41 +632,41 @@ mod tests {
             b"HYREPLY\0\0",
             &challenge()[..8],
         ] {
-            assert_eq!(hear(&mut exchange, stray), (Step::Wait, Vec::new()));
+            assert_eq!(receive(&mut exchange, stray), (Step::Wait, Vec::new()));
         }
         assert!(matches!(
-            hear(&mut exchange, &challenge()[..40]).0,
+            receive(&mut exchange, &challenge()[..40]).0,
             Step::Bad(Fault::Malformed(_))
         ));
         let (mut exchange, query) = basic_asked(&Ask::default());
         assert_eq!(
-            hear(&mut exchange, &challenge()).0,
+            receive(&mut exchange, &challenge()).0,
             Step::Wait,
             "a second challenge"
         );
         let mut wrong_id = basic(&query, Flags::default(), 3);
         wrong_id[11] ^= 1;
-        assert_eq!(hear(&mut exchange, &wrong_id).0, Step::Wait);
+        assert_eq!(receive(&mut exchange, &wrong_id).0, Step::Wait);
         let right = basic(&query, Flags::default(), 3);
         assert!(matches!(
-            hear(&mut exchange, &right[..right.len() - 1]).0,
+            receive(&mut exchange, &right[..right.len() - 1]).0,
             Step::Bad(Fault::Malformed(_))
         ));
         let neither = reply(&query, Flags::default(), b"");
         assert!(matches!(
-            hear(&mut exchange, &neither).0,
+            receive(&mut exchange, &neither).0,
             Step::Bad(Fault::Misbehaved(_))
         ));
         let mut version_2 = right.clone();
         version_2[8] = 2;
         assert!(matches!(
-            hear(&mut exchange, &version_2).0,
+            receive(&mut exchange, &version_2).0,
             Step::Bad(Fault::Malformed(_))
         ));
-        let (step, players) = hear(&mut exchange, &right);
+        let (step, players) = receive(&mut exchange, &right);
         assert_eq!(step, Step::Send);
         assert_eq!(
-            hear(&mut exchange, &right).0,
+            receive(&mut exchange, &right).0,
             Step::Wait,
             "an answer to the stage before"
         );
@@ -683,7 +683,7 @@ mod tests {
             wait(&mut exchange);
         }
         assert!(matches!(
-            hear(&mut exchange, &basic(&query, Flags::default(), 3)).0,
+            receive(&mut exchange, &basic(&query, Flags::default(), 3)).0,
             Step::Done(_)
         ));
     }
@@ -713,7 +713,7 @@ mod tests {
 
         let (mut exchange, query) = players_asked();
         let more = page(&query, Flags::MORE, 3, 0, &[("A", 1)]);
-        assert_eq!(hear(&mut exchange, &more).0, Step::Send);
+        assert_eq!(receive(&mut exchange, &more).0, Step::Send);
         let Step::Done(status) = exchange.handle(Input::GiveUp, &mut Vec::new()) else {
             panic!()
         };
@@ -732,7 +732,7 @@ mod tests {
         };
         let (mut exchange, query) = basic_asked(&ask);
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
-        let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 0));
+        let (_, query) = receive(&mut exchange, &basic(&query, Flags::default(), 0));
         assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
         let (_, query) = basic_asked(&Ask {
@@ -760,9 +760,9 @@ mod tests {
     /// Refuses both endpoints with the payload, and returns the last step.
     fn refused_with(ask: &Ask, payload: &[u8]) -> Step {
         let (mut exchange, query) = basic_asked(ask);
-        let (step, query) = hear(&mut exchange, &reply(&query, Flags::REFUSED, payload));
+        let (step, query) = receive(&mut exchange, &reply(&query, Flags::REFUSED, payload));
         assert_eq!(step, Step::Send, "the player list may be public");
-        hear(&mut exchange, &reply(&query, Flags::REFUSED, payload)).0
+        receive(&mut exchange, &reply(&query, Flags::REFUSED, payload)).0
     }
 
     /// spec/onequery.md#6.2
@@ -792,7 +792,7 @@ mod tests {
                 ..Ask::default()
             };
             let (mut exchange, query) = basic_asked(&basic);
-            let (step, _) = hear(&mut exchange, &reply(&query, Flags::REFUSED, payload));
+            let (step, _) = receive(&mut exchange, &reply(&query, Flags::REFUSED, payload));
             let refused = Fault::Refused {
                 reason: "it requires an auth token",
                 endpoints: &["basic"],
@@ -805,12 +805,12 @@ mod tests {
     fn a_refused_basic_query_leaves_a_public_player_list() {
         let refuse_basic = || {
             let (mut exchange, query) = basic_asked(&Ask::default());
-            let (_, query) = hear(&mut exchange, &reply(&query, Flags::REFUSED, b""));
+            let (_, query) = receive(&mut exchange, &reply(&query, Flags::REFUSED, b""));
             (exchange, query)
         };
         let (mut exchange, query) = refuse_basic();
         let page = page(&query, Flags::default(), 1, 0, &[("a", 1)]);
-        let (status, _) = done(hear(&mut exchange, &page).0);
+        let (status, _) = done(receive(&mut exchange, &page).0);
         assert_eq!((names(&status).len(), status.refused), (1, &["basic"][..]));
 
         let (mut exchange, _) = refuse_basic();
@@ -834,7 +834,8 @@ mod tests {
     #[test]
     fn refusals_that_disclose() {
         let (mut exchange, query) = players_asked();
-        let (status, deviations) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        let (status, deviations) =
+            done(receive(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
         assert_eq!(
             (status.players.online, status.players.roster),
             (Some(3), Roster::Refused)
@@ -848,15 +849,15 @@ mod tests {
             ..Ask::default()
         };
         let (mut exchange, query) = basic_asked(&with_token);
-        let (_, query) = hear(&mut exchange, &basic(&query, Flags::default(), 3));
-        let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        let (_, query) = receive(&mut exchange, &basic(&query, Flags::default(), 3));
+        let (status, _) = done(receive(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
         assert_eq!(status.extra("auth-token"), Some(&"rejected".into()));
 
         // The reference discloses everything, for either endpoint.
         let (mut exchange, query) = basic_asked(&Ask::default());
-        let (step, query) = hear(&mut exchange, &basic(&query, Flags(0x22), 3));
+        let (step, query) = receive(&mut exchange, &basic(&query, Flags(0x22), 3));
         assert_eq!(step, Step::Send, "players may be public all the same");
-        let (status, deviations) = done(hear(&mut exchange, &basic(&query, Flags(0x22), 3)).0);
+        let (status, deviations) = done(receive(&mut exchange, &basic(&query, Flags(0x22), 3)).0);
         assert_eq!(
             (status.players.roster, status.title().as_deref()),
             (Roster::Refused, Some("Name"))
@@ -865,8 +866,8 @@ mod tests {
         assert_eq!(status.refused, ["basic", "players"]);
 
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
-        let (status, _) = done(hear(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
+        let (_, query) = receive(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
+        let (status, _) = done(receive(&mut exchange, &reply(&query, Flags::REFUSED, b"")).0);
         assert_eq!(
             (names(&status), status.players.roster),
             (["a"].map(Into::into).into(), Roster::Partial)
@@ -878,12 +879,12 @@ mod tests {
     fn a_list_that_shifts_between_pages() {
         // A player joined on an earlier page: one player is repeated and the total grew.
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(
+        let (_, query) = receive(
             &mut exchange,
             &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]),
         );
         let (status, deviations) = done(
-            hear(
+            receive(
                 &mut exchange,
                 &page(&query, Flags::default(), 4, 2, &[("c", 3), ("d", 4)]),
             )
@@ -894,12 +895,12 @@ mod tests {
         // Players left until the offset is beyond the end: the page is empty and its offset is the
         // total.
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(
+        let (_, query) = receive(
             &mut exchange,
             &page(&query, Flags::MORE, 3, 0, &[("b", 2), ("c", 3)]),
         );
         let (status, deviations) =
-            done(hear(&mut exchange, &page(&query, Flags::default(), 1, 1, &[])).0);
+            done(receive(&mut exchange, &page(&query, Flags::default(), 1, 1, &[])).0);
         assert_eq!(
             (names(&status), status.players.roster),
             (["b", "c"].map(Into::into).into(), Roster::Partial)
@@ -912,7 +913,7 @@ mod tests {
         let (mut exchange, query) = players_asked();
         let players = [("a", 0), ("a", 0), ("b", 9)];
         let (status, deviations) = done(
-            hear(
+            receive(
                 &mut exchange,
                 &page(&query, Flags::default(), 3, 0, &players),
             )
@@ -933,7 +934,7 @@ mod tests {
         for total in [0, 1] {
             let (mut exchange, query) = players_asked();
             let (status, deviations) = done(
-                hear(
+                receive(
                     &mut exchange,
                     &page(&query, Flags::MORE, total, 0, &[("a", 1)]),
                 )
@@ -943,7 +944,8 @@ mod tests {
             assert_eq!(deviations.first(), Some(&"more-past-total"));
         }
         let (mut exchange, query) = players_asked();
-        let (status, _) = done(hear(&mut exchange, &page(&query, Flags::MORE, 0, 0, NOBODY)).0);
+        let (status, _) =
+            done(receive(&mut exchange, &page(&query, Flags::MORE, 0, 0, NO_PLAYERS)).0);
         assert_eq!(
             status.players.roster,
             Roster::Partial,
@@ -959,11 +961,11 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let (mut exchange, query) = players_asked();
-        let step = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, NOBODY)).0;
+        let step = receive(&mut exchange, &page(&query, Flags::MORE, 3, 0, NO_PLAYERS)).0;
         assert_eq!(fault(step), "a page without players says that more follow");
         let (mut exchange, query) = players_asked();
-        let (_, query) = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
-        let step = hear(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)])).0;
+        let (_, query) = receive(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)]));
+        let step = receive(&mut exchange, &page(&query, Flags::MORE, 3, 0, &[("a", 1)])).0;
         assert_eq!(
             fault(step),
             "pages do not advance, but say that more players follow"
@@ -973,11 +975,11 @@ mod tests {
     /// Reads an endless list of single players from a server that reports `online` players.
     fn endless_list(online: i32) -> (Status, Vec<&'static str>) {
         let (mut exchange, query) = basic_asked(&Ask::default());
-        let (_, mut query) = hear(&mut exchange, &basic(&query, Flags::default(), online));
+        let (_, mut query) = receive(&mut exchange, &basic(&query, Flags::default(), online));
         loop {
             let offset = asked(&query).offset as usize;
             let page = page(&query, Flags::MORE, i32::MAX as usize, offset, &[("a", 0)]);
-            match hear(&mut exchange, &page) {
+            match receive(&mut exchange, &page) {
                 (Step::Send, next) => query = next,
                 (step, _) => return done(step),
             }
@@ -1073,19 +1075,19 @@ mod tests {
     /// spec/onequery.md#7.2
     #[test]
     fn all_of_250_names_in_several_scripts_are_listed() {
-        let said = status(mixed_names());
-        let (step, datagrams) = ask(&[responder(&said)], &Ask::default());
-        let (heard, deviations) = done(step);
+        let reported = status(mixed_names());
+        let (step, datagrams) = ask(&[responder(&reported)], &Ask::default());
+        let (received, deviations) = done(step);
         assert!(deviations.is_empty());
-        assert_eq!(heard.players.roster, Roster::Whole);
-        let mut expected = said.players.list;
+        assert_eq!(received.players.roster, Roster::Whole);
+        let mut expected = reported.players.list;
         expected.sort_by_key(|player| player.uuid);
-        assert_eq!(heard.players.list, expected);
+        assert_eq!(received.players.list, expected);
         assert!((8..=12).contains(&datagrams), "{datagrams}");
     }
 
     #[test]
-    fn players_come_and_go_between_our_own_pages() {
+    fn players_join_and_leave_between_pages() {
         let all: Vec<_> = mixed_names().collect();
         let many = responder(&status(all.clone()));
         let few = responder(&status(all.iter().take(5).cloned()));
@@ -1097,33 +1099,33 @@ mod tests {
             few,
         ];
         let (step, _) = ask(&shifting, &Ask::default());
-        let (heard, deviations) = done(step);
+        let (received, deviations) = done(step);
         assert_eq!(deviations, ["offset-not-asked", "count-not-total"]);
-        assert_eq!(heard.players.roster, Roster::Partial);
-        assert!(heard.players.list.len() > 20);
+        assert_eq!(received.players.roster, Roster::Partial);
+        assert!(received.players.list.len() > 20);
     }
 
     #[test]
     fn a_status_survives_the_wire() {
-        let mut said = status(["Alice".to_string(), "Bob".to_string()]);
-        said.motd = Some(Text::unformatted("Two\nlines \u{1F600}"));
-        said.version = Some("2026.1".into());
-        said.players.online = Some(2);
-        said.players.max = Some(100);
-        said.address = Some(Address {
+        let mut reported = status(["Alice".to_string(), "Bob".to_string()]);
+        reported.motd = Some(Text::unformatted("Two\nlines \u{1F600}"));
+        reported.version = Some("2026.1".into());
+        reported.players.online = Some(2);
+        reported.players.max = Some(100);
+        reported.address = Some(Address {
             host: Some("play.example".into()),
             port: Some(5520),
         });
-        said.extra.push(Extra::new("protocol-version", 3));
-        said.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
-        said.extra.push(Extra::new("network", true));
-        said.players.list.sort_by_key(|player| player.uuid);
+        reported.extra.push(Extra::new("protocol-version", 3));
+        reported.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
+        reported.extra.push(Extra::new("network", true));
+        reported.players.list.sort_by_key(|player| player.uuid);
         let config = OneQueryConfig {
             network: Some(true),
             announce_address: true,
             ..OneQueryConfig::default()
         };
-        let responder = OneQueryResponder::new(&said, &Keys::new([7; 16]), &config);
-        assert_eq!(done(ask(&[responder], &Ask::default()).0).0, said);
+        let responder = OneQueryResponder::new(&reported, &Keys::new([7; 16]), &config);
+        assert_eq!(done(ask(&[responder], &Ask::default()).0).0, reported);
     }
 }

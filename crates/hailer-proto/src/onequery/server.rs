@@ -492,7 +492,7 @@ mod tests {
         Value::List(names.iter().map(|name| Value::from(*name)).collect())
     }
 
-    fn hear(responder: &OneQueryResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
+    fn receive(responder: &OneQueryResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
         (responder.answer(asker(), NOW, bytes, &mut out), out)
     }
@@ -520,7 +520,7 @@ mod tests {
     fn ask(responder: &OneQueryResponder, query: Query<'_>) -> Vec<u8> {
         let mut request = Vec::new();
         Request::Query(query).write(&mut request);
-        let (verdict, reply) = hear(responder, &request);
+        let (verdict, reply) = receive(responder, &request);
         let guessing = query.auth_token.is_some() && read(&reply).flags.has(Flags::REFUSED);
         assert_eq!(
             verdict,
@@ -582,7 +582,7 @@ mod tests {
             b"\xFE\xFD\x09",
         ] {
             assert_eq!(
-                hear(&responder, foreign),
+                receive(&responder, foreign),
                 (Verdict::Pass, Vec::new()),
                 "{foreign:?}"
             );
@@ -590,7 +590,7 @@ mod tests {
         for length in [9, 10, 41, 2000] {
             let mut request = b"ONEQUERY\0".to_vec();
             request.resize(length, 0xFF);
-            let (verdict, reply) = hear(&responder, &request);
+            let (verdict, reply) = receive(&responder, &request);
             assert_eq!(
                 (verdict, reply.len()),
                 (Verdict::Reply { verified: false }, 48)
@@ -611,7 +611,7 @@ mod tests {
             .write(&mut request);
             request.resize(300, 0xFF);
             for length in 9..request.len() {
-                let (verdict, reply) = hear(&responder, &request[..length]);
+                let (verdict, reply) = receive(&responder, &request[..length]);
                 if length < 41 {
                     assert_eq!((verdict, reply.len()), (Verdict::Drop("malformed"), 0));
                     continue;
@@ -640,27 +640,31 @@ mod tests {
         );
         let mut request = Vec::new();
         Request::Query(query(&responder, Endpoint::Basic)).write(&mut request);
-        let (_, basic) = hear(&responder, &request);
+        let (_, basic) = receive(&responder, &request);
         assert!(read(&basic).info.is_some());
         request[46] = 0xFF;
         assert_eq!(
-            hear(&responder, &request).1,
+            receive(&responder, &request).1,
             basic,
             "unknown flags are ignored"
         );
         request[47] = 50;
         assert_eq!(
-            hear(&responder, &request).1,
+            receive(&responder, &request).1,
             basic,
             "basic ignores the offset"
         );
         for kind in 3..=255 {
             request[8] = kind;
-            assert_eq!(hear(&responder, &request).1, basic, "type {kind} is basic");
+            assert_eq!(
+                receive(&responder, &request).1,
+                basic,
+                "type {kind} is basic"
+            );
             let mut forged = request.clone();
             forged[40] ^= 1;
             assert_eq!(
-                hear(&responder, &forged),
+                receive(&responder, &forged),
                 (Verdict::Drop("token"), Vec::new())
             );
         }
@@ -766,7 +770,7 @@ mod tests {
         let mut request = Vec::new();
         Request::Query(old).write(&mut request);
         assert_eq!(
-            hear(&with(&second.rotate([3; 16])), &request).0,
+            receive(&with(&second.rotate([3; 16])), &request).0,
             Verdict::Drop("token")
         );
     }
@@ -900,7 +904,7 @@ mod tests {
         })
         .write(&mut request);
         request[8] = 9;
-        assert!(read(&hear(&shut, &request).1).flags.has(Flags::REFUSED));
+        assert!(read(&receive(&shut, &request).1).flags.has(Flags::REFUSED));
         let logged = format!("{shut:?}");
         assert!(
             !logged.contains("plain") && !logged.contains("2bb80d"),
@@ -943,23 +947,24 @@ mod tests {
     #[test]
     fn no_reply_is_longer_than_1400_bytes() {
         let long = "\u{E9}\u{1F600}".repeat(2000);
-        let mut said = status(3);
-        said.name = Some(Text::unformatted(long.clone()));
-        said.motd = Some(Text::unformatted(long.clone()));
-        said.version = Some(long.as_str().into());
-        said.address = Some(Address {
+        let mut reported = status(3);
+        reported.name = Some(Text::unformatted(long.clone()));
+        reported.motd = Some(Text::unformatted(long.clone()));
+        reported.version = Some(long.as_str().into());
+        reported.address = Some(Address {
             host: Some(long.as_str().into()),
             port: None,
         });
-        said.extra = [Extra::new("protocol-hash", long.clone())].into();
-        said.players.online = Some(i64::MAX);
-        said.players.max = Some(i64::MIN);
-        said.players
+        reported.extra = [Extra::new("protocol-hash", long.clone())].into();
+        reported.players.online = Some(i64::MAX);
+        reported.players.max = Some(i64::MIN);
+        reported
+            .players
             .list
             .iter_mut()
             .for_each(|player| player.name = Text::unformatted(long.clone()));
         let responder = responder(
-            &said,
+            &reported,
             &Options::default()
                 .with("announce-address", true)
                 .with("v1", true),
@@ -982,7 +987,7 @@ mod tests {
                 .iter()
                 .all(|name| name.len() == 254 && long.starts_with(name))
         );
-        let (_, reply) = hear(&responder, b"HYQUERY\0\x01");
+        let (_, reply) = receive(&responder, b"HYQUERY\0\x01");
         assert!((MAX_V1_REPLY - 4..=MAX_V1_REPLY).contains(&reply.len()));
         assert!(v1::read_reply(&reply, &mut Notes::default()).is_ok());
     }
@@ -991,12 +996,13 @@ mod tests {
     #[test]
     fn pages_are_full_and_follow_each_other() {
         for length in [0, 1, 5, 16, 254, 255, 1299, 1300, 5000] {
-            let mut said = status(250);
-            said.players
+            let mut reported = status(250);
+            reported
+                .players
                 .list
                 .iter_mut()
                 .for_each(|player| player.name = Text::unformatted("n".repeat(length)));
-            let responder = responder(&said, &Options::default());
+            let responder = responder(&reported, &Options::default());
             let entry = ENTRY + length.min(MAX_TEXT);
             let mut offset = 0;
             loop {
@@ -1023,8 +1029,8 @@ mod tests {
             uuid,
             ..Player::default()
         };
-        let mut said = status(0);
-        said.players.set_list(
+        let mut reported = status(0);
+        reported.players.set_list(
             [
                 player("z", None),
                 player("b", Some([2; 16])),
@@ -1033,22 +1039,22 @@ mod tests {
             ]
             .into(),
         );
-        let listed = |said: &Status| page(&responder(said, &Options::default()), 0).3;
-        let first = listed(&said);
+        let listed = |reported: &Status| page(&responder(reported, &Options::default()), 0).3;
+        let first = listed(&reported);
         // Players without a UUID are sorted by the one made from their name, for any input
         // order.
         assert_eq!(first, ["c", "b", "z", "a"]);
-        said.players.list.reverse();
-        assert_eq!(listed(&said), first);
+        reported.players.list.reverse();
+        assert_eq!(listed(&reported), first);
         assert_ne!(stand_in("a", 1), stand_in("z", 1));
         assert_ne!(stand_in("a", 1), stand_in("a", 2));
     }
 
     #[test]
     fn formatting_codes_of_other_games_are_left_out() {
-        let mut said = status(0);
-        said.motd = Some(Text::legacy("\u{A7}aGreen\x1b"));
-        let basic = &responder(&said, &Options::default()).basic.1;
+        let mut reported = status(0);
+        reported.motd = Some(Text::legacy("\u{A7}aGreen\x1b"));
+        let basic = &responder(&reported, &Options::default()).basic.1;
         let found = |needle: &[u8]| basic.windows(needle.len()).any(|window| window == needle);
         assert!(found(b"\x05\0Green") && !found("\u{A7}".as_bytes()));
     }
@@ -1066,7 +1072,7 @@ mod tests {
     fn version_1_is_off_until_asked_for() {
         let off = responder(&status(3), &Options::default());
         assert_eq!(
-            hear(&off, b"HYQUERY\0\0"),
+            receive(&off, b"HYQUERY\0\0"),
             (Verdict::Drop("v1 is off"), Vec::new())
         );
         let on = responder(
@@ -1077,14 +1083,14 @@ mod tests {
             b"HYREPLY\0\0\x04\0Name\x02\0Hi\x03\0\0\0\x32\0\0\0\x91\x15\x03\x001.0\x03\0\0\0\x08\x000A1B2C3D\
             \x03\0\x01";
         for request in [&b"HYQUERY\0\0"[..], b"HYQUERY\0\x01", b"HYQUERY\0\xFFjunk"] {
-            let (verdict, reply) = hear(&on, request);
+            let (verdict, reply) = receive(&on, request);
             assert_eq!(verdict, Verdict::Reply { verified: false });
             assert_eq!(reply, expected, "always basic");
         }
-        assert_eq!(hear(&on, b"HYQUERY\0").0, Verdict::Pass);
+        assert_eq!(receive(&on, b"HYQUERY\0").0, Verdict::Pass);
         let plain = responder(&status(3), &Options::default().with("v1", true));
         assert_eq!(
-            hear(&plain, b"HYQUERY\0\0").1[expected.len() - 3..],
+            receive(&plain, b"HYQUERY\0\0").1[expected.len() - 3..],
             [1, 0, 1]
         );
     }

@@ -180,7 +180,7 @@ mod tests {
     use crate::{Epoch, Options, Protocol, Responder};
 
     #[test]
-    fn samples_come_back_equal() {
+    fn samples_survive_a_round_trip() {
         for seed in 0..500 {
             let sample = Quake1.sample(seed);
             let config = super::super::Quake1Config::read(&Options::default()).unwrap();

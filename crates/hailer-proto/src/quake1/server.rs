@@ -33,7 +33,7 @@ const MAX_NAME: usize = 31;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 /// Header, command, the longest counts with their keys, line feed and NUL.
-const BESIDE_TEXTS: usize = 5 + 1 + 14 + 13 + 1 + 1;
+const FRAME_BYTES: usize = 5 + 1 + 14 + 13 + 1 + 1;
 
 pub(super) static OPTIONS: &[Doc] = &[
     Doc {
@@ -123,7 +123,7 @@ impl Quake1Responder {
                 .reserve("listed")
                 .rules(&rules);
             let mut reply = guard(out.finish());
-            let lines = lines(status, is_complete, max_reply - BESIDE_TEXTS - reply.len());
+            let lines = lines(status, is_complete, max_reply - FRAME_BYTES - reply.len());
             // More players than counted would be a contradiction.
             let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
             let listed = listed.unwrap_or(0);

@@ -205,7 +205,7 @@ mod tests {
     use crate::{Epoch, Options, Protocol, Responder, Verdict};
 
     #[test]
-    fn samples_come_back_equal() {
+    fn samples_survive_a_round_trip() {
         for seed in 0..500 {
             let sample = Quake2.sample(seed);
             let config = super::super::Quake2Config::read(&Options::default()).unwrap();

@@ -34,7 +34,7 @@ const MAX_FIELD: usize = 32;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 /// Longest number of lines with its key, and a line feed.
-const BESIDE_TEXTS: usize = 12 + 1;
+const FRAME_BYTES: usize = 12 + 1;
 
 pub(super) static OPTIONS: &[Doc] = &[Doc {
     key: "max-reply",
@@ -105,7 +105,7 @@ impl Quake2Responder {
             .rules(&status.rules);
         let mut full = start("print\n");
         full.extend(out.finish());
-        let lines = lines(status, max_reply - BESIDE_TEXTS - full.len());
+        let lines = lines(status, max_reply - FRAME_BYTES - full.len());
         // More players than counted would be a contradiction.
         let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);

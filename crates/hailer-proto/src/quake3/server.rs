@@ -32,7 +32,7 @@ const MAX_TINY_INFO: usize = 66;
 /// Longest name in a short reply, in bytes.
 const MAX_TINY_NAME: usize = 20;
 /// Start of a status reply, longest number of lines and challenge with their keys, and a line feed.
-const BESIDE_TEXTS: usize = 19 + 12 + 11 + message::MAX_CHALLENGE + 1;
+const FRAME_BYTES: usize = 19 + 12 + 11 + message::MAX_CHALLENGE + 1;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 
@@ -108,7 +108,7 @@ impl Quake3Responder {
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let variables = Variables::new(status, config, clients);
         let mut info = variables.status(status);
-        let lines = lines(status, max_reply - BESIDE_TEXTS - info.len());
+        let lines = lines(status, max_reply - FRAME_BYTES - info.len());
         // More players than counted would be a contradiction.
         let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);

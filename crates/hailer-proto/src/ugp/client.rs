@@ -194,7 +194,7 @@ impl UgpExchange {
         }
     }
 
-    fn hear(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+    fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         if !bytes.starts_with(&MAGIC) || self.is_echo(bytes) {
             return Step::Wait;
         }
@@ -270,7 +270,7 @@ impl Exchange for UgpExchange {
         match input {
             Input::Start => self.send(out),
             Input::Timeout => self.silence(out),
-            Input::Datagram(bytes) => self.hear(bytes, out),
+            Input::Datagram(bytes) => self.receive(bytes, out),
             Input::Continue | Input::Closed(_) => Step::Wait,
             Input::GiveUp => self
                 .first
@@ -387,7 +387,7 @@ mod tests {
         out
     }
 
-    fn hear(exchange: &mut UgpExchange, bytes: &[u8]) -> Step {
+    fn receive(exchange: &mut UgpExchange, bytes: &[u8]) -> Step {
         let mut out = Vec::new();
         let step = exchange.handle(Input::Datagram(bytes), &mut out);
         assert_eq!(step == Step::Send, !out.is_empty());
@@ -415,7 +415,7 @@ mod tests {
         let mut exchange = ask(Depth::Ping, true);
         assert_eq!(send(&mut exchange, Input::Start), PING);
         assert_eq!(send(&mut exchange, Input::Timeout), PING);
-        assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
+        assert_eq!(receive(&mut exchange, GIVE_SERVER), Step::Wait);
         assert_eq!(
             finish(&mut exchange, Input::Datagram(b"\xFF\xFFUGP\0\x01\x80")),
             Status::default()
@@ -430,7 +430,7 @@ mod tests {
             assert_eq!(send(&mut exchange, Input::Timeout), ASK_SERVER_AGAIN);
         }
         assert_eq!(
-            hear(&mut exchange, GIVE_PLAYERS),
+            receive(&mut exchange, GIVE_PLAYERS),
             Step::Wait,
             "not asked for"
         );
@@ -450,7 +450,7 @@ mod tests {
         let mut exchange = ask(Depth::Full, true);
         assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
         assert_eq!(
-            hear(&mut exchange, GIVE_RULES),
+            receive(&mut exchange, GIVE_RULES),
             Step::Wait,
             "rules before they were asked for"
         );
@@ -458,7 +458,11 @@ mod tests {
             send(&mut exchange, Input::Datagram(GIVE_PLAYERS)),
             ASK_RULES
         );
-        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait, "a late copy");
+        assert_eq!(
+            receive(&mut exchange, GIVE_PLAYERS),
+            Step::Wait,
+            "a late copy"
+        );
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!(names(&status), ["Al", "Bo"]);
         assert_eq!(status.players.roster, Roster::Whole);
@@ -480,7 +484,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
         }
-        assert_eq!(hear(&mut exchange, GIVE_PLAYERS), Step::Wait);
+        assert_eq!(receive(&mut exchange, GIVE_PLAYERS), Step::Wait);
         let status = finish(&mut exchange, Input::Datagram(GIVE_SERVER));
         assert_eq!(
             (status.rules.len(), status.extra("unanswered")),
@@ -495,7 +499,7 @@ mod tests {
         send(&mut exchange, Input::Start);
         assert_eq!(send(&mut exchange, Input::Datagram(GIVE_SERVER)), ASK_RULES);
         assert_eq!(
-            hear(&mut exchange, GIVE_SERVER),
+            receive(&mut exchange, GIVE_SERVER),
             Step::Wait,
             "a late copy, or no rules"
         );
@@ -514,7 +518,7 @@ mod tests {
             (Input::Timeout, ASK_RULES_AGAIN),
         ] {
             assert_eq!(send(&mut exchange, input), request);
-            assert_eq!(hear(&mut exchange, GIVE_SERVER), Step::Wait);
+            assert_eq!(receive(&mut exchange, GIVE_SERVER), Step::Wait);
         }
         let status = finish(&mut exchange, Input::Timeout);
         assert_eq!(
@@ -529,12 +533,12 @@ mod tests {
             let mut exchange = ask(Depth::Full, players);
             let own = send(&mut exchange, Input::Start);
             assert!(own.len() <= LONGEST_REQUEST, "{own:?}");
-            assert_eq!(hear(&mut exchange, &own), Step::Wait);
+            assert_eq!(receive(&mut exchange, &own), Step::Wait);
         }
     }
 
     #[test]
-    fn silence_on_rules_leaves_what_there_is() {
+    fn silence_on_rules_keeps_the_rest() {
         let mut exchange = ask(Depth::Full, true);
         send(&mut exchange, Input::Start);
         assert_eq!(
@@ -566,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_on_players_goes_on_to_the_rules() {
+    fn requests_rules_after_silence_on_players() {
         let silent = || {
             let mut exchange = ask(Depth::Full, true);
             assert_eq!(send(&mut exchange, Input::Start), ASK_PLAYERS);
@@ -591,7 +595,7 @@ mod tests {
 
         let mut exchange = silent();
         assert_eq!(
-            hear(&mut exchange, GIVE_PLAYERS),
+            receive(&mut exchange, GIVE_PLAYERS),
             Step::Wait,
             "late, but here"
         );
@@ -612,7 +616,7 @@ mod tests {
                 b"\xFE\xFD\x09",
                 b"\0",
             ] {
-                assert_eq!(hear(&mut exchange, noise), Step::Wait);
+                assert_eq!(receive(&mut exchange, noise), Step::Wait);
             }
             for bad in [
                 &GIVE_PLAYERS[..34],
@@ -620,13 +624,13 @@ mod tests {
                 b"\xFF\xFFUGP\0\x01\x82",
             ] {
                 assert!(matches!(
-                    hear(&mut exchange, bad),
+                    receive(&mut exchange, bad),
                     Step::Bad(Fault::Malformed(_))
                 ));
             }
         }
         assert_eq!(
-            hear(&mut ask(Depth::Full, true), b"\xFF\xFFUGP\0\x01\x80"),
+            receive(&mut ask(Depth::Full, true), b"\xFF\xFFUGP\0\x01\x80"),
             Step::Wait
         );
     }
@@ -637,7 +641,7 @@ mod tests {
         send(&mut exchange, Input::Start);
         let unmarked = |answer: &[u8], end: &[u8]| [&answer[..7], &[1], &answer[8..], end].concat();
         send(&mut exchange, Input::Datagram(&unmarked(GIVE_PLAYERS, b"")));
-        hear(&mut exchange, &[GIVE_PLAYERS, b"late"].concat());
+        receive(&mut exchange, &[GIVE_PLAYERS, b"late"].concat());
         let status = finish(&mut exchange, Input::Datagram(&unmarked(GIVE_RULES, b"x")));
         let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
         assert_eq!(met, ["unmarked-type", "trailing-bytes"]);
@@ -719,7 +723,7 @@ mod tests {
         send(&mut exchange, Input::Datagram(GIVE_PLAYERS));
         // Teams with an unknown layout.
         let unknown = b"\xFF\xFFUGP\0\x01\x81\x01\x0C\x05\x0F\xFF";
-        assert!(matches!(hear(&mut exchange, unknown), Step::Bad(_)));
+        assert!(matches!(receive(&mut exchange, unknown), Step::Bad(_)));
         assert_eq!(send(&mut exchange, Input::Timeout), ASK_RULES_AGAIN);
         let status = finish(&mut exchange, Input::Datagram(GIVE_RULES));
         assert_eq!((names(&status).len(), status.rules.len()), (2, 1));
@@ -757,7 +761,7 @@ mod tests {
             .into(),
             ..Player::default()
         };
-        let mut said = Status {
+        let mut reported = Status {
             name: Some(Text::unformatted("Liberty")),
             game: Some("Grand Theft Auto: Connected".into()),
             mode: Some("Roleplay".into()),
@@ -765,7 +769,7 @@ mod tests {
             version: Some("1.6".into()),
             ..Status::default()
         };
-        said.extra = [
+        reported.extra = [
             Extra::new("game-id", 1),
             Extra::new("password", true),
             Extra::new("os", "Linux"),
@@ -775,11 +779,12 @@ mod tests {
             },
         ]
         .into();
-        said.players.max = Some(128);
-        said.players.online = Some(2);
-        said.players
+        reported.players.max = Some(128);
+        reported.players.online = Some(2);
+        reported
+            .players
             .set_list([player(4, "Clara"), player(9, "Maria")].into());
-        said.rules = [Rule {
+        reported.rules = [Rule {
             key: "Discord".into(),
             value: "none".into(),
         }]
@@ -788,10 +793,10 @@ mod tests {
             profile: Profile::Full,
             ..UgpConfig::default()
         };
-        let responder = UgpResponder::new(&said, &full);
-        assert_eq!(converse(&Ask::default(), &responder, 1000), said);
+        let responder = UgpResponder::new(&reported, &full);
+        assert_eq!(converse(&Ask::default(), &responder, 1000), reported);
 
-        let gtac = UgpResponder::new(&said, &UgpConfig::default());
+        let gtac = UgpResponder::new(&reported, &UgpConfig::default());
         let status = converse(&Ask::default(), &gtac, 1000);
         assert_eq!(
             (status.version.clone(), status.extra("teams")),
@@ -802,32 +807,33 @@ mod tests {
 
     #[test]
     fn both_roles_agree() {
-        let mut said = Status {
+        let mut reported = Status {
             name: Some(Text::unformatted("Liberty \u{2605}")),
             game: Some("Grand Theft Auto: Connected".into()),
             mode: Some("Roleplay".into()),
             map: Some("Portland".into()),
             ..Status::default()
         };
-        said.extra = [Extra::new("game-id", 1)].into();
-        said.players.max = Some(128);
-        said.players.online = Some(2);
+        reported.extra = [Extra::new("game-id", 1)].into();
+        reported.players.max = Some(128);
+        reported.players.online = Some(2);
         let player = |id: i64, name| Player {
             name: Text::unformatted(name),
             extra: [Extra::new("id", id)].into(),
             ..Player::default()
         };
-        said.players
+        reported
+            .players
             .set_list([player(4, "Clara"), player(9, "Maria")].into());
-        said.rules = [Rule {
+        reported.rules = [Rule {
             key: "Discord".into(),
             value: "none".into(),
         }]
         .into();
-        let responder = UgpResponder::new(&said, &UgpConfig::default());
+        let responder = UgpResponder::new(&reported, &UgpConfig::default());
 
         for lost in [2, 3, 1000] {
-            assert_eq!(converse(&Ask::default(), &responder, lost), said);
+            assert_eq!(converse(&Ask::default(), &responder, lost), reported);
         }
         let ping = Ask {
             depth: Depth::Ping,
@@ -835,8 +841,8 @@ mod tests {
         };
         assert_eq!(converse(&ping, &responder, 1000), Status::default());
 
-        said.players.list.clear();
-        said.players.roster = Roster::Absent;
+        reported.players.list.clear();
+        reported.players.roster = Roster::Absent;
         assert_eq!(
             converse(
                 &Ask {
@@ -846,9 +852,9 @@ mod tests {
                 &responder,
                 2
             ),
-            said
+            reported
         );
-        said.rules.clear();
+        reported.rules.clear();
         assert_eq!(
             converse(
                 &Ask {
@@ -858,7 +864,7 @@ mod tests {
                 &responder,
                 2
             ),
-            said
+            reported
         );
     }
 }

@@ -555,12 +555,12 @@ fn text<'a>(
         Some((0, text)) if text.last() != Some(&0) => utf8.find(text),
         _ => None,
     };
-    let said = text.map_or_else(
+    let text_of = text.map_or_else(
         || WireText::odd(bytes, at, utf8, r.notes()),
         |text| WireText(Cow::Borrowed(text)),
     );
-    r.note(at, field, || format!("{:?}", said.0));
-    Ok(said)
+    r.note(at, field, || format!("{:?}", text_of.0));
+    Ok(text_of)
 }
 
 fn write_header(kind: u8, out: &mut Vec<u8>) {
@@ -663,7 +663,7 @@ mod tests {
         Text::unformatted(text)
     }
 
-    fn said(text: &str) -> WireText<'_> {
+    fn text_of(text: &str) -> WireText<'_> {
         WireText(text.into())
     }
 
@@ -779,8 +779,8 @@ mod tests {
         assert_eq!(rules.len(), 35);
         let (answer, met) = given(&rules);
         let server = Server {
-            name: Some(said("Test")),
-            mode: Some(said("DM")),
+            name: Some(text_of("Test")),
+            mode: Some(text_of("DM")),
             online: Some(2),
             max: Some(32),
             ..Server::default()
@@ -897,7 +897,7 @@ mod tests {
             let body = [&[fields], &*parts.collect::<Vec<_>>().concat()].concat();
             let (answer, met) = given(&query(1, &body));
             assert!(met.is_empty(), "{fields:02x}: {met:?}");
-            let text = |flag, text| present(flag).then(|| said(text));
+            let text = |flag, text| present(flag).then(|| text_of(text));
             let expected = Server {
                 game: text(server::GAME, "G"),
                 password: present(server::EXTRA).then_some(true),
@@ -928,10 +928,10 @@ mod tests {
             &[SERVER, b"\x02\x01\x04\x05", teams, rules].concat(),
         ));
         assert!(met.is_empty(), "{met:?}");
-        assert_eq!(answer.server.unwrap().map, Some(said("Map")));
+        assert_eq!(answer.server.unwrap().map, Some(text_of("Map")));
         assert_eq!(answer.players.unwrap().len(), 2);
         let team = Team {
-            name: Some(said("Red")),
+            name: Some(text_of("Red")),
             score: Some(5),
             players: Some(2),
             colour: Some(0x8000_00FF),

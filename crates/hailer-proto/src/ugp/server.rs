@@ -25,7 +25,7 @@ const MAX_REPLY: usize = 65_507;
 const MAX_REQUEST: usize = 64;
 /// Length of the longest server section and an empty rule section without texts: two bytes of
 /// flags, two counts, and the number of rules.
-const BYTES_BESIDE_TEXTS: usize = 5;
+const FRAME_BYTES: usize = 5;
 /// Fields of the server section in a short reply.
 const SHORT_FIELDS: u8 = server::NAME | server::ONLINE | server::MAX;
 /// Longest name in a short reply, in bytes: with headers, the reply is at most 3 times as long as
@@ -379,7 +379,7 @@ fn server_fields(
     max_reply: usize,
     is_full: bool,
 ) -> Vec<(u8, Vec<u8>)> {
-    let room = max_reply - message::REPLY_HEADER - BYTES_BESIDE_TEXTS;
+    let room = max_reply - message::REPLY_HEADER - FRAME_BYTES;
     let texts = if is_full { 6 } else { 4 };
     let limit = (room / texts - 2).min(TEXT_MAX);
     let or_empty =
@@ -652,7 +652,7 @@ mod tests {
         status
     }
 
-    fn hear(responder: &UgpResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
+    fn receive(responder: &UgpResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
         let verdict = responder.answer(
             "192.0.2.7:50000".parse().unwrap(),
@@ -666,7 +666,7 @@ mod tests {
 
     fn query(responder: &UgpResponder, flags: &[u8]) -> Vec<u8> {
         let request = [b"\xFF\xFFUGP\0\x01\x01", flags].concat();
-        let (verdict, out) = hear(responder, &request);
+        let (verdict, out) = receive(responder, &request);
         assert_eq!(verdict, Verdict::Reply { verified: false });
         out
     }
@@ -702,7 +702,7 @@ mod tests {
         );
         assert_eq!(query(&responder, b"\0"), b"\xFF\xFFUGP\0\x01\x81\x01\0");
         assert_eq!(
-            hear(&responder, b"\xFF\xFFUGP\0\x01\0").1,
+            receive(&responder, b"\xFF\xFFUGP\0\x01\0").1,
             b"\xFF\xFFUGP\0\x01\x80"
         );
         // Players that have only a name, only an id, or none of the known fields.
@@ -738,14 +738,14 @@ mod tests {
     fn only_requests_are_answered() {
         let responder = UgpResponder::new(&status(3, 3), &UgpConfig::default());
         let answer = query(&responder, b"\x03\x7D\x7F\x3D");
-        assert_eq!(hear(&responder, &answer).0, Verdict::Drop("oversized"));
+        assert_eq!(receive(&responder, &answer).0, Verdict::Drop("oversized"));
         assert_eq!(
-            hear(&responder, &answer[..60]).0,
+            receive(&responder, &answer[..60]).0,
             Verdict::Drop("malformed"),
             "two servers never talk"
         );
-        let pong = hear(&responder, b"\xFF\xFFUGP\0\x01\0").1;
-        assert_eq!(hear(&responder, &pong).0, Verdict::Drop("malformed"));
+        let pong = receive(&responder, b"\xFF\xFFUGP\0\x01\0").1;
+        assert_eq!(receive(&responder, &pong).0, Verdict::Drop("malformed"));
 
         let mut request = b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07".to_vec();
         let full = request.len();
@@ -757,7 +757,11 @@ mod tests {
                 _ if length <= MAX_REQUEST => Verdict::Reply { verified: false },
                 _ => Verdict::Drop("oversized"),
             };
-            assert_eq!(hear(&responder, &request[..length]).0, expected, "{length}");
+            assert_eq!(
+                receive(&responder, &request[..length]).0,
+                expected,
+                "{length}"
+            );
         }
         for other in [
             &b"\xFE\xFD\x09\x01\x02\x03\x04"[..],
@@ -767,16 +771,16 @@ mod tests {
             b"\xFF\xFFgetInfo\0",
             b"game traffic",
         ] {
-            assert_eq!(hear(&responder, other).0, Verdict::Pass);
+            assert_eq!(receive(&responder, other).0, Verdict::Pass);
         }
         assert_eq!(
-            hear(&responder, b"\xFF\xFFUGP\0\x02\0").0,
+            receive(&responder, b"\xFF\xFFUGP\0\x02\0").0,
             Verdict::Drop("malformed")
         );
     }
 
     #[test]
-    fn past_the_cap_the_list_goes_first_and_whole_then_rules_from_the_end() {
+    fn drops_the_list_then_rules_above_the_cap() {
         let everything = b"\x0B\x7D\x03\x07";
         let free = UgpConfig {
             max_reply: MAX_REPLY,

@@ -35,7 +35,7 @@ impl Server {
     /// Receives datagrams on a socket and calls a function for each.
     pub fn run(
         socket: UdpSocket,
-        mut hear: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
+        mut answer: impl FnMut(&UdpSocket, &[u8], SocketAddr) + Send + 'static,
     ) -> Self {
         let address = socket.local_addr().unwrap();
         socket
@@ -49,7 +49,7 @@ impl Server {
                 if let Ok((length, from)) = socket.recv_from(&mut buffer)
                     && !is_over.load(Ordering::Relaxed)
                 {
-                    hear(&socket, &buffer[..length], from);
+                    answer(&socket, &buffer[..length], from);
                 }
             }
         });

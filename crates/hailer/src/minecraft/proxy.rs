@@ -209,20 +209,20 @@ impl Proxy {
             let proxy = Arc::clone(&self);
             let watch = Arc::clone(&watch);
             let started = Instant::now();
-            let tell =
+            let notify =
                 move |event: ProxyEvent<'_>| watch.event(number, from, started.elapsed(), event);
             match Arc::clone(&self.places).try_acquire_owned() {
                 Ok(place) => {
                     connections.spawn(async move {
-                        tell(ProxyEvent::Opened);
-                        let end = proxy.run(client, from, &tell).await;
-                        tell(ProxyEvent::Closed(&end));
+                        notify(ProxyEvent::Opened);
+                        let end = proxy.run(client, from, &notify).await;
+                        notify(ProxyEvent::Closed(&end));
                         drop(place);
                     });
                 }
                 Err(_) => {
                     send_away(&client);
-                    tell(ProxyEvent::Closed(&SessionEnd::Full));
+                    notify(ProxyEvent::Closed(&SessionEnd::Full));
                 }
             }
         }
@@ -234,14 +234,14 @@ impl Proxy {
         &self,
         client: TcpStream,
         from: SocketAddr,
-        tell: &impl Fn(ProxyEvent<'_>),
+        notify: &impl Fn(ProxyEvent<'_>),
     ) -> SessionEnd {
         let mut bridge = Bridge::new(Arc::clone(&self.key), self.settings.build);
         let mut near = Link::new(client, Side::Client);
         let mut far = None;
         let mut stopped = self.stopped.subscribe();
         let end = tokio::select! {
-            end = self.pass(&mut bridge, &mut near, &mut far, from, tell) => end,
+            end = self.pass(&mut bridge, &mut near, &mut far, from, notify) => end,
             _ = stopped.wait_for(|stopped| *stopped) => SessionEnd::Stopped,
         };
         if !matches!(end, SessionEnd::Goodbye | SessionEnd::Hangup(..)) {
@@ -264,13 +264,13 @@ impl Proxy {
         near: &mut Link,
         far: &mut Option<Link>,
         from: SocketAddr,
-        tell: &impl Fn(ProxyEvent<'_>),
+        notify: &impl Fn(ProxyEvent<'_>),
     ) -> SessionEnd {
         let mut till = Instant::now() + SILENCE;
         loop {
             loop {
                 match bridge.next(&mut random) {
-                    Ok(Some(passed)) => tell(ProxyEvent::Packet(&passed)),
+                    Ok(Some(passed)) => notify(ProxyEvent::Packet(&passed)),
                     Ok(None) => break,
                     Err(fault) => return SessionEnd::BridgeError(fault),
                 }
@@ -278,7 +278,7 @@ impl Proxy {
                     let build = bridge.build();
                     let secret = |side, ends: io::Result<(SocketAddr, SocketAddr)>, secret| {
                         if let Ok((client, server)) = ends {
-                            tell(ProxyEvent::Secret(SessionSecret {
+                            notify(ProxyEvent::Secret(SessionSecret {
                                 side,
                                 client,
                                 server,

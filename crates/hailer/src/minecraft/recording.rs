@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_is_read() {
+    fn reads_recordings() {
         let mut file = Vec::new();
         let mut recorder = Recorder::start(&mut file, Build::W17a).unwrap();
         recorder

@@ -213,15 +213,21 @@ mod tests {
     fn invalid_values_are_rejected() {
         let sound = NetworkConfig::new("redis://127.0.0.1").unwrap();
         assert_eq!(sound.check(), Ok(()));
-        let told = |change: fn(&mut NetworkConfig)| {
+        let wrong_key = |change: fn(&mut NetworkConfig)| {
             let mut settings = sound.clone();
             change(&mut settings);
             settings.check().unwrap_err().key
         };
-        assert_eq!(told(|s| s.heartbeat = Duration::from_secs(4)), "heartbeat");
-        assert_eq!(told(|s| s.refresh = Duration::from_secs(301)), "refresh");
-        assert_eq!(told(|s| s.network_id = "a}b".into()), "network-id");
-        assert_eq!(told(|s| s.server_id = " ".into()), "server-id");
+        assert_eq!(
+            wrong_key(|s| s.heartbeat = Duration::from_secs(4)),
+            "heartbeat"
+        );
+        assert_eq!(
+            wrong_key(|s| s.refresh = Duration::from_secs(301)),
+            "refresh"
+        );
+        assert_eq!(wrong_key(|s| s.network_id = "a}b".into()), "network-id");
+        assert_eq!(wrong_key(|s| s.server_id = " ".into()), "server-id");
         assert_eq!("aggregate".parse(), Ok(Mode::Aggregate));
         assert_eq!("Sync".parse(), Ok(Mode::Sync));
         assert!("agregate".parse::<Mode>().is_err());

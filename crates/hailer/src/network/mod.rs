@@ -81,7 +81,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use view::{Bounds, Known, Uuid};
+use view::{Bounds, NetworkView, Uuid};
 
 /// Maximum number of players of this server. One script writes all of them.
 const MAX_OWN: usize = 10_000;
@@ -157,7 +157,7 @@ struct State {
     gone: HashMap<Uuid, Option<(String, Member)>>,
     /// Too many changes to write them one by one.
     rewrite: bool,
-    known: Known,
+    known: NetworkView,
     connected: bool,
     heard: Option<Instant>,
     refreshed: Option<Instant>,
@@ -198,7 +198,7 @@ impl Network {
             players: settings.max_players,
             stale: millis(settings.stale),
         };
-        let mut known = Known::new(bounds);
+        let mut known = NetworkView::new(bounds);
         let mut heard = None;
         let mut refreshed = None;
         let is_same = |config: &NetworkConfig| {
@@ -246,7 +246,7 @@ impl Network {
         let (stop, stopped) = watch::channel(false);
         let (sender, updates) = watch::channel(Arc::new(shared.status()));
         let session = runtime.spawn(session::run(shared.clone(), stopped));
-        let teller = runtime.spawn(tell(shared.clone(), sender));
+        let teller = runtime.spawn(publish_updates(shared.clone(), sender));
         Ok(Self {
             shared,
             updates,
@@ -477,7 +477,7 @@ impl State {
     }
 
     /// Records that Redis knows a player, unless the player has changed since.
-    fn told(&mut self, uuid: &Uuid, member: &Member) {
+    fn record_sent(&mut self, uuid: &Uuid, member: &Member) {
         if self.roster.get(uuid).is_none_or(|now| now == member) {
             self.fresh.remove(uuid);
         }
@@ -564,7 +564,7 @@ impl Shared {
 }
 
 /// Publishes the status after changes. Changes in quick succession are combined.
-async fn tell(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
+async fn publish_updates(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
     loop {
         let _ = tokio::time::timeout(TICK, shared.changed.notified()).await;
         let started = Instant::now();

@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_come_back(name in "\\PC{1,40}", joined in 0..i64::MAX, uuid: [u8; 16]) {
+        fn entries_survive_a_round_trip(name in "\\PC{1,40}", joined in 0..i64::MAX, uuid: [u8; 16]) {
             prop_assume!(!name.trim().is_empty());
             let member = Member { name: Text::unformatted(cut(&name)), joined };
             let read = Member::read(uuid_text(&uuid).as_bytes(), member.write().as_bytes(), 0);

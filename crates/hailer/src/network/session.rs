@@ -202,7 +202,7 @@ impl Session<'_> {
         {
             let mut state = shared.state();
             for (uuid, member, _) in &players {
-                state.told(uuid, member);
+                state.record_sent(uuid, member);
             }
             if *self.registered && knew == 0 {
                 state.known.expect_returns(now(), None);
@@ -256,7 +256,7 @@ impl Session<'_> {
         }
         for (uuid, member) in fresh {
             if self.join(id, uuid, &member, &name).await? {
-                shared.state().told(&uuid, &member);
+                shared.state().record_sent(&uuid, &member);
             } else {
                 // Redis has lost its data.
                 self.beat_at = Instant::now();
@@ -461,14 +461,14 @@ impl Session<'_> {
                         }
                     }
                     Ok(Some((record, age))) => {
-                        let said = record.count;
+                        let reported = record.count;
                         if self.shared.state().known.record(id, record, age, now) {
                             changed.push(id.clone());
                         }
                         if with_players && let Some(players) = self.read_players(id, first).await? {
                             let State { known, gone, .. } = &mut *self.shared.state();
                             // Redis does not know these players yet.
-                            known.list(id, players, said, |uuid| {
+                            known.list(id, players, reported, |uuid| {
                                 gone.get(uuid).is_some_and(Option::is_some)
                             });
                         }

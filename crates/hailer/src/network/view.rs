@@ -70,7 +70,7 @@ pub struct Server {
 
 /// Other servers of the network. A player is on at most one of them.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct NetworkView {
     servers: HashMap<Arc<str>, Entry>,
     /// The server of each player.
     places: HashMap<Uuid, Arc<str>>,
@@ -108,13 +108,13 @@ struct Entry {
     /// Time at which the heartbeat last changed, by the local clock.
     alive: i64,
     /// Count when the players were read. If it changes, they must be read again.
-    said: Option<i64>,
+    read_count: Option<i64>,
     /// Whether there was no heartbeat for too long. Such a server is kept without players and not
     /// shown.
     stale: bool,
 }
 
-impl Known {
+impl NetworkView {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             servers: HashMap::new(),
@@ -150,9 +150,10 @@ impl Known {
         self.expected_until = self.expected_until.max(now + time);
     }
 
-    /// Removes a server: this member itself.
+    /// Removes a server and its players.
     pub(super) fn remove(&mut self, id: &str) {
-        self.forget(id);
+        self.empty(id);
+        self.servers.remove(id);
     }
 
     /// Removes everything, because the view is too old.
@@ -177,7 +178,7 @@ impl Known {
                 server: Arc::default(),
                 heartbeat: record.heartbeat,
                 alive,
-                said: None,
+                read_count: None,
                 stale,
             };
             entry.describe(id, record);
@@ -192,7 +193,7 @@ impl Known {
         }
         let returns = entry.stale && entry.alive + self.bounds.stale >= now;
         entry.stale &= !returns;
-        let news = returns || !entry.stale && entry.said != record.count;
+        let news = returns || !entry.stale && entry.read_count != record.count;
         entry.describe(id, record);
         news
     }
@@ -203,7 +204,7 @@ impl Known {
         &mut self,
         id: &str,
         players: HashMap<Uuid, Member>,
-        said: Option<i64>,
+        read_count: Option<i64>,
         is_coming: impl Fn(&Uuid) -> bool,
     ) {
         let Some((id, entry)) = self.servers.get_key_value(id) else {
@@ -232,7 +233,7 @@ impl Known {
             }
         }
         if let Some(entry) = self.servers.get_mut(&id) {
-            entry.said = said;
+            entry.read_count = read_count;
         }
     }
 
@@ -241,7 +242,7 @@ impl Known {
     pub(super) fn missing(&mut self, id: &str, now: i64) -> bool {
         let is_gone = now >= self.expected_until;
         if is_gone {
-            self.forget(id);
+            self.remove(id);
         }
         is_gone
     }
@@ -252,7 +253,7 @@ impl Known {
         match event {
             Event::Online { server, .. } => Some(server),
             Event::Offline { server } => {
-                self.forget(&server);
+                self.remove(&server);
                 None
             }
             Event::Join {
@@ -297,11 +298,6 @@ impl Known {
                 entry.stale = true;
             }
         }
-    }
-
-    fn forget(&mut self, id: &str) {
-        self.empty(id);
-        self.servers.remove(id);
     }
 
     fn empty(&mut self, id: &str) {
@@ -433,11 +429,11 @@ mod tests {
         }
     }
 
-    fn known() -> Known {
-        Known::new(BOUNDS)
+    fn known() -> NetworkView {
+        NetworkView::new(BOUNDS)
     }
 
-    impl Known {
+    impl NetworkView {
         /// Applies a hash as if all clocks were equal.
         fn apply_hash(&mut self, id: &str, record: Record, written: i64, now: i64) -> bool {
             let by_itself = record.heartbeat.map(|heartbeat| now - heartbeat);
@@ -478,7 +474,7 @@ mod tests {
     }
 
     /// Counts players by lists and by servers, which must agree.
-    fn count(known: &Known) -> usize {
+    fn count(known: &NetworkView) -> usize {
         let listed: usize = known.shown().map(|server| server.players.len()).sum();
         assert_eq!(listed, known.players());
         for server in known.shown() {
@@ -529,7 +525,7 @@ mod tests {
             Some(2),
             |_| false,
         );
-        let on = |known: &Known, id: &str| {
+        let on = |known: &NetworkView, id: &str| {
             known.servers[id]
                 .server
                 .players

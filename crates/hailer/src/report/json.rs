@@ -703,7 +703,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_serde_makes_of_it(
+        fn matches_serde(
             status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, received: u32,
         ) {
             let transcript = Transcript { protocol: registry::PROTOCOLS[0].info(), address, sent, received, datagrams: Vec::new() };
@@ -722,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tame_stands_for_itself() {
+    fn plain_characters_are_not_escaped() {
         for byte in 0..=0x7F_u8 {
             let expected = matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
             for length in 1..20 {

@@ -35,30 +35,30 @@ impl Policy {
     /// Returns what to publish now, and when to decide again without a new status.
     pub fn decide(
         &self,
-        truth: Option<&TimedStatus>,
+        timed: Option<&TimedStatus>,
         now: Instant,
     ) -> (Published, Option<Instant>) {
-        let Some(truth) = truth else {
+        let Some(timed) = timed else {
             let before = self
                 .before
                 .clone()
                 .map_or(Published::Silence, Published::Status);
             return (before, None);
         };
-        let as_it_is = Published::Status(truth.status.clone());
+        let as_it_is = Published::Status(timed.status.clone());
         let Some(stale_after) = self.stale_after.filter(|_| self.stale != Stale::Serve) else {
             return (as_it_is, None);
         };
-        let age = truth.age(now);
+        let age = timed.age(now);
         if age < stale_after {
-            return (as_it_is, truth.since.checked_add(stale_after));
+            return (as_it_is, timed.since.checked_add(stale_after));
         }
         match &self.stale {
             Stale::Serve => (as_it_is, None),
             Stale::Say(wording) => {
                 let (words, until) = in_words(age);
-                let said = Published::Status(Arc::new(wording.on(&truth.status, &words)));
-                (said, truth.since.checked_add(until))
+                let shown = Published::Status(Arc::new(wording.on(&timed.status, &words)));
+                (shown, timed.since.checked_add(until))
             }
             Stale::Silent => (Published::Silence, None),
         }
@@ -159,7 +159,7 @@ mod tests {
         })
     }
 
-    fn said(published: &Published) -> Option<(Option<String>, Option<String>)> {
+    fn shown(published: &Published) -> Option<(Option<String>, Option<String>)> {
         let plain = |text: &Option<Text>| text.as_ref().map(Text::plain);
         match published {
             Published::Status(status) => Some((plain(&status.name), plain(&status.motd))),
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn every_policy_changes_at_the_right_time() {
         let start = Instant::now();
-        let truth = TimedStatus {
+        let timed = TimedStatus {
             status: status(None, Some(Text::legacy("\u{A7}aHi"))),
             since: start,
         };
@@ -198,10 +198,10 @@ mod tests {
             let mut now = start;
             let mut course = Vec::new();
             for _ in 0..5 {
-                let (published, again) = policy.decide(Some(&truth), now);
+                let (published, again) = policy.decide(Some(&timed), now);
                 course.push((
                     (now - start).as_secs(),
-                    said(&published).and_then(|(_, motd)| motd),
+                    shown(&published).and_then(|(_, motd)| motd),
                 ));
                 match again {
                     Some(again) => now = again,

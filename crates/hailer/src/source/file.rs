@@ -59,8 +59,8 @@ impl File {
     /// `say` with file and line, as log lines at most once per 10 s on average.
     pub async fn run(
         self,
-        truths: watch::Sender<Option<TimedStatus>>,
-        mut say: impl FnMut(SourceEvent) + Send,
+        statuses: watch::Sender<Option<TimedStatus>>,
+        mut report: impl FnMut(SourceEvent) + Send,
     ) {
         let (wake, mut woken) = mpsc::channel(1);
         // Without a watcher, or if the folder is removed, the regular checks continue.
@@ -74,28 +74,28 @@ impl File {
                 read = self.look(known).await;
             }
             match read {
-                Some(CheckResult::Status(stamp, truth)) => {
+                Some(CheckResult::Status(stamp, timed)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
                     problems
                         .over(format!("{}: valid again", self.path.display()))
-                        .map(&mut say);
-                    truths.send_replace(Some(truth));
+                        .map(&mut report);
+                    statuses.send_replace(Some(timed));
                 }
                 Some(CheckResult::Problem(stamp, problem)) => {
-                    let problem = format!("{}:{problem}{}", self.path.display(), kept(&truths));
+                    let problem = format!("{}:{problem}{}", self.path.display(), kept(&statuses));
                     let word = problems.word(problem, now());
                     // A suppressed problem is reported at the next check.
                     if let SourceEvent::Trouble(_) = word {
                         known = Some(stamp);
                     }
-                    say(word);
+                    report(word);
                 }
                 None => {}
             }
             tokio::select! {
                 Some(()) = woken.recv() => sleep(PAUSE).await,
                 () = sleep(self.look) => {}
-                () = truths.closed() => return,
+                () = statuses.closed() => return,
             }
         }
     }
@@ -139,7 +139,7 @@ impl Stamp {
 fn read(path: &Path) -> CheckResult {
     let mut stamp = None;
     match try_read(path, &mut stamp) {
-        Ok((stamp, truth)) => CheckResult::Status(stamp, truth),
+        Ok((stamp, timed)) => CheckResult::Status(stamp, timed),
         Err(problem) => CheckResult::Problem(stamp, problem),
     }
 }
@@ -195,7 +195,7 @@ fn watch(path: &Path, wake: mpsc::Sender<()>) -> Option<impl Watcher> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let heard = move |event: notify::Result<notify::Event>| {
+    let on_change = move |event: notify::Result<notify::Event>| {
         // Reading causes events too.
         let is_news = |kind| {
             !matches!(
@@ -209,7 +209,7 @@ fn watch(path: &Path, wake: mpsc::Sender<()>) -> Option<impl Watcher> {
             let _ = wake.try_send(());
         }
     };
-    let mut watcher = notify::recommended_watcher(heard).ok()?;
+    let mut watcher = notify::recommended_watcher(on_change).ok()?;
     watcher.watch(folder, RecursiveMode::NonRecursive).ok()?;
     Some(watcher)
 }
@@ -255,16 +255,16 @@ mod tests {
             if path != target {
                 std::os::unix::fs::symlink(&target, &path).unwrap();
             }
-            let (sender, mut truths) = super::super::truths();
-            let said = Arc::new(Mutex::new(Vec::new()));
-            let heard = said.clone();
+            let (sender, mut statuses) = super::super::statuses();
+            let events = Arc::new(Mutex::new(Vec::new()));
+            let on_change = events.clone();
             let file = File {
                 look,
                 ..File::new(&path)
             };
             let task = tokio::spawn(file.run(sender, move |word| {
                 if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = word {
-                    heard.lock().unwrap().push(line);
+                    on_change.lock().unwrap().push(line);
                 }
             }));
             let replace = |text: &str| {
@@ -273,10 +273,10 @@ mod tests {
                 std::fs::rename(new, &target).unwrap();
             };
             let mut map_is = async |map: &str| {
-                let is = |truth: &Option<TimedStatus>| {
-                    truth.as_ref().and_then(|truth| truth.status.map.as_deref()) == Some(map)
+                let is = |timed: &Option<TimedStatus>| {
+                    timed.as_ref().and_then(|timed| timed.status.map.as_deref()) == Some(map)
                 };
-                tokio::time::timeout(Duration::from_secs(10), truths.wait_for(is))
+                tokio::time::timeout(Duration::from_secs(10), statuses.wait_for(is))
                     .await
                     .unwrap()
                     .unwrap();
@@ -296,15 +296,15 @@ mod tests {
             map_is("two").await;
             replace(r#"{"map": "three"}"#);
             map_is("three").await;
-            let said = said.lock().unwrap().join("\n");
+            let events = events.lock().unwrap().join("\n");
             let expected = format!(
                 "{}:2: EOF while parsing a string; the last status stays in use",
                 path.display()
             );
-            assert!(said.contains(&expected), "{said}");
+            assert!(events.contains(&expected), "{events}");
             assert!(
-                said.ends_with("valid again") && said.lines().count() <= 6,
-                "{said}"
+                events.ends_with("valid again") && events.lines().count() <= 6,
+                "{events}"
             );
             task.abort();
         }
@@ -318,10 +318,10 @@ mod tests {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(300))
             .unwrap();
-        let CheckResult::Status(_, truth) = read(&path) else {
+        let CheckResult::Status(_, timed) = read(&path) else {
             panic!()
         };
-        let age = truth.age(Instant::now()).as_secs();
+        let age = timed.age(Instant::now()).as_secs();
         assert!((299..400).contains(&age), "{age}");
         // From the future, and from before everything.
         assert!(moment(Some(SystemTime::now() + Duration::from_secs(300))) <= Instant::now());

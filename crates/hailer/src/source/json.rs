@@ -108,17 +108,17 @@ struct Line {
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct StatusInput {
-    name: Option<SaidText>,
-    motd: Option<SaidText>,
+    name: Option<TextInput>,
+    motd: Option<TextInput>,
     game: Option<String>,
     mode: Option<String>,
     map: Option<String>,
     version: Option<String>,
     software: Option<String>,
     plugins: Option<Plugins>,
-    players: Option<SaidPlayers>,
+    players: Option<PlayersInput>,
     rules: Option<Rules>,
-    address: Option<SaidAddress>,
+    address: Option<AddressInput>,
     password: Option<bool>,
     anti_cheat: Option<bool>,
     icon: Option<IconInput>,
@@ -127,16 +127,16 @@ struct StatusInput {
 }
 
 #[derive(Default)]
-struct SaidPlayers {
+struct PlayersInput {
     /// A missing value is counted from the list. `null` means unknown.
     online: Option<Option<i64>>,
     max: Option<i64>,
     bots: Option<i64>,
-    roster: Option<SaidRoster>,
-    list: Option<Vec<SaidPlayer>>,
+    roster: Option<RosterInput>,
+    list: Option<Vec<PlayerInput>>,
 }
 
-impl<'de> Deserialize<'de> for SaidPlayers {
+impl<'de> Deserialize<'de> for PlayersInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize, Default)]
         #[serde(default, deny_unknown_fields)]
@@ -145,29 +145,29 @@ impl<'de> Deserialize<'de> for SaidPlayers {
             online: Option<Option<i64>>,
             max: Option<i64>,
             bots: Option<i64>,
-            roster: Option<SaidRoster>,
-            list: Option<Vec<SaidPlayer>>,
+            roster: Option<RosterInput>,
+            list: Option<Vec<PlayerInput>>,
         }
-        struct It;
-        impl<'de> Visitor<'de> for It {
-            type Value = SaidPlayers;
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = PlayersInput;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object, or a list of players")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<SaidPlayers, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PlayersInput, A::Error> {
                 let mut list = Vec::new();
                 while let Some(player) = seq.next_element()? {
                     list.push(player);
                 }
-                Ok(SaidPlayers {
+                Ok(PlayersInput {
                     list: Some(list),
-                    ..SaidPlayers::default()
+                    ..PlayersInput::default()
                 })
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayers, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlayersInput, A::Error> {
                 let Members {
                     online,
                     max,
@@ -175,7 +175,7 @@ impl<'de> Deserialize<'de> for SaidPlayers {
                     roster,
                     list,
                 } = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(SaidPlayers {
+                Ok(PlayersInput {
                     online,
                     max,
                     bots,
@@ -184,7 +184,7 @@ impl<'de> Deserialize<'de> for SaidPlayers {
                 })
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
@@ -194,7 +194,7 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
-enum SaidRoster {
+enum RosterInput {
     Absent,
     Refused,
     Partial,
@@ -204,7 +204,7 @@ enum SaidRoster {
 
 #[derive(Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
-struct SaidAddress {
+struct AddressInput {
     host: Option<String>,
     port: Option<u16>,
 }
@@ -243,7 +243,7 @@ impl From<StatusInput> for Status {
                 .map(|plugin| (&*plugin.name, &*plugin.version));
             status.extra.extend(minecraft_query::plugins(plugins));
         }
-        status.address = said.address.map(|SaidAddress { host, port }| Address {
+        status.address = said.address.map(|AddressInput { host, port }| Address {
             host: host.map(Into::into),
             port,
         });
@@ -262,20 +262,20 @@ impl From<StatusInput> for Status {
         }
         if let Some(roster) = players.roster {
             status.players.roster = match roster {
-                SaidRoster::Absent => Roster::Absent,
-                SaidRoster::Refused => Roster::Refused,
-                SaidRoster::Partial => Roster::Partial,
-                SaidRoster::Whole => Roster::Whole,
-                SaidRoster::Sample => Roster::Sample,
+                RosterInput::Absent => Roster::Absent,
+                RosterInput::Refused => Roster::Refused,
+                RosterInput::Partial => Roster::Partial,
+                RosterInput::Whole => Roster::Whole,
+                RosterInput::Sample => Roster::Sample,
             };
         }
         status
     }
 }
 
-struct SaidText(Text);
+struct TextInput(Text);
 
-impl<'de> Deserialize<'de> for SaidText {
+impl<'de> Deserialize<'de> for TextInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -283,29 +283,29 @@ impl<'de> Deserialize<'de> for SaidText {
             plain: Option<String>,
             raw: Option<String>,
         }
-        struct It;
-        impl<'de> Visitor<'de> for It {
-            type Value = SaidText;
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = TextInput;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, or {\"plain\": …, \"raw\": …}")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<SaidText, E> {
-                Ok(SaidText(Text::legacy(text)))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextInput, E> {
+                Ok(TextInput(Text::legacy(text)))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidText, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TextInput, A::Error> {
                 match Members::deserialize(de::value::MapAccessDeserializer::new(map))? {
                     Members {
                         plain: Some(plain),
                         raw: Some(raw),
-                    } => Ok(SaidText(Text::with_plain(&raw, &plain))),
-                    Members { raw: Some(raw), .. } => Ok(SaidText(Text::legacy(raw))),
+                    } => Ok(TextInput(Text::with_plain(&raw, &plain))),
+                    Members { raw: Some(raw), .. } => Ok(TextInput(Text::legacy(raw))),
                     Members {
                         plain: Some(plain),
                         raw: None,
-                    } => Ok(SaidText(Text::unformatted(plain))),
+                    } => Ok(TextInput(Text::unformatted(plain))),
                     Members {
                         plain: None,
                         raw: None,
@@ -313,18 +313,18 @@ impl<'de> Deserialize<'de> for SaidText {
                 }
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
-struct SaidPlayer(Player);
+struct PlayerInput(Player);
 
-impl<'de> Deserialize<'de> for SaidPlayer {
+impl<'de> Deserialize<'de> for PlayerInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Members {
-            name: SaidText,
+            name: TextInput,
             uuid: Option<Uuid>,
             score: Option<i64>,
             time_s: Option<f32>,
@@ -332,22 +332,22 @@ impl<'de> Deserialize<'de> for SaidPlayer {
             latency_ms: Option<i32>,
             extra: Option<Extras<OfPlayer>>,
         }
-        struct It;
-        impl<'de> Visitor<'de> for It {
-            type Value = SaidPlayer;
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = PlayerInput;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a name, or {\"name\": …, \"uuid\": …}")
             }
 
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<SaidPlayer, E> {
-                Ok(SaidPlayer(Player::named(Text::legacy(name))))
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<PlayerInput, E> {
+                Ok(PlayerInput(Player::named(Text::legacy(name))))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SaidPlayer, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlayerInput, A::Error> {
                 let said = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 let extra = said.extra.map(|extra| extra.0).unwrap_or_default();
-                Ok(SaidPlayer(Player {
+                Ok(PlayerInput(Player {
                     name: said.name.0,
                     uuid: said.uuid.map(|uuid| uuid.0),
                     score: said.score,
@@ -358,7 +358,7 @@ impl<'de> Deserialize<'de> for SaidPlayer {
                 }))
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
@@ -429,10 +429,10 @@ impl<'de> Deserialize<'de> for Rules {
         #[serde(deny_unknown_fields)]
         struct Members {
             key: String,
-            value: Words,
+            value: ValueText,
         }
-        struct It;
-        impl<'de> Visitor<'de> for It {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Rules;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -452,7 +452,7 @@ impl<'de> Deserialize<'de> for Rules {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rules, A::Error> {
                 let mut rules = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, Words>()? {
+                while let Some((key, value)) = map.next_entry::<String, ValueText>()? {
                     rules.push(Rule {
                         key: key.into(),
                         value: value.0.into(),
@@ -461,44 +461,44 @@ impl<'de> Deserialize<'de> for Rules {
                 Ok(Rules(rules))
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
 /// Value of a rule: a text, or a number or flag, which is converted to text.
-struct Words(String);
+struct ValueText(String);
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for ValueText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It;
-        impl Visitor<'_> for It {
-            type Value = Words;
+        struct MembersVisitor;
+        impl Visitor<'_> for MembersVisitor {
+            type Value = ValueText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, a number or a flag")
             }
 
-            fn visit_str<E>(self, text: &str) -> Result<Words, E> {
-                Ok(Words(text.into()))
+            fn visit_str<E>(self, text: &str) -> Result<ValueText, E> {
+                Ok(ValueText(text.into()))
             }
 
-            fn visit_bool<E>(self, flag: bool) -> Result<Words, E> {
-                Ok(Words(flag.to_string()))
+            fn visit_bool<E>(self, flag: bool) -> Result<ValueText, E> {
+                Ok(ValueText(flag.to_string()))
             }
 
-            fn visit_i64<E>(self, number: i64) -> Result<Words, E> {
-                Ok(Words(number.to_string()))
+            fn visit_i64<E>(self, number: i64) -> Result<ValueText, E> {
+                Ok(ValueText(number.to_string()))
             }
 
-            fn visit_u64<E>(self, number: u64) -> Result<Words, E> {
-                Ok(Words(number.to_string()))
+            fn visit_u64<E>(self, number: u64) -> Result<ValueText, E> {
+                Ok(ValueText(number.to_string()))
             }
 
-            fn visit_f64<E>(self, number: f64) -> Result<Words, E> {
-                Ok(Words(number.to_string()))
+            fn visit_f64<E>(self, number: f64) -> Result<ValueText, E> {
+                Ok(ValueText(number.to_string()))
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(MembersVisitor)
     }
 }
 
@@ -542,8 +542,8 @@ struct Extras<W>(Vec<Extra>, PhantomData<W>);
 
 impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It<W>(PhantomData<W>);
-        impl<'de, W: Whose> Visitor<'de> for It<W> {
+        struct MembersVisitor<W>(PhantomData<W>);
+        impl<'de, W: Whose> Visitor<'de> for MembersVisitor<W> {
             type Value = Extras<W>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -557,14 +557,14 @@ impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
                     if extras.iter().any(|extra| extra.key == key) {
                         return Err(de::Error::duplicate_field(key));
                     }
-                    if let Some(SaidValue(value)) = map.next_value()? {
+                    if let Some(ValueInput(value)) = map.next_value()? {
                         extras.push(Extra { key, value });
                     }
                 }
                 Ok(Extras(extras, PhantomData))
             }
         }
-        deserializer.deserialize_map(It(PhantomData))
+        deserializer.deserialize_map(MembersVisitor(PhantomData))
     }
 }
 
@@ -589,13 +589,13 @@ fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
     ))
 }
 
-struct SaidValue(Value);
+struct ValueInput(Value);
 
-impl<'de> Deserialize<'de> for SaidValue {
+impl<'de> Deserialize<'de> for ValueInput {
     /// The parser limits the depth to about 100 levels.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It;
-        impl<'de> Visitor<'de> for It {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Value;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -629,7 +629,7 @@ impl<'de> Deserialize<'de> for SaidValue {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
                 let mut values = Vec::new();
-                while let Some(SaidValue(value)) = seq.next_element()? {
+                while let Some(ValueInput(value)) = seq.next_element()? {
                     values.push(value);
                 }
                 Ok(Value::List(values))
@@ -637,13 +637,13 @@ impl<'de> Deserialize<'de> for SaidValue {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
                 let mut entries = Vec::new();
-                while let Some((key, SaidValue(value))) = map.next_entry::<String, _>()? {
+                while let Some((key, ValueInput(value))) = map.next_entry::<String, _>()? {
                     entries.push((key.into(), value));
                 }
                 Ok(Value::Table(entries))
             }
         }
-        deserializer.deserialize_any(It).map(SaidValue)
+        deserializer.deserialize_any(MembersVisitor).map(ValueInput)
     }
 }
 

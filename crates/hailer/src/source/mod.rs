@@ -61,7 +61,7 @@ pub enum Published {
 }
 
 /// Returns a channel for statuses that contains `None`.
-pub fn truths() -> (
+pub fn statuses() -> (
     watch::Sender<Option<TimedStatus>>,
     watch::Receiver<Option<TimedStatus>>,
 ) {
@@ -72,13 +72,13 @@ pub fn truths() -> (
 /// until it is dropped, even if the source has ended.
 pub async fn keep(
     policy: Policy,
-    mut truths: watch::Receiver<Option<TimedStatus>>,
+    mut statuses: watch::Receiver<Option<TimedStatus>>,
     mut publish: impl FnMut(Published),
 ) {
     let mut last = None;
     let mut is_over = false;
     loop {
-        let (published, again) = policy.decide(truths.borrow_and_update().as_ref(), now());
+        let (published, again) = policy.decide(statuses.borrow_and_update().as_ref(), now());
         if last.as_ref() != Some(&published) {
             publish(published.clone());
             last = Some(published);
@@ -90,7 +90,7 @@ pub async fn keep(
             }
         };
         tokio::select! {
-            changed = truths.changed(), if !is_over => is_over = changed.is_err(),
+            changed = statuses.changed(), if !is_over => is_over = changed.is_err(),
             () = again => {}
         }
     }
@@ -113,8 +113,8 @@ pub enum SourceEvent {
 }
 
 /// Returns the end of a log line about a problem: the status that is published meanwhile.
-fn kept(truths: &watch::Sender<Option<TimedStatus>>) -> &'static str {
-    if truths.borrow().is_some() {
+fn kept(statuses: &watch::Sender<Option<TimedStatus>>) -> &'static str {
+    if statuses.borrow().is_some() {
         "; the last status stays in use"
     } else {
         ""
@@ -194,11 +194,11 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut problems = ProblemLog::new(Duration::from_secs(60), 1);
-        let told: Vec<_> = (0..=120)
+        let ages: Vec<_> = (0..=120)
             .filter_map(|second| problems.about("bad", at(second)))
             .collect();
         let counted = "bad (and 59 more times since the last such line)";
-        assert_eq!(told, ["bad", counted, counted]);
+        assert_eq!(ages, ["bad", counted, counted]);
         let mut over = || problems.over("good".into());
         assert_eq!(
             [over(), over()],
@@ -215,17 +215,17 @@ mod tests {
             "it was seen, if not told"
         );
         let mut problems = ProblemLog::new(Duration::from_secs(10), 3);
-        let told: Vec<_> = (0..30)
+        let ages: Vec<_> = (0..30)
             .filter(|second| problems.about("bad", at(*second)).is_some())
             .collect();
-        assert_eq!(told, [0, 1, 2, 10, 20]);
+        assert_eq!(ages, [0, 1, 2, 10, 20]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn publishes_on_new_statuses_and_with_age() {
-        let (sender, receiver) = truths();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let heard = said.clone();
+        let (sender, receiver) = statuses();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let recorder = events.clone();
         let name = |name: &str| {
             Arc::new(Status {
                 name: Some(Text::unformatted(name)),
@@ -238,9 +238,9 @@ mod tests {
             stale: Stale::Silent,
         };
         let task = tokio::spawn(keep(policy, receiver, move |published| {
-            heard.lock().unwrap().push(published);
+            recorder.lock().unwrap().push(published);
         }));
-        let truth = |text| {
+        let timed = |text| {
             Some(TimedStatus {
                 status: name(text),
                 since: now(),
@@ -248,28 +248,28 @@ mod tests {
         };
         let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
         wait(10).await;
-        sender.send_replace(truth("one"));
+        sender.send_replace(timed("one"));
         wait(50).await;
         // The same status again: nothing to publish, but it is younger.
-        sender.send_replace(truth("one"));
+        sender.send_replace(timed("one"));
         wait(59).await;
         assert_eq!(
-            *said.lock().unwrap(),
+            *events.lock().unwrap(),
             ["before", "one"].map(|text| Published::Status(name(text)))
         );
         wait(2).await;
-        assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
-        sender.send_replace(truth("two"));
+        assert_eq!(events.lock().unwrap().last(), Some(&Published::Silence));
+        sender.send_replace(timed("two"));
         // The source ends. Its last status stays in use until it is stale.
         drop(sender);
         wait(59).await;
         assert_eq!(
-            said.lock().unwrap().last(),
+            events.lock().unwrap().last(),
             Some(&Published::Status(name("two")))
         );
         wait(2).await;
-        assert_eq!(said.lock().unwrap().len(), 5);
-        assert_eq!(said.lock().unwrap().last(), Some(&Published::Silence));
+        assert_eq!(events.lock().unwrap().len(), 5);
+        assert_eq!(events.lock().unwrap().last(), Some(&Published::Silence));
         task.abort();
     }
 }

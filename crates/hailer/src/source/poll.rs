@@ -44,8 +44,8 @@ impl Poll {
     /// Problems are reported to `say`, as log lines at most once a minute.
     pub async fn run(
         self,
-        truths: watch::Sender<Option<TimedStatus>>,
-        mut say: impl FnMut(SourceEvent) + Send,
+        statuses: watch::Sender<Option<TimedStatus>>,
+        mut report: impl FnMut(SourceEvent) + Send,
     ) {
         let client = Client::new(self.settings.clone());
         let mut problems = ProblemLog::new(LOG_INTERVAL, 1);
@@ -55,23 +55,23 @@ impl Poll {
                 Ok(answer) => {
                     problems
                         .over(format!("{}: replies again", self.target))
-                        .map(&mut say);
+                        .map(&mut report);
                     let status = Arc::new(self.cleaned(*answer.status));
                     // The status was valid when the query began; a slow answer does not make it
                     // younger.
-                    truths.send_replace(Some(TimedStatus {
+                    statuses.send_replace(Some(TimedStatus {
                         status,
                         since: asked.into_std(),
                     }));
                 }
                 Err(error) => {
-                    let problem = format!("{}: {error}{}", self.target, kept(&truths));
-                    say(problems.word(problem, now()));
+                    let problem = format!("{}: {error}{}", self.target, kept(&statuses));
+                    report(problems.word(problem, now()));
                 }
             }
             tokio::select! {
                 () = sleep_until(asked + jittered(self.every.max(MIN_EVERY))) => {}
-                () = truths.closed() => return,
+                () = statuses.closed() => return,
             }
         }
     }

@@ -81,7 +81,7 @@ pub struct PushTarget {
     name: Option<String>,
     /// SHA-256 of the token, compared in constant time. The token itself is not stored.
     token: [u8; 32],
-    truths: watch::Sender<Option<TimedStatus>>,
+    statuses: watch::Sender<Option<TimedStatus>>,
 }
 
 impl PushTarget {
@@ -89,12 +89,12 @@ impl PushTarget {
     pub fn new(
         name: Option<String>,
         token: &Secret,
-        truths: watch::Sender<Option<TimedStatus>>,
+        statuses: watch::Sender<Option<TimedStatus>>,
     ) -> Self {
         Self {
             name,
             token: Sha256::digest(token.reveal()).into(),
-            truths,
+            statuses,
         }
     }
 
@@ -210,7 +210,7 @@ async fn answer(request: Request<Incoming>, targets: &[PushTarget]) -> Reply {
     match *request.method() {
         Method::PUT => match put(request).await {
             Ok(status) => {
-                target.truths.send_replace(Some(TimedStatus {
+                target.statuses.send_replace(Some(TimedStatus {
                     status: Arc::new(status),
                     since: now(),
                 }));
@@ -285,13 +285,13 @@ fn known(target: &PushTarget) -> Vec<u8> {
         age_seconds: Option<f64>,
         status: Option<&'a Status>,
     }
-    let truth = target.truths.borrow().clone();
-    let age_seconds = truth
+    let timed = target.statuses.borrow().clone();
+    let age_seconds = timed
         .as_ref()
-        .map(|truth| (truth.age(now()).as_secs_f64() * 1e3).round() / 1e3);
+        .map(|timed| (timed.age(now()).as_secs_f64() * 1e3).round() / 1e3);
     to_json(&Known {
         age_seconds,
-        status: truth.as_ref().map(|truth| &*truth.status),
+        status: timed.as_ref().map(|timed| &*timed.status),
     })
 }
 
@@ -328,9 +328,9 @@ mod tests {
 
     /// Starts a listener for two servers and sends it some bytes. Returns its response, and the
     /// statuses of the first server.
-    async fn say(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
-        let (own, truth) = super::super::truths();
-        let (other, _) = super::super::truths();
+    async fn send(bytes: &[u8]) -> (String, watch::Receiver<Option<TimedStatus>>) {
+        let (own, timed) = super::super::statuses();
+        let (other, _) = super::super::statuses();
         let targets = vec![
             PushTarget::new(None, &"a good token".into(), own),
             PushTarget::new(Some("b".into()), &"another".into(), other),
@@ -345,10 +345,10 @@ mod tests {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         // The server may close the connection early.
         let _ = stream.write_all(bytes).await;
-        let mut heard = Vec::new();
-        let _ = stream.read_to_end(&mut heard).await;
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
         task.abort();
-        (String::from_utf8(heard).unwrap(), truth)
+        (String::from_utf8(response).unwrap(), timed)
     }
 
     fn request(head: &str, token: &str, body: &str) -> Vec<u8> {
@@ -440,26 +440,26 @@ mod tests {
             ),
             (b"nonsense\r\n\r\n".to_vec(), 400, ""),
         ] {
-            let (heard, truth) = say(&bytes).await;
+            let (response, timed) = send(&bytes).await;
             let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
             assert!(
-                heard.starts_with(&format!("HTTP/1.1 {code} ")),
-                "{asked}: {heard}"
+                response.starts_with(&format!("HTTP/1.1 {code} ")),
+                "{asked}: {response}"
             );
-            let (_, said) = heard.split_once("\r\n\r\n").unwrap();
+            let (_, text) = response.split_once("\r\n\r\n").unwrap();
             assert!(
-                said.starts_with(body) && said.lines().count() <= 1,
-                "{asked}: {heard}"
+                text.starts_with(body) && text.lines().count() <= 1,
+                "{asked}: {response}"
             );
             let is_ours = code == 204 && !asked.contains("/status/b");
-            assert_eq!(truth.borrow().is_some(), is_ours, "{asked}");
+            assert_eq!(timed.borrow().is_some(), is_ours, "{asked}");
         }
     }
 
     /// An idle connection does not block others.
     #[tokio::test]
     async fn idle_connections_are_closed_when_full() {
-        let target = PushTarget::new(None, &"a good token".into(), super::super::truths().0);
+        let target = PushTarget::new(None, &"a good token".into(), super::super::statuses().0);
         let push = Push::bind(
             &Place::Address(([127, 0, 0, 1], 0).into()),
             false,
@@ -481,12 +481,12 @@ mod tests {
                 .write_all(&request("PUT /status", "Bearer a good token", "{}"))
                 .await
                 .unwrap();
-            let mut heard = Vec::new();
-            stream.read_to_end(&mut heard).await.unwrap();
+            let mut response = Vec::new();
+            stream.read_to_end(&mut response).await.unwrap();
             assert!(
-                heard.starts_with(b"HTTP/1.1 204"),
+                response.starts_with(b"HTTP/1.1 204"),
                 "{}",
-                String::from_utf8_lossy(&heard)
+                String::from_utf8_lossy(&response)
             );
         };
         timeout(Duration::from_secs(2), asked).await.unwrap();

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_a_list_and_what_never_has_a_server_is_not_asked() {
+    fn skips_excluded_and_unroutable_addresses() {
         let mut exclusions = Exclusions::default();
         let list = "# do not ask\n192.0.2.0/24 they wrote to us\n\n 198.51.100.7-198.51.100.9\t# and these\n2001:db8::/32\n\
                     ::ffff:203.0.113.0/124";

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_alarm_comes_at_the_horizon() {
+    fn far_alarms_fire_at_the_horizon() {
         let mut flight = ProbeTable::new(7);
         let id = flight.insert(
             ([127, 0, 0, 1], 1).into(),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_lists_apart() {
+    fn digest_differs_between_lists() {
         let one = Shard::default();
         let digest = |lines: &[&str], seed, shard| list(lines, seed, shard).digest();
         let first = digest(&["192.0.2.1", "ugp://host", "192.0.2.0/29:1"], 7, one);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nobody_waits() {
+    fn does_not_wait_without_a_limit() {
         let mut prefixes = PrefixLimiter::new(f64::INFINITY, 1);
         assert!((0..10_000).all(|_| prefixes.book(ip(1), Duration::ZERO) == Duration::ZERO));
     }

@@ -16,7 +16,7 @@ use super::list::SourceConfig;
 use super::lookups::Lookups;
 use super::order::{Order, Shard, mix};
 use super::services::Service;
-use super::targets::{Defaults, Digest, Entry, Item, Name, Whom, item};
+use super::targets::{Defaults, Destination, Digest, Entry, Item, Name, item};
 use super::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
 use crate::error::Error;
 use crate::target::TargetError;
@@ -138,7 +138,7 @@ impl StreamSource {
             steps: 0,
             index: 0,
             questions: 0,
-            seen: Seen::new(walk.seed, MEMORY),
+            seen: DuplicateFilter::new(walk.seed, MEMORY),
             skipped: Skipped::default(),
             seed: walk.seed,
             shard: walk.shard,
@@ -306,7 +306,7 @@ struct Reader {
     /// Index of the next probe.
     index: u64,
     questions: u64,
-    seen: Seen,
+    seen: DuplicateFilter,
     skipped: Skipped,
     seed: u64,
     shard: Shard,
@@ -351,8 +351,8 @@ impl Reader {
     }
 
     fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), SourceDropped> {
-        match entry.whom {
-            Whom::Addresses(span) => {
+        match entry.destination {
+            Destination::Addresses(span) => {
                 let ways = protocols.len() as u64;
                 // Cannot overflow: ranges are limited to 2^40 addresses.
                 let order = Order::new(span.len() as u64 * ways, self.seed ^ mix(self.index));
@@ -362,7 +362,7 @@ impl Reader {
                 }
                 Ok(())
             }
-            Whom::Name { .. } => {
+            Destination::Name { .. } => {
                 let mut is_repeat = false;
                 for mut name in protocols.iter().filter_map(|number| entry.name(*number)) {
                     let index = self.step()?;
@@ -454,7 +454,7 @@ impl Reader {
 
 /// Detects duplicates by 64-bit hashes, in two generations. A collision does not happen in a
 /// million sweeps.
-struct Seen {
+struct DuplicateFilter {
     memory: usize,
     new: Hashes,
     old: Hashes,
@@ -463,7 +463,7 @@ struct Seen {
 
 type Hashes = HashSet<u64, BuildHasherDefault<Already>>;
 
-impl Seen {
+impl DuplicateFilter {
     /// Creates an empty set. The hash key depends only on the seed, so that the same input always
     /// skips the same duplicates.
     fn new(seed: u64, memory: usize) -> Self {
@@ -476,9 +476,9 @@ impl Seen {
         }
     }
 
-    fn is_new(&mut self, service: Service, whom: &[u8], kind: u8) -> bool {
+    fn is_new(&mut self, service: Service, destination: &[u8], kind: u8) -> bool {
         let mut hasher = self.key;
-        hasher.write(whom);
+        hasher.write(destination);
         hasher.write(&[kind, service.protocol]);
         hasher.write(&service.port.to_le_bytes());
         let hash = hasher.finish();
@@ -577,17 +577,20 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_once_and_what_must_not_be_asked_never() {
+    fn yields_each_target_once_and_no_excluded_one() {
         let mut stream = stream(
             INPUT.as_bytes(),
             &SourceConfig::default(),
             &Position::default(),
         );
         let taken = take(&mut stream, usize::MAX);
-        let whom: BTreeSet<&str> = taken.iter().map(|(_, whom)| whom.as_str()).collect();
+        let destination: BTreeSet<&str> = taken
+            .iter()
+            .map(|(_, destination)| destination.as_str())
+            .collect();
         let indices: BTreeSet<u64> = taken.iter().map(|(index, _)| *index).collect();
         assert_eq!(
-            (whom.len(), indices.len()),
+            (destination.len(), indices.len()),
             (taken.len(), taken.len()),
             "doubles in {taken:?}"
         );
@@ -602,8 +605,8 @@ mod tests {
                 reserved: 3
             }
         );
-        assert!(whom.contains("target bad..name") && whom.contains("target host:0"));
-        assert!(!whom.contains("ugp://192.0.2.250:22000"));
+        assert!(destination.contains("target bad..name") && destination.contains("target host:0"));
+        assert!(!destination.contains("ugp://192.0.2.250:22000"));
     }
 
     proptest! {
@@ -624,10 +627,10 @@ mod tests {
                 prop_assert_eq!(stream.position(), position);
                 let given = take(&mut stream, cut);
                 position = stream.position();
-                for (index, whom) in given {
+                for (index, destination) in given {
                     prop_assert!(index < position.next && !position.unfinished.contains(&index));
                     match ends >> (index % 64) & 1 {
-                        1 => prop_assert!(finished.insert(index, whom).is_none(), "{} twice", index),
+                        1 => prop_assert!(finished.insert(index, destination).is_none(), "{} twice", index),
                         _ => position.unfinished.push(index),
                     }
                 }
@@ -666,7 +669,7 @@ mod tests {
 
     /// The writer neither writes nor closes.
     #[test]
-    fn whoever_pauses_is_not_waited_for() {
+    fn does_not_wait_for_a_slow_writer() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut stream = stream(reader, &SourceConfig::default(), &Position::default());
         assert!(matches!(stream.next(), Next::Pending));
@@ -675,13 +678,16 @@ mod tests {
             b"ugp://192.0.2.1\nugp://192.0.2.2\nugp://192.0.2.3",
         )
         .unwrap();
-        let mut whom: Vec<String> = take(&mut stream, 2)
+        let mut destinations: Vec<String> = take(&mut stream, 2)
             .into_iter()
-            .map(|(_, whom)| whom)
+            .map(|(_, destination)| destination)
             .collect();
-        whom.sort_unstable();
+        destinations.sort_unstable();
         // The third line has no line break, so it may continue.
-        assert_eq!(whom, ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]);
+        assert_eq!(
+            destinations,
+            ["ugp://192.0.2.1:22000", "ugp://192.0.2.2:22000"]
+        );
         assert!(matches!(stream.next(), Next::Pending));
         assert_eq!(
             stream.position(),
@@ -699,7 +705,7 @@ mod tests {
     /// Unfinished probes of an earlier sweep stay unfinished until the source has returned them
     /// again.
     #[test]
-    fn what_is_still_to_come_is_unfinished() {
+    fn future_periods_are_unfinished() {
         let (reader, mut writer) = io::pipe().unwrap();
         let from = Position {
             next: 5,
@@ -757,7 +763,7 @@ mod tests {
         // The range is spread from the start, although a stream is walked through in order.
         let networks: BTreeSet<&str> = taken
             .iter()
-            .map(|(_, whom)| whom.rsplit_once('.').unwrap().0)
+            .map(|(_, destination)| destination.rsplit_once('.').unwrap().0)
             .collect();
         assert!(networks.len() > 900, "{} networks", networks.len());
         drop(stream);
@@ -789,14 +795,14 @@ mod tests {
         let taken = take(&mut stream, 256);
         let networks: BTreeSet<&str> = taken
             .iter()
-            .map(|(_, whom)| whom.rsplit_once('.').unwrap().0)
+            .map(|(_, destination)| destination.rsplit_once('.').unwrap().0)
             .collect();
         assert!(networks.len() > 50, "{} networks", networks.len());
     }
 
     #[test]
-    fn memory_of_what_was_seen_is_bounded_and_long_enough() {
-        let mut seen = Seen::new(1, 1000);
+    fn duplicate_filter_is_bounded_and_long_enough() {
+        let mut seen = DuplicateFilter::new(1, 1000);
         let service = Service {
             protocol: 0,
             port: 1,

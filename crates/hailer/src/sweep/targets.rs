@@ -216,8 +216,8 @@ impl Collector {
     fn add_word(&mut self, text: &str) -> Result<(), TargetError> {
         let entry = Entry::parse(text)?;
         for &protocol in self.defaults.of(&entry) {
-            match &entry.whom {
-                Whom::Addresses(span) => {
+            match &entry.destination {
+                Destination::Addresses(span) => {
                     let service = entry.service(protocol);
                     match (span.first == span.last, address(span.first)) {
                         (true, IpAddr::V4(ip)) => push(&mut self.four, pack_four(service, ip)),
@@ -237,7 +237,7 @@ impl Collector {
                         ),
                     }
                 }
-                Whom::Name { .. } => self.names.extend(entry.name(protocol)),
+                Destination::Name { .. } => self.names.extend(entry.name(protocol)),
             }
         }
         Ok(())
@@ -491,11 +491,11 @@ impl Defaults {
 pub(super) struct Entry {
     protocol: Option<u8>,
     port: Option<u16>,
-    pub(super) whom: Whom,
+    pub(super) destination: Destination,
 }
 
 #[derive(Debug)]
-pub(super) enum Whom {
+pub(super) enum Destination {
     Addresses(Span),
     Name { host: Arc<str>, typed: Arc<str> },
 }
@@ -530,14 +530,14 @@ impl Entry {
             Some(number) => number,
             None => None,
         };
-        let whom = match (range, &target.host) {
+        let destination = match (range, &target.host) {
             (Some(span), _) if span.len() > MAX_PROBES.into() => {
                 return Err(error(format!(
                     "too many addresses: a sweep asks at most {MAX_PROBES}"
                 )));
             }
-            (Some(span), _) => Whom::Addresses(span),
-            (None, Host::Address(ip)) => Whom::Addresses(Span {
+            (Some(span), _) => Destination::Addresses(span),
+            (None, Host::Address(ip)) => Destination::Addresses(Span {
                 first: number(*ip),
                 last: number(*ip),
             }),
@@ -548,13 +548,13 @@ impl Entry {
                 } else {
                     text.into()
                 };
-                Whom::Name { host, typed }
+                Destination::Name { host, typed }
             }
         };
         Ok(Self {
             protocol,
             port: target.port_without_srv(),
-            whom,
+            destination,
         })
     }
 
@@ -567,7 +567,7 @@ impl Entry {
     }
 
     pub(super) fn name(&self, protocol: u8) -> Option<Name> {
-        let Whom::Name { host, typed } = &self.whom else {
+        let Destination::Name { host, typed } = &self.destination else {
             return None;
         };
         let info = services::protocol(protocol).info();
@@ -661,7 +661,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_line_means_what_it_says() {
+    fn parses_every_form_of_a_line() {
         let forms: &[(&str, &[&str])] = &[
             ("ugp://192.0.2.7", &["ugp://192.0.2.7:22000"]),
             (
@@ -821,7 +821,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sweep_cannot_do_is_refused() {
+    fn refuses_unsupported_sweeps() {
         let lines = "ugp://[2001:db8::/88]\nugp://[2001:db8:1::/88]";
         assert!(matches!(
             collect(lines, &Exclusions::default()),
@@ -879,7 +879,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_is_what_a_plain_set_would_be(
+        fn matches_a_plain_set(
             lines in prop::collection::vec((part(), prop::option::of(1_u16..3), 0_usize..4), 0..24),
             bans in prop::collection::vec(part(), 0..6),
         ) {

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_with_what_the_set_receive_buffer() {
+    fn starts_with_the_configured_receive_buffer() {
         let first = |bytes, largest| {
             let mut window = Window::new(largest);
             window.holds(bytes);

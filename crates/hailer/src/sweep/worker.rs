@@ -69,18 +69,18 @@ pub fn run(
     loop {
         // Process all received datagrams before starting probes, to keep the queue short. Datagrams
         // that wait long are slower to process and distort the delays.
-        let mut heard = Heard {
+        let mut received = ReceiveResult {
             count: 0,
             is_empty: false,
         };
         for _ in 0..MAX_RECEIVED {
             engine.set_receive_lag(started.elapsed() - empty_at);
             let more = sockets.receive(&mut engine, &mut inbox, &mut out, sink, started)?;
-            heard = Heard {
-                count: heard.count + more.count,
+            received = ReceiveResult {
+                count: received.count + more.count,
                 is_empty: more.is_empty,
             };
-            if heard.is_empty {
+            if received.is_empty {
                 break;
             }
             sockets.send(&mut engine, &mut out, started.elapsed(), sink)?;
@@ -91,10 +91,10 @@ pub fn run(
             refusals_at = now + REFUSALS;
             sockets.refusals(&mut engine, now, sink)?;
         }
-        if heard.is_empty {
+        if received.is_empty {
             empty_at = now;
         }
-        if heard.is_empty || now >= ticked_at + LONGEST_BUSY {
+        if received.is_empty || now >= ticked_at + LONGEST_BUSY {
             ticked_at = now;
             engine.tick(now, &mut out, sink);
             connections.follow(&mut engine, &sockets, now, sink)?;
@@ -126,12 +126,12 @@ pub fn run(
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if heard.count + events >= BATCH || asked == MAX_SENT {
+        if received.count + events >= BATCH || asked == MAX_SENT {
             continue;
         }
         // Free space in the send queue cannot be waited for, since the network interface may be the
         // one that is full.
-        if heard.count + events + asked > 0 || is_blocked {
+        if received.count + events + asked > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
         }
@@ -271,7 +271,7 @@ struct Sockets {
 }
 
 /// Result of receiving from all sockets.
-struct Heard {
+struct ReceiveResult {
     count: usize,
     /// Whether the receive queues are empty.
     is_empty: bool,
@@ -319,8 +319,8 @@ impl Sockets {
         out: &mut Outboxes,
         sink: &mut dyn Sink,
         started: Instant,
-    ) -> io::Result<Heard> {
-        let mut heard = Heard {
+    ) -> io::Result<ReceiveResult> {
+        let mut received = ReceiveResult {
             count: 0,
             is_empty: true,
         };
@@ -331,11 +331,11 @@ impl Sockets {
                 let waited = datagram.waited.unwrap_or_default();
                 engine.receive(now, datagram.from, waited, datagram.bytes, out, sink);
             }
-            heard.count += count;
-            heard.is_empty &= count < BATCH;
+            received.count += count;
+            received.is_empty &= count < BATCH;
         }
         engine.record_drops(started.elapsed(), self.all().map(Socket::overflows).sum());
-        Ok(heard)
+        Ok(received)
     }
 
     fn refusals(

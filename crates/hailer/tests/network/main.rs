@@ -727,8 +727,8 @@ async fn unresponsive_redis_blocks_nothing() {
     server.freeze(true);
     network.joined(ALICE, "Alice");
     let mut updates = network.updates();
-    let told = updates.wait_for(|status| names(status) == ["Alice"]);
-    tokio::time::timeout(Duration::from_millis(500), told)
+    let text = updates.wait_for(|status| names(status) == ["Alice"]);
+    tokio::time::timeout(Duration::from_millis(500), text)
         .await
         .expect("the update did not arrive in time")
         .unwrap();

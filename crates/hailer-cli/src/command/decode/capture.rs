@@ -4,7 +4,7 @@
 
 use super::InputDatagram;
 use crate::exit::usage;
-use crate::print::tell;
+use crate::print::stderr;
 use etherparse::defrag::IpDefragPool;
 use etherparse::{EtherType, IpNumber, NetSlice, SlicedPacket, TcpSlice, TransportSlice, UdpSlice};
 use pcap_parser::pcapng::Block;
@@ -114,7 +114,7 @@ pub(super) fn packets(
         }
     };
     if !whole {
-        tell!(
+        stderr!(
             "\x1b[33mnote:\x1b[0m {name}: damaged or cut after packet {}",
             packets.count
         );

@@ -10,8 +10,8 @@ use crate::args::{Decode, Stream};
 use crate::command::secrets::Secrets;
 use crate::exit::usage;
 use crate::packet_filter::PacketFilter;
-use crate::print::packet::{Form, Shown, Summary};
-use crate::print::{count, tell};
+use crate::print::packet::{Form, PacketView, Summary};
+use crate::print::{count, stderr};
 use hailer::game::stream::{MAX_PACKET, ReadOutcome, read};
 use hailer::game::tap::{TapError, TapPacket};
 use hailer::game::{Build, PacketDirection, PacketError, TABLE, Tap};
@@ -54,7 +54,7 @@ pub(super) fn is_recording(start: &[u8]) -> bool {
 
 /// Place of a packet in the input, as shown to users.
 #[derive(Clone, Copy, Default)]
-struct Place<'a> {
+struct PacketOrigin<'a> {
     text: &'a str,
     seconds: Option<f64>,
 }
@@ -155,14 +155,14 @@ impl<'a> Game<'a> {
                 Ok(entry) => entry,
                 Err(error @ RecordingError::Line { .. }) => {
                     self.sound = false;
-                    tell!("\x1b[31m{name}:\x1b[0m {error}");
+                    stderr!("\x1b[31m{name}:\x1b[0m {error}");
                     continue;
                 }
                 Err(error) => usage!("{name}: {error}"),
             };
             let seconds = entry.at.as_micros() as f64 / 1e6;
             let text = format!("{seconds:.6} s");
-            let place = Place {
+            let place = PacketOrigin {
                 text: &text,
                 seconds: Some(seconds),
             };
@@ -207,7 +207,7 @@ impl<'a> Game<'a> {
                 },
             };
             self.sound = false;
-            let shown = Shown {
+            let shown = PacketView {
                 place: place.text,
                 connection: None,
                 time: place.seconds,
@@ -267,7 +267,7 @@ impl<'a> Game<'a> {
                 return Ok(());
             }
             tap.push(way, &chunk[..count]);
-            self.drain(out, Place::default(), tap)?;
+            self.drain(out, PacketOrigin::default(), tap)?;
         }
     }
 
@@ -275,7 +275,7 @@ impl<'a> Game<'a> {
     fn drain(
         &mut self,
         out: &mut impl Write,
-        place: Place<'_>,
+        place: PacketOrigin<'_>,
         tap: &mut Tap,
     ) -> anyhow::Result<()> {
         loop {
@@ -290,7 +290,7 @@ impl<'a> Game<'a> {
     fn packet(
         &mut self,
         out: &mut impl Write,
-        place: Place<'_>,
+        place: PacketOrigin<'_>,
         seen: &TapPacket,
     ) -> anyhow::Result<()> {
         if !self.filter.shows(&seen.packet, seen.way) {
@@ -307,7 +307,7 @@ impl<'a> Game<'a> {
             ref bytes,
             ..
         } = seen;
-        let shown = Shown {
+        let shown = PacketView {
             place: place.text,
             connection: None,
             time: place.seconds,
@@ -322,20 +322,20 @@ impl<'a> Game<'a> {
     fn failed(
         &mut self,
         out: &mut impl Write,
-        place: Place<'_>,
+        place: PacketOrigin<'_>,
         tap: &Tap,
         way: PacketDirection,
         error: &TapError,
     ) -> anyhow::Result<()> {
         self.sound = false;
         let TapError::Packet(broken) = error else {
-            tell!("\x1b[31m{way}:\x1b[0m {error}");
+            stderr!("\x1b[31m{way}:\x1b[0m {error}");
             self.hint_at_swapped_files(way, tap.at(way), tap.rest(way));
             return Ok(());
         };
         let build = tap.likely();
         let bytes = tap.rest(way);
-        let shown = Shown {
+        let shown = PacketView {
             place: place.text,
             connection: None,
             time: place.seconds,
@@ -346,16 +346,16 @@ impl<'a> Game<'a> {
         };
         shown.broken(out, broken, self.form)?;
         out.flush()?;
-        tell!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
+        stderr!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
         match tap.encrypted_at(way).map(|at| broken.at.saturating_sub(at)) {
             Some(after @ 0..SOON) => {
                 let after = count(after, "byte");
-                tell!(
+                stderr!(
                     "\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's"
                 );
             }
             None if self.args.game.build.is_some() && broken.at == 0 => {
-                tell!(
+                stderr!(
                     "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
                 );
             }
@@ -369,7 +369,7 @@ impl<'a> Game<'a> {
     fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
         if self.args.game.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way)
         {
-            tell!(
+            stderr!(
                 "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
                  bytes to the server, then the file of bytes to the client"
             );
@@ -379,13 +379,13 @@ impl<'a> Game<'a> {
     /// Finishes a connection: prints the remaining packets and any decoding failure.
     fn end(&mut self, out: &mut impl Write, name: &str, tap: &mut Tap) -> anyhow::Result<()> {
         tap.end();
-        self.drain(out, Place::default(), tap)?;
+        self.drain(out, PacketOrigin::default(), tap)?;
         out.flush()?;
         for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
             if let Some(sealed) = tap.sealed(way).filter(|sealed| sealed.bytes > 0) {
                 let bytes = count(sealed.bytes, "byte");
                 let offset = sealed.offset;
-                tell!(
+                stderr!(
                     "\x1b[33mnote:\x1b[0m {name}, {way}: encrypted from offset {offset} on, {bytes}; --secret or \
                      --secrets lets them be read"
                 );
@@ -395,7 +395,7 @@ impl<'a> Game<'a> {
                 self.sound = false;
                 let build = tap.likely();
                 let offset = tap.at(way);
-                let shown = Shown {
+                let shown = PacketView {
                     place: "",
                     connection: None,
                     time: None,
@@ -406,7 +406,7 @@ impl<'a> Game<'a> {
                 };
                 shown.broken(out, &cut(rest, way, build, offset), self.form)?;
                 out.flush()?;
-                tell!("\x1b[33mnote:\x1b[0m {name}, {way}: ends in the middle of a packet");
+                stderr!("\x1b[33mnote:\x1b[0m {name}, {way}: ends in the middle of a packet");
             }
         }
         Ok(())
@@ -467,7 +467,7 @@ impl<'a> Game<'a> {
             }
             if let Kind::Game(tap) = &mut it.kind {
                 tap.push(way, &due);
-                let place = Place {
+                let place = PacketOrigin {
                     text: &segment.place,
                     seconds: Some(segment.seconds),
                 };
@@ -505,7 +505,7 @@ impl<'a> Game<'a> {
         self.sessions += 1;
         if !it.is_whole && !begins && self.args.game.build.is_none() {
             self.sound = false;
-            tell!(
+            stderr!(
                 "\x1b[33mnote:\x1b[0m {}: began before the capture, so the start of a packet is unknown; --build \
                  reads it as if a packet began here",
                 it.name()
@@ -530,7 +530,7 @@ impl<'a> Game<'a> {
         self.sound = false;
         let Missing { at, bytes } = missing;
         let bytes = count(bytes, "byte");
-        tell!(
+        stderr!(
             "\x1b[33mnote:\x1b[0m {name}, {way}: {bytes} missing at offset {at}; nothing after them can be read"
         );
     }
@@ -568,7 +568,7 @@ impl<'a> Game<'a> {
         }
         if self.filter.hidden > 0 {
             out.flush()?;
-            tell!(
+            stderr!(
                 "\x1b[2m{} not shown\x1b[0m",
                 count(self.filter.hidden, "packet")
             );

@@ -11,7 +11,7 @@ mod tcp;
 
 use crate::args::Decode;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::{count, datagram, json, tell};
+use crate::print::{count, datagram, json, stderr};
 use capture::Carried;
 use game::Game;
 use hailer::proto::wire::Notes;
@@ -104,7 +104,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
     session.game.conclude(&mut session.out)?;
     if session.skipped > 0 {
         let skipped = count(session.skipped, "datagram");
-        tell!("\x1b[2m{skipped} of unknown protocols not shown; --all shows them\x1b[0m");
+        stderr!("\x1b[2m{skipped} of unknown protocols not shown; --all shows them\x1b[0m");
     }
     Ok(session.out.flush()?)
 }
@@ -123,7 +123,7 @@ struct Session<'a, W: Write> {
 impl<W: Write> Session<'_, W> {
     fn standard_input(&mut self) -> anyhow::Result<()> {
         if std::io::stdin().is_terminal() {
-            tell!("Reading hexadecimal from the terminal, one datagram per line; Ctrl-D ends.");
+            stderr!("Reading hexadecimal from the terminal, one datagram per line; Ctrl-D ends.");
         }
         self.stream("standard input", std::io::stdin())
     }
@@ -174,7 +174,7 @@ impl<W: Write> Session<'_, W> {
         })?;
         self.game.finish_all(&mut self.out)?;
         if datagrams == 0 && self.game.sessions == sessions {
-            tell!(
+            stderr!(
                 "\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}",
                 count(packets, "packet")
             );
@@ -248,9 +248,9 @@ impl<W: Write> Session<'_, W> {
                 || explained
                     .0
                     .is_some_and(|(_, explanation)| explanation.direction == Direction::Reply))
-            && let beside @ (Some(_), _) = self.explain(bytes, DatagramContext::ReplyTo(request))
+            && let as_reply @ (Some(_), _) = self.explain(bytes, DatagramContext::ReplyTo(request))
         {
-            explained = beside;
+            explained = as_reply;
         }
         if explained
             .0

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn reports_missing_bytes() {
         assert_eq!(
             read(7, &[(0, "ab"), (5, "fg")]),
             ("ab".into(), Err(Missing { at: 2, bytes: 3 }))
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_begin_again_are_other_ones() {
+    fn reused_ports_are_new_connections() {
         let mut flow = Flow::default();
         assert!(flow.syn(9) && flow.syn(9));
         flow.segment(10, b"abc", |_| {}).unwrap();

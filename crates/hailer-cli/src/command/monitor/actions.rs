@@ -8,7 +8,7 @@ use crate::args::{
 };
 use crate::command::watch::remote::{away, escape, reach};
 use crate::exit::{Exit, usage};
-use crate::print::{line, table, tell};
+use crate::print::{line, stderr, table};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use hailer_monitor::alert;
@@ -170,7 +170,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
         match alerts.test(&name) {
             Ok(()) => writeln!(anstream::stdout(), "{name}: arrived")?,
             Err(why) => {
-                tell!("\x1b[31m{name}:\x1b[0m {}", line(&why, 300));
+                stderr!("\x1b[31m{name}:\x1b[0m {}", line(&why, 300));
                 exit = Exit::Partial;
             }
         }
@@ -212,7 +212,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         }
     };
     std::fs::rename(&partial, &args.output).with_context(|| args.output.display().to_string())?;
-    tell!(
+    stderr!(
         "{count} record{} in {}",
         if count == 1 { "" } else { "s" },
         args.output.display()
@@ -330,7 +330,7 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
         imported => imported.with_context(|| args.file.display().to_string())?,
     };
     history.close().await;
-    tell!(
+    stderr!(
         "{} records read; new: {} servers, {} samples, {} roll-ups, {} events, {} sessions",
         imported.records,
         imported.servers,
@@ -393,20 +393,20 @@ impl Api {
             .with_config()
             .limit(LONGEST)
             .read_to_string()?;
-        let said: Value = serde_json::from_str(&text).unwrap_or_default();
+        let reply: Value = serde_json::from_str(&text).unwrap_or_default();
         let status = answer.status().as_u16();
         let is_written = method != "GET" && status == 204;
-        if answer.status().is_success() && (is_written || said.is_object()) {
-            return Ok(said);
+        if answer.status().is_success() && (is_written || reply.is_object()) {
+            return Ok(reply);
         }
         // A monitor describes errors in `detail`; other servers do not.
-        let Some(detail) = said["detail"].as_str() else {
+        let Some(detail) = reply["detail"].as_str() else {
             bail!(
                 "{} is not a hailer monitor, or one of another version: HTTP status {status}",
                 self.url
             );
         };
-        let errors = said["errors"].as_array().map_or(&[][..], Vec::as_slice);
+        let errors = reply["errors"].as_array().map_or(&[][..], Vec::as_slice);
         let all = errors.iter().map(|error| {
             let [field, message] =
                 ["field", "message"].map(|key| line(error[key].as_str().unwrap_or_default(), 200));

@@ -1,7 +1,7 @@
 //! The table `[cluster]` and the flag `--cluster`.
 
 use crate::config::check::{Checker, RedisKeys};
-use crate::config::reader::{Parsed, Time, Whole};
+use crate::config::reader::{IntegerBetween, Parsed, Time};
 use hailer::link::RedisConfig;
 use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::monitor::MonitorConfig;
@@ -63,7 +63,7 @@ pub(super) struct ClusterInput {
     url: Spanned<String>,
     name: Option<Spanned<String>>,
     lease: Option<Parsed<Lease>>,
-    backlog: Option<Whole<1_000, 1_000_000_000_000>>,
+    backlog: Option<IntegerBetween<1_000, 1_000_000_000_000>>,
     roles: Option<Vec<Role>>,
     user: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
@@ -107,7 +107,7 @@ impl ClusterInput {
         cluster.lease = self.lease.as_ref().map(|Parsed(Time(lease))| *lease);
         cluster.backlog = self
             .backlog
-            .and_then(|Whole(backlog)| backlog.try_into().ok());
+            .and_then(|IntegerBetween(backlog)| backlog.try_into().ok());
         if let Some(roles) = &self.roles {
             cluster.roles = Roles {
                 poll: roles.contains(&Role::Poll),

@@ -5,7 +5,7 @@
 use super::cluster::{Cluster, ClusterInput};
 use crate::config::check::{Checker, lines_of};
 use crate::config::reader::{
-    self, Blocks, FromText, Ordered, Parsed, Problem, Time, Whole, Words, close,
+    self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time, close,
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
@@ -76,10 +76,10 @@ struct MonitorInput {
     listen: Option<Parsed<SocketAddr>>,
     history: Option<Parsed<HistoryPlace>>,
     interval: Option<Parsed<Interval>>,
-    down_after: Option<Whole<1, 100>>,
+    down_after: Option<IntegerBetween<1, 100>>,
     players: Option<Players>,
     keep: KeepInput,
-    rate: Option<Whole<1, 10_000_000>>,
+    rate: Option<IntegerBetween<1, 10_000_000>>,
     max_memory: Option<Parsed<ByteSize>>,
     token_file: Option<Spanned<PathBuf>>,
     server_metrics: Option<bool>,
@@ -88,7 +88,7 @@ struct MonitorInput {
     behind_proxy: Option<bool>,
     badges: Option<bool>,
     widgets: Option<bool>,
-    max_servers: Option<Whole<0, 10_000_000>>,
+    max_servers: Option<IntegerBetween<0, 10_000_000>>,
 }
 
 /// A size in bytes.
@@ -122,7 +122,7 @@ struct ServerInput {
     target: Spanned<String>,
     group: Option<Spanned<String>>,
     #[serde(default)]
-    labels: Ordered<Words>,
+    labels: Ordered<TextOrNumber>,
     interval: Option<Parsed<Interval>>,
 }
 
@@ -367,10 +367,12 @@ impl MonitorInput {
                 .map_or(default.interval, |Parsed(Time(interval))| interval),
             down_after: self
                 .down_after
-                .map_or(default.down_after, |Whole(polls)| polls as u8),
+                .map_or(default.down_after, |IntegerBetween(polls)| polls as u8),
             players: self.players.unwrap_or(default.players),
             keep,
-            rate: self.rate.map_or(default.rate, |Whole(rate)| rate as f64),
+            rate: self
+                .rate
+                .map_or(default.rate, |IntegerBetween(rate)| rate as f64),
             max_memory: self
                 .max_memory
                 .map_or(default.max_memory, |Parsed(ByteSize(bytes))| bytes),
@@ -383,7 +385,7 @@ impl MonitorInput {
             widgets: self.widgets.unwrap_or(default.widgets),
             max_servers: self
                 .max_servers
-                .map_or(default.max_servers, |Whole(max)| max as usize),
+                .map_or(default.max_servers, |IntegerBetween(max)| max as usize),
             ..default
         }
     }
@@ -599,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_line_and_key_and_say_what_to_write() {
+    fn errors_name_line_key_and_fix() {
         for (text, expected) in [
             ("hosts = 7", "FILE:2: monitor.hosts: expected a list"),
             (

@@ -319,7 +319,7 @@ async fn monitor(
     loop {
         tokio::select! {
             () = &mut stopped => break,
-            _ = looks.tick() => trouble.tell(&look()),
+            _ = looks.tick() => trouble.log(&look()),
             Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor).await {
                 Ok((servers, others)) => {
                     info!("configuration reloaded: {}", count(servers));
@@ -359,7 +359,7 @@ struct HealthLog {
 }
 
 impl HealthLog {
-    fn tell(&mut self, vitals: &MonitorHealth) {
+    fn log(&mut self, vitals: &MonitorHealth) {
         let history = &vitals.history;
         if history.is_failing != self.is_failing {
             self.is_failing = history.is_failing;

@@ -22,7 +22,7 @@ use hailer::respond::Board;
 use hailer::source::file::File;
 use hailer::source::push::{Place, Push, PushTarget};
 use hailer::source::{
-    Policy, ProblemLog, Published as Decision, SourceEvent, Stale, TimedStatus, keep, truths,
+    Policy, ProblemLog, Published as Decision, SourceEvent, Stale, TimedStatus, keep, statuses,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -436,7 +436,7 @@ impl Sources {
         old: &Self,
         pushed: &mut BTreeMap<Place, (bool, Vec<PushTarget>)>,
     ) {
-        let (sender, last) = truths();
+        let (sender, last) = statuses();
         sender.send_replace(old.last(&source.origin));
         self.last.insert(source.origin.identity(), last.clone());
         let last_error = LastError::default();

@@ -14,11 +14,11 @@ pub(super) struct View {
     engine: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
-    shown: Mutex<Shown>,
+    shown: Mutex<Published>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct Published {
     /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
     sources: Vec<Watched>,

@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_comes_back_as_it_was(
+        fn survives_a_round_trip(
             unfinished in btree_set(any::<u64>(), 0..50), more: u32, length: Option<u64>, answered: u64, seconds in 0.0..1e9,
         ) {
             let unfinished: Vec<u64> = unfinished.into_iter().filter(|index| *index < u64::MAX).collect();
@@ -186,7 +186,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_damaged_is_refused(next: u64, distances in proptest::collection::vec(any::<u64>(), 0..4)) {
+        fn refuses_damaged_input(next: u64, distances in proptest::collection::vec(any::<u64>(), 0..4)) {
             let json = serde_json::json!({
                 "schema": SCHEMA, "targets": "", "output": "", "length_bytes": null, "next": next, "unfinished": distances,
                 "counts": {}, "duration_s": 0.0,

@@ -21,7 +21,7 @@ mod tally;
 
 use crate::args::Sweep;
 use crate::exit::{Exit, usage};
-use crate::print::{fields, table, tell};
+use crate::print::{fields, stderr, table};
 use checkpoint::Checkpoint;
 use files::append_suffix;
 use hailer::sweep::{Counts, Position, Skipped};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     };
     let Some(mut targets) = Targets::read(args, &position, &stop)? else {
         let cause = stop.cause().unwrap_or(Cause::Signal);
-        tell!(
+        stderr!(
             "{} while reading the targets; nothing was sent",
             cause.words()
         );
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         if let (true, false, Some(output)) =
             (choice.is_turned_over(), args.writing.quiet, &choice.output)
         {
-            tell!("writing {}", output.display());
+            stderr!("writing {}", output.display());
         }
         let concluding = Instant::now();
         conclude(&choice)?;
@@ -160,13 +160,13 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         progress::summary(&sum, took, &skipped);
     }
     if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
-        tell!(
+        stderr!(
             "{}, checkpoint in {}: to continue, run the same command with --resume",
             cause.words(),
             path.display()
         );
     } else if let Some(cause) = cause {
-        tell!(
+        stderr!(
             "{}; no checkpoint was written, since neither --checkpoint FILE nor -o FILE was given",
             cause.words()
         );

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nobody_reads_it_is_over() {
+    fn ends_when_the_reader_is_gone() {
         let (sender, receiver) = channel();
         let mut output = output(Closed(sender));
         output.record(end(0));
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn when_told_to_stop_the_checkpoint_is_the_last_word() {
+    fn writes_the_checkpoint_last_when_stopped() {
         let path =
             std::env::temp_dir().join(format!("hailer-output-{}.checkpoint", std::process::id()));
         let gate = Gate::default();

@@ -25,7 +25,7 @@ use std::time::Duration;
 use ureq::http::Uri;
 
 /// Timeout for fetching a target list from the web.
-const LIST_PATIENCE: Duration = Duration::from_secs(600);
+const LIST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time beyond `--for` that a web server may take.
 const STOP_MARGIN: Duration = Duration::from_millis(200);
 /// Maximum size of a target list from the web in bytes, about 40 million lines.
@@ -446,7 +446,7 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
         // A silent server must not delay the end of the sweep beyond `--for`. The margin lets
         // `StopRequest` act first.
         let time = time.map(|time| time.saturating_add(STOP_MARGIN));
-        let timeout = LIST_PATIENCE.min(time.unwrap_or(LIST_PATIENCE));
+        let timeout = LIST_TIMEOUT.min(time.unwrap_or(LIST_TIMEOUT));
         let agent = web::config(&uri, timeout).build().new_agent();
         return match agent.get(&uri).call() {
             Ok(answer) => Ok(Box::new(

@@ -1,7 +1,7 @@
 //! Progress of a sweep on standard error: a bar while it runs, and a summary at its end.
 
 use super::tally;
-use crate::print::tell;
+use crate::print::stderr;
 use hailer::sweep::{Counts, Progress, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
 pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
     let ended = tally::ended(sum);
     let seconds = took.as_secs_f64().max(0.001);
-    tell!(
+    stderr!(
         "{ended} queried in {seconds:.1} s, {:.0}/s: {} answered ({})",
         ended as f64 / seconds,
         sum.answered,
@@ -115,9 +115,9 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     if !rest.is_empty() {
-        tell!("{}", rest.join(", "));
+        stderr!("{}", rest.join(", "));
     }
-    tell!(
+    stderr!(
         "{} datagrams sent, {} received, about {} lost in the network",
         sum.datagrams_sent,
         sum.datagrams_received,
@@ -135,10 +135,10 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     if !odd.is_empty() {
-        tell!("{}", odd.join(", "));
+        stderr!("{}", odd.join(", "));
     }
     if let Some(words) = skipped(excluded) {
-        tell!("{words}");
+        stderr!("{words}");
     }
 }
 

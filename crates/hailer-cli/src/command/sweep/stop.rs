@@ -2,7 +2,7 @@
 
 use super::super::service::interrupted;
 use crate::exit::STOPPED;
-use crate::print::tell;
+use crate::print::stderr;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -62,7 +62,7 @@ impl StopRequest {
                     tokio::select! {
                         () = &mut signals => {
                             set.set(Cause::Signal);
-                            tell!("stopping; repeat to end immediately");
+                            stderr!("stopping; repeat to end immediately");
                             signals = Box::pin(interrupted());
                         }
                         () = time => set.set(Cause::Time),

@@ -108,7 +108,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let answers = answers(view.history, listener, &all);
     let half = (body.width - GAP) / 2;
     let drops = drops(view.history, listener, &all, half);
-    let truth = truth(snapshot);
+    let source_status = source_status(snapshot);
     let asking = asking(snapshot, half);
     let budget = Section {
         title: None,
@@ -123,11 +123,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         ])
         .areas(body);
         column(frame, left, &[rates, budget, answers]);
-        column(frame, right, &[drops, truth, asking]);
+        column(frame, right, &[drops, source_status, asking]);
     } else {
         let under = [
             answers.height().saturating_add(drops.height()),
-            truth.height().saturating_add(asking.height()),
+            source_status.height().saturating_add(asking.height()),
         ];
         let under = under.into_iter().max();
         let above = [&rates, &budget];
@@ -151,7 +151,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         ])
         .areas(under);
         column(frame, left, &[answers, drops]);
-        column(frame, right, &[truth, asking]);
+        column(frame, right, &[source_status, asking]);
     }
     if view.help {
         help(frame, area);
@@ -634,7 +634,7 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
     Section::new("dropped", or_none(rows.collect(), "nothing"))
 }
 
-fn truth(snapshot: &Snapshot) -> Section {
+fn source_status(snapshot: &Snapshot) -> Section {
     let mut sources: Vec<_> = snapshot.sources.iter().collect();
     // Sources with problems first.
     sources.sort_by_key(|source| std::cmp::Reverse(source.state as u8));
@@ -897,7 +897,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_is_said() {
+    fn shows_events() {
         let history = history(10);
         let lost = Link::Lost(5, "hailer serve has ended".into());
         let screen = shown(

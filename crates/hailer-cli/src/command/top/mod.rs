@@ -36,18 +36,18 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     let path = args.running.control.unwrap_or_else(default_path);
     // If no responder runs at the start, fail instead of waiting.
     let first = watch(&path, args.every).await?;
-    let (sender, heard) = mpsc::channel(4);
+    let (sender, received) = mpsc::channel(4);
     let listening = tokio::spawn(listen(first, path, args.every, sender));
     // Restores the terminal, also after a panic.
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
-    let end = show(&mut terminal, heard).await;
+    let end = show(&mut terminal, received).await;
     listening.abort();
     ratatui::restore();
     end.map(|()| Exit::Success)
 }
 
 /// Snapshot of the responder, or the reason why there is none.
-type Heard = Result<Snapshot, String>;
+type Received = Result<Snapshot, String>;
 
 async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot)> {
     let mut client = Client::connect(path).await?;
@@ -61,7 +61,7 @@ async fn listen(
     first: (Client, Snapshot),
     path: PathBuf,
     every: Duration,
-    to: mpsc::Sender<Heard>,
+    to: mpsc::Sender<Received>,
 ) {
     let mut next = Ok(first);
     loop {
@@ -85,7 +85,7 @@ async fn listen(
 async fn pass_on(
     mut client: Client,
     mut snapshot: Snapshot,
-    to: &mpsc::Sender<Heard>,
+    to: &mpsc::Sender<Received>,
 ) -> Option<anyhow::Error> {
     loop {
         to.send(Ok(snapshot)).await.ok()?;
@@ -99,7 +99,7 @@ async fn pass_on(
 /// Draws the screen and handles keys until the user quits.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    mut heard: mpsc::Receiver<Heard>,
+    mut received: mpsc::Receiver<Received>,
 ) -> anyhow::Result<()> {
     let mut screen = Screen::default();
     let ink = Ink::wanted();
@@ -124,8 +124,8 @@ async fn show(
                 // The terminal was closed.
                 Some(Err(_)) | None => return Ok(()),
             },
-            news = heard.recv() => match news {
-                Some(news) => screen.hear(news, Instant::now()),
+            news = received.recv() => match news {
+                Some(news) => screen.receive(news, Instant::now()),
                 None => return Ok(()),
             },
             _ = ticks.tick() => screen.tick(Instant::now()),
@@ -196,7 +196,7 @@ impl Screen {
         true
     }
 
-    fn hear(&mut self, news: Heard, now: Instant) {
+    fn receive(&mut self, news: Received, now: Instant) {
         match news {
             Ok(snapshot) => {
                 self.link = Link::Live;
@@ -240,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn keys_match_the_help() {
         let mut screen = Screen::default();
-        screen.hear(Ok(invented::snapshot(1.0)), Instant::now());
+        screen.receive(Ok(invented::snapshot(1.0)), Instant::now());
         for (code, chosen) in [
             (KeyCode::Tab, 1),
             (KeyCode::Right, 2),
@@ -264,7 +264,7 @@ mod tests {
             "Esc closes the help first"
         );
         assert!(screen.press(key(KeyCode::Char('p'))) && screen.paused);
-        screen.hear(Ok(invented::snapshot(9.0)), Instant::now());
+        screen.receive(Ok(invented::snapshot(9.0)), Instant::now());
         assert_eq!(screen.history.last().unwrap().uptime_s, 1.0);
         for last in [
             key(KeyCode::Char('q')),
@@ -277,22 +277,22 @@ mod tests {
     }
 
     #[test]
-    fn losing_and_finding_the_responder_is_said() {
+    fn shows_lost_and_restored_connections() {
         let mut screen = Screen::default();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        screen.hear(Ok(invented::snapshot(50.0)), start);
+        screen.receive(Ok(invented::snapshot(50.0)), start);
         screen.chosen = 3;
-        screen.hear(Err("gone".into()), after(1));
+        screen.receive(Err("gone".into()), after(1));
         screen.tick(after(4));
-        screen.hear(Err("still gone".into()), after(5));
+        screen.receive(Err("still gone".into()), after(5));
         assert_eq!(screen.link, Link::Lost(4, "still gone".into()));
         let mut restarted = Snapshot {
             pid: 4800,
             ..invented::snapshot(0.1)
         };
         restarted.listeners.truncate(1);
-        screen.hear(Ok(restarted), after(6));
+        screen.receive(Ok(restarted), after(6));
         assert_eq!((&screen.link, screen.chosen), (&Link::Live, 0));
         assert!(
             screen

@@ -29,7 +29,7 @@ const TEXT: usize = 256;
 
 /// State of one server, as a feed delivers it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ServerView {
     pub(super) server: Arc<Server>,
     pub(super) state: State,
     pub(super) is_flapping: bool,
@@ -37,12 +37,12 @@ pub(super) struct Seen {
     pub(super) last: Option<Sample>,
     /// Kind and message of the last error.
     pub(super) error: Option<Arc<(String, String)>>,
-    pub(super) said: Option<Arc<LastStatus>>,
+    pub(super) last_status: Option<Arc<LastStatus>>,
     /// Share of the last day's polls that were answered, from 0 to 1.
     pub(super) uptime: Option<f32>,
 }
 
-impl Seen {
+impl ServerView {
     pub(super) fn of(row: &ServerRow, now: Millis) -> Self {
         Self {
             server: row.server.clone(),
@@ -51,7 +51,7 @@ impl Seen {
             since: row.since,
             last: row.last_sample,
             error: row.error.clone(),
-            said: row.last_status.clone(),
+            last_status: row.last_status.clone(),
             uptime: row.day.uptime(now),
         }
     }
@@ -59,7 +59,7 @@ impl Seen {
 
 /// One sample, as charts show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(super) struct SamplePoint {
     pub(super) at: Millis,
     pub(super) players: Option<f32>,
     /// Latency in milliseconds.
@@ -69,9 +69,9 @@ pub(super) struct Look {
 /// One server with values derived from its state.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) seen: Seen,
+    pub(super) seen: ServerView,
     /// Samples, oldest first.
-    pub(super) looks: VecDeque<Look>,
+    pub(super) looks: VecDeque<SamplePoint>,
     /// Whether samples from before the start were fetched.
     pub(super) has_before: bool,
     /// The name as one printable line.
@@ -83,7 +83,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(seen: Seen) -> Self {
+    fn new(seen: ServerView) -> Self {
         let mut entry = Self {
             seen,
             looks: VecDeque::new(),
@@ -97,16 +97,17 @@ impl Entry {
     }
 
     fn spell(&mut self) {
-        let said = self.seen.said.as_deref();
-        self.version = said
-            .and_then(|said| said.version.as_deref())
+        let last_status = self.seen.last_status.as_deref();
+        self.version = last_status
+            .and_then(|last_status| last_status.version.as_deref())
             .map(short)
             .unwrap_or_default();
-        let motd = said.and_then(|said| {
-            said.motd
+        let motd = last_status.and_then(|last_status| {
+            last_status
+                .motd
                 .as_ref()
                 .map(Text::plain)
-                .or_else(|| said.title.clone().map(Into::into))
+                .or_else(|| last_status.title.clone().map(Into::into))
         });
         self.motd = motd.map(|motd| short(&motd)).unwrap_or_default();
         let server = &self.seen.server;
@@ -245,11 +246,11 @@ pub(super) struct Totals {
 pub(super) struct Past {
     pub(super) server: ServerId,
     /// Samples, oldest first.
-    pub(super) looks: Vec<Look>,
+    pub(super) looks: Vec<SamplePoint>,
     /// Events, newest first.
     pub(super) events: Vec<Event>,
     /// The last complete status.
-    pub(super) said: Option<Arc<LastStatus>>,
+    pub(super) last_status: Option<Arc<LastStatus>>,
 }
 
 /// State of all servers, their order and their events.
@@ -289,7 +290,7 @@ impl Default for Board {
 
 impl Board {
     /// Stores states from a feed. Returns the servers that went up or down.
-    pub(super) fn see(&mut self, seen: Vec<Seen>) -> Vec<ServerId> {
+    pub(super) fn see(&mut self, seen: Vec<ServerView>) -> Vec<ServerId> {
         let mut changed = Vec::new();
         for seen in seen {
             self.is_stale = true;
@@ -307,18 +308,18 @@ impl Board {
             if before != after && before != State::Unknown {
                 changed.push(id);
             }
-            let says_other = match (&entry.seen.said, &seen.said) {
+            let differs = match (&entry.seen.last_status, &seen.last_status) {
                 (Some(before), Some(after)) => !Arc::ptr_eq(before, after),
                 (before, after) => before.is_some() != after.is_some(),
             };
-            let is_other = says_other || !Arc::ptr_eq(&entry.seen.server, &seen.server);
+            let is_other = differs || !Arc::ptr_eq(&entry.seen.server, &seen.server);
             entry.seen = seen;
             if is_other {
                 entry.spell();
             }
             let newest = entry.looks.back().map_or(Millis::MIN, |look| look.at);
             if let Some(last) = entry.seen.last.filter(|last| last.at > newest) {
-                entry.looks.push_back(Look {
+                entry.looks.push_back(SamplePoint {
                     at: last.at,
                     players: last.players.map(|players| players as f32),
                     latency: last.latency.map(|latency| latency as f32 / 1e3),
@@ -332,7 +333,7 @@ impl Board {
     }
 
     /// Inserts earlier samples, oldest first, before the stored ones.
-    pub(super) fn remember(&mut self, id: ServerId, looks: Vec<Look>) {
+    pub(super) fn remember(&mut self, id: ServerId, looks: Vec<SamplePoint>) {
         let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(FEWEST_LOOKS, LOOKS);
         let Some(entry) = self
             .by_id
@@ -500,7 +501,7 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
         "new" => 2,
         _ => 3,
     };
-    let share = |seen: &Seen| seen.uptime.map(|share| (share * 1e6) as u32);
+    let share = |seen: &ServerView| seen.uptime.map(|share| (share * 1e6) as u32);
     let found = match sort.by {
         By::Given => Ordering::Equal,
         By::State => turned(trouble(a).cmp(&trouble(b))),

@@ -1,6 +1,6 @@
 //! Details of one server: state, charts, players, events, rules and extras.
 
-use super::board::{Entry, Look, Past};
+use super::board::{Entry, Past, SamplePoint};
 use super::cells::{Fitting, coloured_lines, speed, state, uptime};
 use super::view::View;
 use crate::command::top::draw::{bold, both_ends, dim};
@@ -131,13 +131,13 @@ fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     .areas(area)
 }
 
-fn said<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastStatus> {
-    past.and_then(|past| past.said.as_deref())
-        .or(entry.seen.said.as_deref())
+fn last_status<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastStatus> {
+    past.and_then(|past| past.last_status.as_deref())
+        .or(entry.seen.last_status.as_deref())
 }
 
 /// Combines samples of the history with those since then.
-fn looks(entry: &Entry, past: Option<&Past>) -> Vec<Look> {
+fn looks(entry: &Entry, past: Option<&Past>) -> Vec<SamplePoint> {
     let known = past.map_or(&[][..], |past| &past.looks);
     let newest = known.last().map_or(Millis::MIN, |look| look.at);
     known
@@ -161,15 +161,15 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         Span::styled(word, style),
         cut,
     )];
-    let address = said(entry, past)
-        .and_then(|said| said.address)
+    let address = last_status(entry, past)
+        .and_then(|last_status| last_status.address)
         .map(|address| format!(" at {address}"))
         .unwrap_or_default();
     lines.push(Line::styled(
         line(&format!("{}{address}", seen.server.target), width),
         dim(),
     ));
-    let answer = said(entry, past);
+    let answer = last_status(entry, past);
     if let Some(motd) = answer.and_then(motd) {
         lines.extend(coloured_lines(&motd, width, MOTD_LINES));
     }
@@ -208,11 +208,11 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         add("up", Span::styled(format!("{} %", share.content), style));
     }
     lines.push(fitting(words, width));
-    let named = |said: &LastStatus| {
+    let named = |last_status: &LastStatus| {
         let named = [
-            ("game", said.game.clone()),
-            ("version", said.version.clone()),
-            ("map", said.map.clone()),
+            ("game", last_status.game.clone()),
+            ("version", last_status.version.clone()),
+            ("map", last_status.map.clone()),
         ];
         let words = named
             .into_iter()
@@ -255,16 +255,16 @@ fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
 }
 
 /// Returns the MOTD with its colours, which the list of a monitor lacks.
-fn motd(said: &LastStatus) -> Option<Text> {
+fn motd(last_status: &LastStatus) -> Option<Text> {
     let raw = || {
-        let answer: Value = serde_json::from_slice(&said.answer).ok()?;
+        let answer: Value = serde_json::from_slice(&last_status.answer).ok()?;
         let motd = answer.get("status")?.get("motd")?;
         let raw = motd.get("raw")?.as_str()?;
         let plain = motd.get("plain")?.as_str()?;
         // Codes that are missing in the plain text were parsed as formatting.
         (raw.contains('§') && !plain.contains('§')).then(|| Text::legacy(raw))
     };
-    let motd = said.motd.clone()?;
+    let motd = last_status.motd.clone()?;
     let has_colours = motd.runs().any(|(style, _)| style != Default::default());
     if has_colours {
         Some(motd)
@@ -278,10 +278,10 @@ fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
     title: &str,
-    looks: &[Look],
+    looks: &[SamplePoint],
     now: Millis,
     colour: Color,
-    number: fn(&Look) -> Option<f32>,
+    number: fn(&SamplePoint) -> Option<f32>,
 ) {
     let numbers = || {
         looks
@@ -393,13 +393,13 @@ fn text_of(
     width: usize,
 ) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    let answer = said(entry, past);
-    if let Some(said) = answer {
+    let answer = last_status(entry, past);
+    if let Some(last_status) = answer {
         let on = entry
             .players()
             .map(|players| format!("{players} on"))
             .unwrap_or_default();
-        let words = match (said.players.len(), said.is_whole) {
+        let words = match (last_status.players.len(), last_status.is_whole) {
             (0, _) => format!("{on}{}no names", if on.is_empty() { "" } else { ", " }),
             (_, true) => on,
             (listed, false) => format!(
@@ -408,7 +408,7 @@ fn text_of(
             ),
         };
         lines.push(rule("online players", &words, width));
-        lines.extend(names(&said.players, width));
+        lines.extend(names(&last_status.players, width));
     }
     let mut events: Vec<&Event> = view
         .board
@@ -433,8 +433,10 @@ fn text_of(
             width,
         ));
     }
-    let Some(said) = answer else { return lines };
-    let status: Value = serde_json::from_slice::<Value>(&said.answer)
+    let Some(last_status) = answer else {
+        return lines;
+    };
+    let status: Value = serde_json::from_slice::<Value>(&last_status.answer)
         .ok()
         .and_then(|mut answer| answer.get_mut("status").map(Value::take))
         .unwrap_or_default();
@@ -578,8 +580,8 @@ mod tests {
     fn with_answer() -> Board {
         let mut board = board();
         let mut seen = five().remove(0);
-        let said = Arc::make_mut(seen.said.as_mut().unwrap());
-        said.answer = br#"{"status":{"rules":[{"key":"pvp","value":"on"},{"key":"difficulty","value":"hard"}],
+        let last_status = Arc::make_mut(seen.last_status.as_mut().unwrap());
+        last_status.answer = br#"{"status":{"rules":[{"key":"pvp","value":"on"},{"key":"difficulty","value":"hard"}],
             "extra":{"software":"Paper","plugins":[{"name":"Tides","version":"2.1"},{"name":"LuckPerms","version":"5"}],"online-mode":true},
             "deviations":["late-players"]}}"#[..].into();
         board.see(vec![seen]);
@@ -727,21 +729,21 @@ mod tests {
     #[test]
     fn history_comes_before_new_samples() {
         let board = board();
-        let look = |seconds: i64, players| Look {
+        let look = |seconds: i64, players| SamplePoint {
             at: NOW - seconds * 1_000,
             players: Some(players),
             latency: None,
         };
-        let mut said = board
+        let mut last_status = board
             .server(ServerId(1))
             .unwrap()
             .seen
-            .said
+            .last_status
             .as_deref()
             .unwrap()
             .clone();
-        said.motd = Some(Text::unformatted("Red"));
-        said.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#
+        last_status.motd = Some(Text::unformatted("Red"));
+        last_status.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#
             .as_bytes()
             .into();
         let past = Past {
@@ -752,7 +754,7 @@ mod tests {
                 at: NOW - 86_000_000,
                 kind: EventKind::Steady,
             }],
-            said: Some(Arc::new(said)),
+            last_status: Some(Arc::new(last_status)),
         };
         let looks = looks(board.server(ServerId(1)).unwrap(), Some(&past));
         assert_eq!(
@@ -770,7 +772,7 @@ mod tests {
             assert!(screen.contains(expected), "{expected}\n{screen}");
         }
         assert_eq!(
-            motd(past.said.as_deref().unwrap()).unwrap().raw(),
+            motd(past.last_status.as_deref().unwrap()).unwrap().raw(),
             "§cRed",
             "colours of the whole answer"
         );

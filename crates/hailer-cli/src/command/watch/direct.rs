@@ -4,7 +4,7 @@
 //! answered. At most 100,000 servers are polled, and at most 2,000 per second.
 
 use super::News;
-use super::board::Seen;
+use super::board::ServerView;
 use crate::args::Watch;
 use crate::command::monitor::config;
 use crate::exit::usage;
@@ -214,7 +214,7 @@ impl Direct {
                 .map(|server| unheard(server, None))
                 .collect();
             is_over = to
-                .send(News::Seen {
+                .send(News::Update {
                     seen,
                     all: None,
                     events: Vec::new(),
@@ -230,7 +230,7 @@ impl Direct {
         while !is_over {
             let news = tokio::select! {
                 update = updates.recv() => match gather(update, &mut updates) {
-                    Some(changed) => told(&live, changed),
+                    Some(changed) => news_of(&live, changed),
                     None => return,
                 },
                 Some((server, end)) = found.recv() => match end {
@@ -239,11 +239,11 @@ impl Direct {
                         continue;
                     }
                     Err(error) => {
-                        News::Seen { seen: vec![unheard(&server, Some(&error))], all: None, events: Vec::new() }
+                        News::Update { seen: vec![unheard(&server, Some(&error))], all: None, events: Vec::new() }
                     }
                 },
             };
-            if let News::Seen { seen, .. } = &news {
+            if let News::Update { seen, .. } = &news {
                 for seen in seen.iter().filter(|seen| seen.last.is_some()) {
                     // After the first poll, the usual interval applies.
                     if let Some(server) = fresh.remove(&seen.server.id) {
@@ -288,17 +288,17 @@ fn gather(
     }
 }
 
-fn told(live: &StateTable, (ids, events): Changed) -> News {
+fn news_of(live: &StateTable, (ids, events): Changed) -> News {
     let now = unix_millis();
     let seen = match ids {
         Some(ids) => ids
             .into_iter()
             .filter_map(|id| live.row(id))
-            .map(|row| Seen::of(&row, now))
+            .map(|row| ServerView::of(&row, now))
             .collect(),
-        None => live.pick(|row| Some(Seen::of(row, now))),
+        None => live.pick(|row| Some(ServerView::of(row, now))),
     };
-    News::Seen {
+    News::Update {
         seen,
         all: None,
         events,
@@ -306,8 +306,8 @@ fn told(live: &StateTable, (ids, events): Changed) -> News {
 }
 
 /// Returns the state of a server before its first poll.
-fn unheard(server: &Server, error: Option<&Error>) -> Seen {
-    Seen {
+fn unheard(server: &Server, error: Option<&Error>) -> ServerView {
+    ServerView {
         server: Arc::new(server.clone()),
         state: if error.is_some() {
             State::Down
@@ -318,7 +318,7 @@ fn unheard(server: &Server, error: Option<&Error>) -> Seen {
         since: 0,
         last: None,
         error: error.map(|error| Arc::new((error.kind().to_owned(), error.to_string()))),
-        said: None,
+        last_status: None,
         uptime: None,
     }
 }

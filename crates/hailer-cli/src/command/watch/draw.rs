@@ -413,12 +413,12 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
         By::Uptime => uptime(seen.uptime).right_aligned(),
         By::Version => text(&entry.version),
         By::Protocol => Line::styled(line(entry.protocol(), width), dim()),
-        By::Motd => match (&seen.error, seen.said.as_deref()) {
+        By::Motd => match (&seen.error, seen.last_status.as_deref()) {
             // For a server that is down, the reason is more useful than its last status.
             (Some(error), _) if seen.state != State::Up => {
                 Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
             }
-            (_, Some(said)) => said
+            (_, Some(last_status)) => last_status
                 .motd
                 .as_ref()
                 .map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
@@ -503,7 +503,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::command::watch::board::{Board, Seen, Sort};
+    use crate::command::watch::board::{Board, ServerView, Sort};
     use crate::command::watch::filter::Filter;
     use crate::command::watch::invented::{self, NOW, board, seen};
     use hailer::Text;
@@ -764,10 +764,10 @@ pub(super) mod tests {
     }
 
     /// Returns a server with hostile texts.
-    fn odd(id: i64) -> Seen {
+    fn odd(id: i64) -> ServerView {
         let long = "名前\u{1b}[2J\n\u{301}\u{202e}\u{9b}31m\r".repeat(30);
         let mut seen = seen(id, &long);
-        let said = LastStatus {
+        let last_status = LastStatus {
             at: i64::MAX,
             motd: Some(Text::legacy(format!("§a{long}§k").repeat(20))),
             title: Some(long.clone().into()),
@@ -778,7 +778,7 @@ pub(super) mod tests {
             answer: r#"{"status":{"rules":[{"key":"\u001b[2J","value":"\u001b]0;x\u0007"}],"extra":{"a":[1,{"b":"\u001b[31m"}]},"motd":{"plain":5,"raw":"§a\u001b[2J"}}}"#.to_owned().into_bytes().into(),
             ..LastStatus::default()
         };
-        seen.said = Some(Arc::new(said));
+        seen.last_status = Some(Arc::new(last_status));
         seen.error = Some(Arc::new((long.clone(), long)));
         seen.uptime = Some(f32::NAN);
         seen.since = i64::MIN / 2;

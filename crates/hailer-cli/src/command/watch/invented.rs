@@ -1,6 +1,6 @@
 //! Simulated servers for tests.
 
-use super::board::{Board, Seen};
+use super::board::{Board, ServerView};
 use hailer::Text;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
@@ -33,8 +33,8 @@ pub(super) fn server(id: i64, name: &str) -> Server {
 }
 
 /// Returns a server that is up, with 12 of 20 players.
-pub(super) fn seen(id: i64, name: &str) -> Seen {
-    let said = LastStatus {
+pub(super) fn seen(id: i64, name: &str) -> ServerView {
+    let last_status = LastStatus {
         at: NOW,
         address: Some(([192, 0, 2, id as u8], 25565).into()),
         title: Some("A title".into()),
@@ -58,30 +58,30 @@ pub(super) fn seen(id: i64, name: &str) -> Seen {
         sent: 2,
         resent: 0,
     };
-    Seen {
+    ServerView {
         server: Arc::new(server(id, name)),
         state: State::Up,
         is_flapping: false,
         since: NOW - 3_600_000,
         last: Some(last),
         error: None,
-        said: Some(Arc::new(said)),
+        last_status: Some(Arc::new(last_status)),
         uptime: Some(1.0),
     }
 }
 
-fn change(seen: &mut Seen, players: (u32, u32), latency: u32, version: &str, motd: &str) {
+fn change(seen: &mut ServerView, players: (u32, u32), latency: u32, version: &str, motd: &str) {
     let last = seen.last.as_mut().expect("invented with one");
     last.players = Some(players.0);
     last.max = Some(players.1);
     last.latency = Some(latency);
-    let said = Arc::make_mut(seen.said.as_mut().expect("invented with it"));
-    said.version = Some(version.into());
-    said.motd = Some(Text::legacy(motd));
+    let last_status = Arc::make_mut(seen.last_status.as_mut().expect("invented with it"));
+    last_status.version = Some(version.into());
+    last_status.motd = Some(Text::legacy(motd));
 }
 
 /// Returns five servers: three up, one flapping, one that never replied.
-pub(super) fn five() -> Vec<Seen> {
+pub(super) fn five() -> Vec<ServerView> {
     let mut all = [
         (1, "lobby"),
         (2, "survival-10"),
@@ -115,7 +115,7 @@ pub(super) fn five() -> Vec<Seen> {
     let silent = &mut all[4];
     silent.state = State::Down;
     silent.uptime = Some(0.0);
-    silent.said = None;
+    silent.last_status = None;
     Arc::make_mut(&mut silent.server).group = "de".into();
     silent.error = Some(Arc::new((
         "silence".into(),

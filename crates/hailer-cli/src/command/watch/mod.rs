@@ -23,7 +23,7 @@ use crate::exit::{Exit, usage};
 use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
-use board::{Board, By, Entry, Look, Past, Seen};
+use board::{Board, By, Entry, Past, SamplePoint, ServerView};
 use crossterm::event::{
     Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
@@ -91,8 +91,8 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
 /// Update from a feed.
 enum News {
     /// Current states of servers.
-    Seen {
-        seen: Vec<Seen>,
+    Update {
+        seen: Vec<ServerView>,
         /// All servers that remain, if some were removed.
         all: Option<Vec<ServerId>>,
         events: Vec<Event>,
@@ -100,7 +100,10 @@ enum News {
     /// History of the server whose details are shown.
     Past(Past),
     /// Earlier samples of a server on the screen.
-    Before { server: ServerId, looks: Vec<Look> },
+    Before {
+        server: ServerId,
+        looks: Vec<SamplePoint>,
+    },
     /// The feed is interrupted, with the reason.
     Lost(String),
 }
@@ -160,9 +163,9 @@ async fn show(
                 // The terminal was closed.
                 Some(Err(_)) | None => return Ok(()),
             },
-            told = news.recv() => match told {
-                Some(told) => {
-                    screen.hear(told, Instant::now());
+            message = news.recv() => match message {
+                Some(message) => {
+                    screen.receive(message, Instant::now());
                     is_new = true;
                 }
                 None => return Ok(()),
@@ -369,7 +372,7 @@ impl Screen {
         }
     }
 
-    fn hear(&mut self, news: News, now: Instant) {
+    fn receive(&mut self, news: News, now: Instant) {
         match news {
             News::Lost(why) => {
                 let since = *self.lost.get_or_insert(now);
@@ -383,7 +386,7 @@ impl Screen {
         }
         match news {
             _ if self.is_paused => {}
-            News::Seen { seen, all, events } => {
+            News::Update { seen, all, events } => {
                 let is_first = self.board.totals().servers == 0;
                 let changed = self.board.see(seen);
                 self.board.happen(events);
@@ -393,7 +396,7 @@ impl Screen {
                 if is_first {
                     self.board.arrange();
                 }
-                if let Some(words) = self.told(&changed) {
+                if let Some(words) = self.message(&changed) {
                     self.notice = Some((now, words));
                 }
                 if self
@@ -410,7 +413,7 @@ impl Screen {
     }
 
     /// Describes which servers went up or down.
-    fn told(&self, changed: &[ServerId]) -> Option<String> {
+    fn message(&self, changed: &[ServerId]) -> Option<String> {
         let word = |state| match state {
             State::Down => "down",
             State::Up => "up",
@@ -516,12 +519,12 @@ mod tests {
         // It also follows when servers are added.
         press(&mut screen, &[KeyCode::Char('j')]);
         let before = chosen(&screen).to_owned();
-        let new = News::Seen {
+        let new = News::Update {
             seen: vec![seen(8, "zebra")],
             all: None,
             events: Vec::new(),
         };
-        screen.hear(new, Instant::now());
+        screen.receive(new, Instant::now());
         screen.tick(Instant::now());
         assert_eq!((chosen(&screen), screen.cursor), (&*before, 2));
     }
@@ -583,8 +586,8 @@ mod tests {
         let before = screen.board.totals().up;
         let mut down = five();
         down[0].state = State::Down;
-        screen.hear(
-            News::Seen {
+        screen.receive(
+            News::Update {
                 seen: down,
                 all: None,
                 events: Vec::new(),
@@ -610,12 +613,12 @@ mod tests {
     fn events_are_shown() {
         let mut screen = screen();
         let start = Instant::now();
-        let tell = |screen: &mut Screen, change: fn(&mut Vec<Seen>), seconds| {
+        let notify = |screen: &mut Screen, change: fn(&mut Vec<ServerView>), seconds| {
             let mut seen = five();
             change(&mut seen);
             let now = start + Duration::from_secs(seconds);
-            screen.hear(
-                News::Seen {
+            screen.receive(
+                News::Update {
                     seen,
                     all: None,
                     events: Vec::new(),
@@ -629,14 +632,14 @@ mod tests {
                 .map(|(_, notice)| notice.clone())
                 .unwrap_or_default()
         };
-        assert_eq!(tell(&mut screen, |_| {}, 0), "");
+        assert_eq!(notify(&mut screen, |_| {}, 0), "");
         assert_eq!(
-            tell(&mut screen, |all| all[0].state = State::Down, 1),
+            notify(&mut screen, |all| all[0].state = State::Down, 1),
             "lobby is down"
         );
         assert_eq!(screen.board.totals().down, 2);
         assert_eq!(
-            tell(
+            notify(
                 &mut screen,
                 |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down),
                 2
@@ -644,22 +647,22 @@ mod tests {
             "2 went down, 1 went up"
         );
         assert_eq!(
-            tell(
+            notify(
                 &mut screen,
                 |all| all[1..3].iter_mut().for_each(|one| one.state = State::Down),
                 60
             ),
             ""
         );
-        screen.hear(News::Lost("gone".into()), start + Duration::from_secs(61));
+        screen.receive(News::Lost("gone".into()), start + Duration::from_secs(61));
         screen.tick(start + Duration::from_secs(70));
         assert_eq!(screen.link, Link::Lost(9, "gone".into()));
-        tell(&mut screen, |_| {}, 71);
+        notify(&mut screen, |_| {}, 71);
         assert_eq!(screen.link, Link::Live);
         // The server of the details was removed.
         press(&mut screen, &[KeyCode::Enter]);
-        screen.hear(
-            News::Seen {
+        screen.receive(
+            News::Update {
                 seen: Vec::new(),
                 all: Some(vec![ServerId(2)]),
                 events: Vec::new(),
@@ -677,8 +680,8 @@ mod tests {
         let many = (0..100)
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();
-        screen.hear(
-            News::Seen {
+        screen.receive(
+            News::Update {
                 seen: many,
                 all: None,
                 events: Vec::new(),
@@ -688,14 +691,14 @@ mod tests {
         screen.settle(Rect::new(0, 0, 80, 24));
         let rows = screen.wants().rows;
         assert_eq!((rows.len(), &*rows[0].1), (screen.page, "server-0"));
-        let look = |at, players| Look {
+        let look = |at, players| SamplePoint {
             at,
             players: Some(players),
             latency: None,
         };
         let now = invented::NOW;
         let looks = vec![look(now - 2, 1.0), look(now - 1, 2.0), look(now, 3.0)];
-        screen.hear(
+        screen.receive(
             News::Before {
                 server: rows[0].0,
                 looks,
@@ -718,8 +721,8 @@ mod tests {
         let many = (0..10_000)
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();
-        screen.hear(
-            News::Seen {
+        screen.receive(
+            News::Update {
                 seen: many,
                 all: None,
                 events: Vec::new(),

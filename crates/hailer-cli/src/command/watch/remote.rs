@@ -3,7 +3,7 @@
 //!
 //! Limits: at most 200,000 servers, 16 MiB for a response, and 10 s for a request.
 
-use super::board::{Look, Past, Seen};
+use super::board::{Past, SamplePoint, ServerView};
 use super::{News, Wants};
 use crate::exit::usage;
 use crate::web;
@@ -30,7 +30,7 @@ const PAGES: usize = 400;
 /// Maximum size of a response in bytes.
 const LONGEST: u64 = 16 << 20;
 /// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between attempts to reach a monitor.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Time between requests for the details of one server.
@@ -71,7 +71,7 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
     let Some(uri) = parsed.filter(is_http) else {
         usage!("--monitor {typed}: write the URL of its web page, such as http://127.0.0.1:8080");
     };
-    let config = web::config(&uri, PATIENCE)
+    let config = web::config(&uri, TIMEOUT)
         .http_status_as_error(false)
         .max_redirects(redirects);
     Ok((config.build().new_agent(), url))
@@ -90,7 +90,7 @@ struct Page {
 }
 
 /// A response. `body` is `None` if it is unchanged.
-struct Heard<T> {
+struct Received<T> {
     body: Option<T>,
     etag: String,
 }
@@ -208,7 +208,7 @@ impl Monitor {
                 break;
             }
         }
-        Ok(News::Seen {
+        Ok(News::Update {
             seen,
             all: Some(all),
             events: Vec::new(),
@@ -219,7 +219,7 @@ impl Monitor {
         &mut self,
         number: usize,
         limit: Option<usize>,
-        seen: &mut Vec<Seen>,
+        seen: &mut Vec<ServerView>,
     ) -> anyhow::Result<()> {
         let cursor = number
             .checked_sub(1)
@@ -233,7 +233,7 @@ impl Monitor {
             .get(number)
             .map(|page| page.etag.clone())
             .filter(|etag| !etag.is_empty());
-        let Heard { body, etag } = self.get::<Servers>(&path, known.as_deref())?;
+        let Received { body, etag } = self.get::<Servers>(&path, known.as_deref())?;
         let Some(Servers { servers, next, .. }) = body else {
             return Ok(());
         };
@@ -279,13 +279,13 @@ impl Monitor {
             ..
         } = whole;
         let seen = seen(server);
-        let mut said = seen.said.as_deref().cloned().unwrap_or_default();
-        said.is_whole = seen
+        let mut last_status = seen.last_status.as_deref().cloned().unwrap_or_default();
+        last_status.is_whole = seen
             .last
             .and_then(|last| last.players)
             .is_some_and(|on| on as usize == players.len());
-        said.players = players.into_iter().map(Into::into).collect();
-        said.answer = last_answer
+        last_status.players = players.into_iter().map(Into::into).collect();
+        last_status.answer = last_answer
             .map(|answer| answer.to_string().into_bytes().into())
             .unwrap_or_default();
         let events = events
@@ -297,12 +297,12 @@ impl Monitor {
             server: id,
             looks: samples(series),
             events,
-            said: Some(Arc::new(said)),
+            last_status: Some(Arc::new(last_status)),
         })
     }
 
     /// Fetches the last hour of samples of one server.
-    fn before(&self, name: &str) -> anyhow::Result<Vec<Look>> {
+    fn before(&self, name: &str) -> anyhow::Result<Vec<SamplePoint>> {
         let path = format!(
             "/api/v1/servers/{}/series?from={}&points={POINTS}",
             escape(name),
@@ -320,7 +320,7 @@ impl Monitor {
         &self,
         path: &str,
         known: Option<&str>,
-    ) -> anyhow::Result<Heard<T>> {
+    ) -> anyhow::Result<Received<T>> {
         let url = format!("{}{path}", self.url);
         let mut request = self.agent.get(&url).header("Accept", "application/json");
         if let Some(known) = known {
@@ -335,7 +335,7 @@ impl Monitor {
             .unwrap_or_default()
             .to_owned();
         if status == 304 {
-            return Ok(Heard { body: None, etag });
+            return Ok(Received { body: None, etag });
         }
         let body = response
             .body_mut()
@@ -358,7 +358,7 @@ impl Monitor {
             bail!("{}: HTTP status {status}{words}", self.url);
         }
         match serde_json::from_slice(&body) {
-            Ok(body) => Ok(Heard {
+            Ok(body) => Ok(Received {
                 body: Some(body),
                 etag,
             }),
@@ -383,8 +383,8 @@ pub(crate) fn escape(text: &str) -> String {
     pieces.collect()
 }
 
-fn samples(series: Series) -> Vec<Look> {
-    let look = |point: types::Point| Look {
+fn samples(series: Series) -> Vec<SamplePoint> {
+    let look = |point: types::Point| SamplePoint {
         at: point.at_ms,
         players: point.players_mean.map(|players| players as f32),
         latency: point.latency_mean_ms.map(|latency| latency as f32),
@@ -392,7 +392,7 @@ fn samples(series: Series) -> Vec<Look> {
     series.points.into_iter().map(look).collect()
 }
 
-fn seen(server: types::Server) -> Seen {
+fn seen(server: types::Server) -> ServerView {
     let id = ServerId(server.id);
     let last = server.last_sample.map(|last| Sample {
         server: id,
@@ -404,7 +404,7 @@ fn seen(server: types::Server) -> Seen {
         sent: last.datagrams_sent,
         resent: last.datagrams_resent,
     });
-    Seen {
+    ServerView {
         server: Arc::new(Server {
             id,
             name: server.name,
@@ -421,7 +421,7 @@ fn seen(server: types::Server) -> Seen {
         error: server
             .error
             .map(|error| Arc::new((error.kind, error.message))),
-        said: server
+        last_status: server
             .last_status
             .map(|status| Arc::new(last_status(status))),
         uptime: server.uptime_share.map(|share| share as f32),
@@ -516,7 +516,7 @@ mod tests {
     }
 
     fn list(monitor: &mut Monitor) -> (Vec<(i64, u32)>, Vec<i64>) {
-        let News::Seen { seen, all, .. } = monitor.list().unwrap() else {
+        let News::Update { seen, all, .. } = monitor.list().unwrap() else {
             panic!("no list")
         };
         let seen = seen
@@ -608,7 +608,7 @@ mod tests {
         assert_eq!(past.server, ServerId(1));
         assert_eq!(
             past.looks[0],
-            Look {
+            SamplePoint {
                 at: 5,
                 players: Some(4.5),
                 latency: Some(12.5)
@@ -617,12 +617,12 @@ mod tests {
         assert_eq!(past.looks[1].players, None);
         let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
         assert_eq!(words, ["down", "version"], "what is not known is left out");
-        let said = past.said.unwrap();
+        let last_status = past.last_status.unwrap();
         assert_eq!(
-            (&*said.answer, &said.players[..]),
+            (&*last_status.answer, &last_status.players[..]),
             (&br#"{"ok":true}"#[..], &["Alice".into()][..])
         );
-        assert_eq!(said.version.as_deref(), Some("1.1"));
+        assert_eq!(last_status.version.as_deref(), Some("1.1"));
     }
 
     #[test]

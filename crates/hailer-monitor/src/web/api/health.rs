@@ -160,7 +160,7 @@ impl CountWindow {
                 message: "there are no servers".into(),
             },
             Some(shortest) => {
-                let patience = 2 * Millis::try_from(shortest.as_millis())
+                let stop_timeout = 2 * Millis::try_from(shortest.as_millis())
                     .unwrap_or(Millis::MAX / 4)
                     + SAMPLE_GRACE_MS;
                 let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
@@ -170,7 +170,7 @@ impl CountWindow {
                 };
                 Check {
                     name: "samples",
-                    ok: age <= patience,
+                    ok: age <= stop_timeout,
                     message,
                 }
             }
@@ -306,30 +306,31 @@ mod tests {
             dropped: 3,
         };
         assert_eq!(failing(&vitals, &live, 210), ["history"]);
-        let said = notice(
+        let notice_text = notice(
             &vitals.history,
             &marks.check(&vitals, &live, minute, 210_000),
             210_000,
         )
         .unwrap();
         assert!(
-            said.contains("since 1 Jan 00:01 UTC: 50\u{202f}000 samples are kept in memory; 3 samples were lost."),
-            "{said}"
+            notice_text.contains("since 1 Jan 00:01 UTC: 50\u{202f}000 samples are kept in memory; 3 samples were lost."),
+            "{notice_text}"
         );
-        assert!(!said.contains("secret"), "pages are public");
+        assert!(!notice_text.contains("secret"), "pages are public");
         vitals.history.is_failing = false;
         vitals.last = Some(2_000_000);
         vitals.missed = 1_000;
         assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
-        let said = notice(
+        let notice_text = notice(
             &vitals.history,
             &marks.check(&vitals, &live, minute, 2_000_000),
             2_000_000,
         )
         .unwrap();
         assert!(
-            said.starts_with("The monitor is overloaded") && said.contains("1000 samples missed"),
-            "{said}"
+            notice_text.starts_with("The monitor is overloaded")
+                && notice_text.contains("1000 samples missed"),
+            "{notice_text}"
         );
         for at in [2_100, 2_130, 2_260, 2_400] {
             vitals.last = Some(at * 1_000);

@@ -28,11 +28,11 @@ pub(super) struct ListQuery {
     by: Sort,
     is_descending: bool,
     limit: usize,
-    after: Option<Place>,
+    after: Option<RowPosition>,
 }
 
 /// Position of a row in the order. Unknown values come last, in either direction.
-struct Place {
+struct RowPosition {
     number: Option<i64>,
     group: String,
     name: String,
@@ -88,7 +88,7 @@ impl ListQuery {
             });
         let labels = labels.collect();
         let cursor = params.text("cursor", LONGEST_CURSOR);
-        let after = cursor.and_then(|text| match Place::read(&text, by) {
+        let after = cursor.and_then(|text| match RowPosition::read(&text, by) {
             Some(place) => Some(place),
             None => params.refuse(
                 "cursor",
@@ -213,7 +213,7 @@ fn cursor(entry: &Entry, name: &str) -> String {
     format!("{number}~{}~{name}", entry.group)
 }
 
-impl Place {
+impl RowPosition {
     fn read(text: &str, by: Sort) -> Option<Self> {
         let (number, rest) = text.split_once('~')?;
         let (group, name) = rest.rsplit_once('~')?;

@@ -74,13 +74,13 @@ pub(super) async fn answer(
     match row
         .last_status
         .as_deref()
-        .filter(|said| !said.answer.is_empty())
+        .filter(|latest| !latest.answer.is_empty())
     {
-        Some(said) => Ok(answer::tagged(
+        Some(latest) => Ok(answer::tagged(
             &asked,
             "application/json",
             "no-cache",
-            said.answer.to_vec(),
+            latest.answer.to_vec(),
         )),
         None => Err(Problem::not_found(format!(
             "there is no stored answer of {}: it has not answered since the monitor started, or memory was short",

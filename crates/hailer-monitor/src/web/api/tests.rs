@@ -219,13 +219,13 @@ impl Monitor {
 }
 
 /// A response.
-struct Heard {
+struct Response {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Heard {
+impl Response {
     fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -260,10 +260,10 @@ impl Heard {
     }
 }
 
-async fn ask(router: &Router, request: Request<Body>) -> Heard {
+async fn ask(router: &Router, request: Request<Body>) -> Response {
     let response = router.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
-    Heard {
+    Response {
         status: parts.status,
         headers: parts.headers,
         body: body.collect().await.unwrap().to_bytes().into(),
@@ -319,15 +319,15 @@ impl Contract {
         let fits = |template: &str| {
             let template: Vec<_> = template.split('/').collect();
             let path: Vec<_> = path.split('/').collect();
-            let fit = |part: &str, said: &str| match part.split_once("{name}") {
-                Some((before, after)) => said.starts_with(before) && said.ends_with(after),
-                None => part == said,
+            let fit = |part: &str, reply: &str| match part.split_once("{name}") {
+                Some((before, after)) => reply.starts_with(before) && reply.ends_with(after),
+                None => part == reply,
             };
             template.len() == path.len()
                 && template
                     .iter()
                     .zip(path)
-                    .all(|(part, said)| fit(part, said))
+                    .all(|(part, reply)| fit(part, reply))
         };
         let mut all = self
             .operations()
@@ -363,28 +363,28 @@ impl Contract {
     }
 
     /// Sends a request, and checks the response against the document.
-    async fn ask(&self, router: &Router, request: Request<Body>) -> Heard {
+    async fn ask(&self, router: &Router, request: Request<Body>) -> Response {
         let method = request.method().clone();
         let path = request.uri().path().to_owned();
-        let said = ask(router, request).await;
-        self.hold(&method, &path, &said);
-        said
+        let reply = ask(router, request).await;
+        self.hold(&method, &path, &reply);
+        reply
     }
 
     /// Checks a response against the document.
     #[track_caller]
-    fn hold(&self, method: &Method, path: &str, said: &Heard) {
+    fn hold(&self, method: &Method, path: &str, reply: &Response) {
         let what = format!("{method} {path}");
         let operation = self.operation(method, path);
-        let status = said.status.as_str();
+        let status = reply.status.as_str();
         let response = self.follow(&operation["responses"][status]);
         assert!(
             response.is_object(),
             "{what}: {status} is not in the document\n{}",
-            String::from_utf8_lossy(&said.body)
+            String::from_utf8_lossy(&reply.body)
         );
         for (name, header) in response["headers"].as_object().into_iter().flatten() {
-            let value = said.header(name);
+            let value = reply.header(name);
             assert!(!value.is_empty(), "{what}: {status} without {name}");
             let value = value
                 .parse::<i64>()
@@ -392,9 +392,9 @@ impl Contract {
             self.check(&header["schema"], &value, &format!("{what}: {name}"));
         }
         match response["content"].as_object() {
-            None => assert!(said.body.is_empty(), "{what}: {status} has a body"),
+            None => assert!(reply.body.is_empty(), "{what}: {status} has a body"),
             Some(content) => {
-                let kind = said
+                let kind = reply
                     .header("content-type")
                     .split(';')
                     .next()
@@ -404,19 +404,19 @@ impl Contract {
                     .get(&kind)
                     .unwrap_or_else(|| panic!("{what}: {status} is {kind}"))["schema"];
                 let value = if kind.ends_with("json") {
-                    said.json()
+                    reply.json()
                 } else {
-                    said.text().into()
+                    reply.text().into()
                 };
                 self.check(schema, &value, &what);
                 if kind == "application/problem+json" {
-                    assert_eq!(value["status"], said.status.as_u16(), "{what}");
+                    assert_eq!(value["status"], reply.status.as_u16(), "{what}");
                 }
             }
         }
-        assert_eq!(said.header("x-content-type-options"), "nosniff", "{what}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{what}");
         let is_badge = path.starts_with("/badge/");
-        let is_open = said.headers.contains_key("access-control-allow-origin");
+        let is_open = reply.headers.contains_key("access-control-allow-origin");
         assert!(
             !is_open || is_badge,
             "{what}: only badges are for the scripts of all sites"
@@ -427,7 +427,7 @@ impl Contract {
         ));
     }
 
-    async fn get(&self, router: &Router, uri: &str) -> Heard {
+    async fn get(&self, router: &Router, uri: &str) -> Response {
         self.ask(router, get(uri)).await
     }
 }
@@ -507,18 +507,18 @@ async fn responses_match_the_openapi_document() {
         (Method::POST, "/api/v1/servers"),
         (Method::PUT, "/api/v1/servers/mine"),
     ] {
-        let said = contract
+        let reply = contract
             .ask(&router, write(method, uri, Some(TOKEN), Some(&new)))
             .await;
-        assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
     }
-    let said = contract
+    let reply = contract
         .ask(
             &router,
             write(Method::DELETE, "/api/v1/servers/mine", Some(TOKEN), None),
         )
         .await;
-    assert_eq!(said.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(monitor.live.named("mine").is_some() && monitor.live.named("late").is_none());
     monitor.pool.take().unwrap().stop();
 
@@ -588,11 +588,11 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         (&"up".into(), &1.into())
     );
     assert_eq!(lobby["last_answer"]["status"]["players"]["online"], 1);
-    let said = contract.get(router, "/api/v1/servers/lobby/answer").await;
+    let reply = contract.get(router, "/api/v1/servers/lobby/answer").await;
     let kept = monitor.live.named("lobby").unwrap().last_status.unwrap();
-    assert_eq!(said.json()["schema"], "hailer/answer/2");
+    assert_eq!(reply.json()["schema"], "hailer/answer/2");
     assert_eq!(
-        said.json()["target"],
+        reply.json()["target"],
         serde_json::from_slice::<Value>(&kept.answer).unwrap()["target"]
     );
     assert_eq!(
@@ -646,19 +646,20 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         "/badge/lobby.svg?label=%3Cscript%3E&style=square",
         "/widget/lobby",
     ] {
-        let said = contract.get(router, uri).await;
+        let reply = contract.get(router, uri).await;
         assert!(
-            !said.text().contains("<script") && !said.text().contains('\u{202e}'),
+            !reply.text().contains("<script") && !reply.text().contains('\u{202e}'),
             "{uri}: {}",
-            said.text()
+            reply.text()
         );
         assert!(
-            said.header("content-security-policy")
+            reply
+                .header("content-security-policy")
                 .starts_with("default-src 'none';"),
             "{uri}"
         );
         assert_eq!(
-            said.header("cross-origin-resource-policy"),
+            reply.header("cross-origin-resource-policy"),
             "cross-origin",
             "{uri}"
         );
@@ -703,10 +704,10 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         loop {
             let tag = contract.get(router, &uri).await.header("etag").to_owned();
             let request = Request::get(&uri).header("if-none-match", format!("\"other\", {tag}"));
-            let said = contract
+            let reply = contract
                 .ask(router, request.body(Body::empty()).unwrap())
                 .await;
-            if said.status == StatusCode::NOT_MODIFIED {
+            if reply.status == StatusCode::NOT_MODIFIED {
                 break;
             }
             tries += 1;
@@ -725,10 +726,10 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         if path.contains("{name}") {
             let request =
                 Request::get(path.replace("{name}", "no-such")).header("if-none-match", "*");
-            let said = contract
+            let reply = contract
                 .ask(router, request.body(Body::empty()).unwrap())
                 .await;
-            assert_eq!(said.status, StatusCode::NOT_FOUND, "{uri}");
+            assert_eq!(reply.status, StatusCode::NOT_FOUND, "{uri}");
         }
     }
     assert_eq!(
@@ -738,13 +739,13 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
     for uri in ["/api/v1/nothing", "/api/v1/servers/"] {
         assert_eq!(ask(router, get(uri)).await.word(), "not-found", "{uri}");
     }
-    let said = ask(
+    let reply = ask(
         router,
         write(Method::PATCH, "/api/v1/servers", Some(TOKEN), None),
     )
     .await;
     assert_eq!(
-        (said.word(), said.header("allow")),
+        (reply.word(), reply.header("allow")),
         ("method".into(), "GET,HEAD,POST")
     );
     assert_eq!(
@@ -776,15 +777,18 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
         "name": "mine", "target": monitor.target, "group": HOSTILE.trim_end_matches('\u{202e}'),
         "labels": { "region": "eu" }, "interval_s": 1.5,
     });
-    let said = send(Method::POST, "/api/v1/servers", Some(new.clone())).await;
+    let reply = send(Method::POST, "/api/v1/servers", Some(new.clone())).await;
     assert_eq!(
-        (said.status.as_u16(), said.header("location")),
+        (reply.status.as_u16(), reply.header("location")),
         (201, "/api/v1/servers/mine"),
         "{}",
-        said.text()
+        reply.text()
     );
     assert_eq!(
-        (&said.json()["interval_s"], &said.json()["labels"]["region"]),
+        (
+            &reply.json()["interval_s"],
+            &reply.json()["labels"]["region"]
+        ),
         (&1.5.into(), &"eu".into())
     );
     assert_eq!(monitor.history.servers().await.unwrap().len(), 3);
@@ -797,7 +801,7 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     );
 
     let put = "/api/v1/servers/mine";
-    let said = send(
+    let reply = send(
         Method::PUT,
         put,
         Some(json!({ "target": monitor.target, "group": "other" })),
@@ -805,42 +809,42 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     .await;
     assert_eq!(
         (
-            said.status.as_u16(),
-            &said.json()["group"],
-            &said.json()["labels"]
+            reply.status.as_u16(),
+            &reply.json()["group"],
+            &reply.json()["labels"]
         ),
         (200, &"other".into(), &json!({}))
     );
     assert_eq!(
-        said.json()["state"],
+        reply.json()["state"],
         "up",
         "the state is kept while the target is the same"
     );
-    let said = send(
+    let reply = send(
         Method::PUT,
         put,
         Some(json!({ "name": "lobby", "target": monitor.target })),
     )
     .await;
-    assert_eq!(said.word(), "taken");
-    let said = send(
+    assert_eq!(reply.word(), "taken");
+    let reply = send(
         Method::PUT,
         put,
         Some(json!({ "name": "ours", "target": monitor.target })),
     )
     .await;
     assert_eq!(
-        (said.status.as_u16(), said.header("location")),
+        (reply.status.as_u16(), reply.header("location")),
         (200, "/api/v1/servers/ours")
     );
     assert!(monitor.live.named("mine").is_none());
-    let said = send(
+    let reply = send(
         Method::PUT,
         put,
         Some(json!({ "name": "yours", "target": monitor.target })),
     )
     .await;
-    assert_eq!(said.fields(), ["name"], "nothing is there to rename");
+    assert_eq!(reply.fields(), ["name"], "nothing is there to rename");
     assert_eq!(
         send(Method::PUT, put, Some(json!({ "target": monitor.target })))
             .await
@@ -875,18 +879,18 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     );
 
     let bad = json!({ "name": "..", "target": "play.example.com", "labels": [], "interval_s": "often", "colour": "red" });
-    let said = send(Method::POST, "/api/v1/servers", Some(bad)).await;
+    let reply = send(Method::POST, "/api/v1/servers", Some(bad)).await;
     assert_eq!(
-        said.fields(),
+        reply.fields(),
         ["colour", "interval_s", "labels", "name", "target"]
     );
-    let said = send(
+    let reply = send(
         Method::PUT,
         put,
         Some(json!({ "target": "ugp://[::1]", "interval_s": 0.1 })),
     )
     .await;
-    assert_eq!(said.fields(), ["interval_s"]);
+    assert_eq!(reply.fields(), ["interval_s"]);
     let test = "/api/v1/alerts/test";
     assert_eq!(
         send(Method::POST, test, Some(json!({}))).await.json()["message"],
@@ -907,11 +911,11 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
 }
 
 /// Sends requests until one is rejected by the rate limit; a busy machine needs a second.
-async fn once_too_often(router: &Router, request: impl Fn() -> Request<Body>) -> Heard {
+async fn once_too_often(router: &Router, request: impl Fn() -> Request<Body>) -> Response {
     for _ in 0..50 {
-        let said = ask(router, request()).await;
-        if said.status == StatusCode::TOO_MANY_REQUESTS {
-            return said;
+        let reply = ask(router, request()).await;
+        if reply.status == StatusCode::TOO_MANY_REQUESTS {
+            return reply;
         }
     }
     panic!("fifty requests were not too many")
@@ -1024,13 +1028,13 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         (Method::PUT, Some(json!({ "target": monitor.target }))),
         (Method::DELETE, None),
     ] {
-        let said = contract
+        let reply = contract
             .ask(
                 &gone,
                 write(method, "/api/v1/servers/mine", Some(TOKEN), body.as_ref()),
             )
             .await;
-        assert_eq!(said.status, StatusCode::NOT_FOUND);
+        assert_eq!(reply.status, StatusCode::NOT_FOUND);
     }
 
     // Exceed the rate limit of each operation.
@@ -1041,10 +1045,10 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         };
         let router = monitor.router(|_, settings| (settings.reads, settings.writes) = (once, once));
         let uri = path.replace("{name}", "lobby");
-        let said = once_too_often(&router, || write(method.clone(), &uri, None, None)).await;
-        contract.hold(&method, &uri, &said);
+        let reply = once_too_often(&router, || write(method.clone(), &uri, None, None)).await;
+        contract.hold(&method, &uri, &reply);
         assert_eq!(
-            (said.word(), said.header("retry-after")),
+            (reply.word(), reply.header("retry-after")),
             ("rate".into(), "1"),
             "{method} {uri}"
         );
@@ -1111,9 +1115,9 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
             Some(&json!({ "to": "slow" })),
         ),
     ] {
-        let said = contract.ask(&hasty, request).await;
+        let reply = contract.ask(&hasty, request).await;
         assert_eq!(
-            (said.word(), said.header("retry-after")),
+            (reply.word(), reply.header("retry-after")),
             ("slow".into(), "5")
         );
     }
@@ -1243,13 +1247,13 @@ async fn alert_page_sends_tests_with_the_token() {
     };
     let own = "http://localhost:1";
     let good = format!("to=&token={TOKEN}");
-    let heard = ask(&router, form(&good, own)).await;
+    let received = ask(&router, form(&good, own)).await;
     assert!(
-        heard.status == 200 && heard.text().contains("1 target took it"),
+        received.status == 200 && received.text().contains("1 target took it"),
         "{}",
-        heard.text()
+        received.text()
     );
-    for (body, origin, status, says) in [
+    for (body, origin, status, claims) in [
         ("to=&token=a-guess-of-a-token", own, 401, "wrong token"),
         ("to=", own, 401, "wrong token"),
         (&*good, "http://evil.example", 403, "other sites"),
@@ -1261,27 +1265,27 @@ async fn alert_page_sends_tests_with_the_token() {
         ),
         (&format!("to=%3Cb%3E&token={TOKEN}"), own, 422, ""),
     ] {
-        let heard = ask(&router, form(body, origin)).await;
+        let received = ask(&router, form(body, origin)).await;
         assert!(
-            heard.status == status && heard.text().contains(says),
+            received.status == status && received.text().contains(claims),
             "{body}: {} {}",
-            heard.status,
-            heard.text()
+            received.status,
+            received.text()
         );
         assert!(
-            !heard.text().contains(TOKEN) && !heard.text().contains("<b>"),
+            !received.text().contains(TOKEN) && !received.text().contains("<b>"),
             "{}",
-            heard.text()
+            received.text()
         );
     }
     assert_eq!(
         ask(&router, form(&"x".repeat(5_000), own)).await.status,
         413
     );
-    let nobody = monitor.router(|_, settings| settings.token = None);
-    assert_eq!(ask(&nobody, form(&good, own)).await.status, 403);
+    let without_token = monitor.router(|_, settings| settings.token = None);
+    assert_eq!(ask(&without_token, form(&good, own)).await.status, 403);
     let page = ask(
-        &nobody,
+        &without_token,
         Request::get("/alerts").body(Body::empty()).unwrap(),
     )
     .await;
@@ -1297,16 +1301,16 @@ async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
     let monitor = Monitor::start().await;
     monitor.vitals.lock().unwrap().samples = 12;
     let scrape = async |most| {
-        let said = ask(
+        let reply = ask(
             &monitor.router(|_, settings| settings.server_metrics = most),
             get("/metrics"),
         )
         .await;
         assert_eq!(
-            said.header("content-type"),
+            reply.header("content-type"),
             "application/openmetrics-text; version=1.0.0; charset=utf-8"
         );
-        openmetrics::parse(said.text())
+        openmetrics::parse(reply.text())
     };
     let page = scrape(10).await;
     let value = |name: &str, labels: &[(&str, &str)]| openmetrics::value(&page, name, labels);

@@ -122,10 +122,10 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
                 .map_or_else(|| players.to_string(), |max| format!("{players}/{max}")),
         )
     });
-    let said = row.and_then(|row| row.last_status.as_deref());
+    let status = row.and_then(|row| row.last_status.as_deref());
     let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
-    let title = said.and_then(|said| said.title.as_deref()).map(cut);
-    let version = said.and_then(|said| said.version.as_deref()).map(cut);
+    let title = status.and_then(|status| status.title.as_deref()).map(cut);
+    let version = status.and_then(|status| status.version.as_deref()).map(cut);
     let card = Card {
         css: STYLE,
         style,

@@ -199,7 +199,7 @@ fn named(out: &mut String, nth: usize, key: &str, value: &Value) {
 pub(crate) struct Datagram {
     pub(crate) message: String,
     pub(crate) length: String,
-    pub(crate) fields: Vec<Line>,
+    pub(crate) fields: Vec<FieldLine>,
     /// Number of fields not shown.
     pub(crate) more: usize,
     pub(crate) deviations: Vec<String>,
@@ -207,7 +207,7 @@ pub(crate) struct Datagram {
 }
 
 /// A field, or bytes that belong to no field.
-pub(crate) struct Line {
+pub(crate) struct FieldLine {
     pub(crate) offset: usize,
     pub(crate) bytes: String,
     pub(crate) name: String,
@@ -215,9 +215,9 @@ pub(crate) struct Line {
 }
 
 /// Explains the datagrams of the last answer.
-pub(crate) fn explain(said: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
+pub(crate) fn explain(latest: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
     let mut left = FIELDS;
-    let replies = said.replies.iter().take(DATAGRAMS);
+    let replies = latest.replies.iter().take(DATAGRAMS);
     replies
         .map(|bytes| datagram(bytes, protocol, &mut left))
         .collect()
@@ -245,9 +245,9 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     let mut shown = 0;
     for field in notes.fields().iter().take(*left) {
         if field.range.start > shown {
-            fields.push(Line::bare(shown, digits(shown..field.range.start), ""));
+            fields.push(FieldLine::bare(shown, digits(shown..field.range.start), ""));
         }
-        fields.push(Line {
+        fields.push(FieldLine {
             offset: field.range.start,
             bytes: digits(field.range.clone()),
             name: show::cut(&field.name, 80).text,
@@ -259,7 +259,7 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     *left = left.saturating_sub(notes.fields().len());
     let error = found.and_then(|found| found.error);
     if shown < bytes.len() && more == 0 {
-        fields.push(Line::bare(
+        fields.push(FieldLine::bare(
             shown,
             digits(shown..bytes.len()),
             if error.is_some() { "unparsed" } else { "" },
@@ -278,7 +278,7 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     }
 }
 
-impl Line {
+impl FieldLine {
     fn bare(offset: usize, bytes: String, name: &str) -> Self {
         Self {
             offset,
@@ -373,11 +373,11 @@ mod tests {
                 let reply: Vec<u8> = (0..2_000_usize)
                     .map(|at| (at as u8).wrapping_mul(seed) ^ seed)
                     .collect();
-                let said = LastStatus {
+                let latest = LastStatus {
                     replies: vec![reply.into(); 3],
                     ..LastStatus::default()
                 };
-                let datagrams = explain(&said, protocol);
+                let datagrams = explain(&latest, protocol);
                 let lines: usize = datagrams.iter().map(|datagram| datagram.fields.len()).sum();
                 assert!(datagrams.len() == 3 && lines <= 2 * FIELDS + 3);
                 assert!(

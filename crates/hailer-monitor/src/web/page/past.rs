@@ -6,7 +6,7 @@ use crate::server::ServerId;
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
 use crate::uptime::{Uptime, sample_length_ms};
 use crate::web::App;
-use crate::web::chart::{Chart, Look, Svg};
+use crate::web::chart::{Chart, ChartStyle, Svg};
 use crate::web::page::row::Time;
 use crate::web::show::{self, Cut, NOTHING};
 use compact_str::CompactString;
@@ -22,7 +22,7 @@ const LOOKED_THROUGH: u32 = 5_000;
 const FEW: Millis = 300_000;
 const MINUTE: Millis = 60_000;
 /// Time limit of the history queries. The page is useful without them.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum length of an event's text, and of a player name, in characters.
 const TEXT: usize = 120;
 const NAME: usize = 40;
@@ -250,7 +250,7 @@ impl Past {
         };
         let all = async {
             tokio::try_join!(
-                Seen::read(app, server, range, wanted.range.is_none(), now),
+                ChartData::read(app, server, range, wanted.range.is_none(), now),
                 app.history.events(Some(server), now + 1, events_read),
                 app.history.sessions(
                     server,
@@ -259,7 +259,7 @@ impl Past {
                 ),
             )
         };
-        let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(PATIENCE, all).await;
+        let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(TIMEOUT, all).await;
         // The log of the monitor has the error; pages are public.
         let Ok(Ok((seen, events, mut sessions))) = read else {
             let problem =
@@ -296,7 +296,7 @@ impl Past {
         }
         sessions.truncate(SESSIONS as usize);
         // Show since when the server is recorded, if that is later than the start of the charts.
-        let Seen {
+        let ChartData {
             range,
             level,
             from,
@@ -353,7 +353,7 @@ fn interval_of(app: &App) -> Millis {
 }
 
 /// Data of the charts.
-struct Seen {
+struct ChartData {
     range: Range,
     level: Level,
     from: Millis,
@@ -362,7 +362,7 @@ struct Seen {
     points: Vec<Point>,
 }
 
-impl Seen {
+impl ChartData {
     /// `may_be_less`: show the last hour for a server that was added recently.
     async fn read(
         app: &App,
@@ -415,7 +415,7 @@ struct Sum {
     uptime: Uptime,
     /// Sums of means, weighted by the number of answers.
     players: f64,
-    told: u64,
+    counted: u64,
     players_max: Option<u32>,
     latency: f64,
     timed: u64,
@@ -436,7 +436,7 @@ impl Sum {
             .add(length_ms, point.asked.into(), point.answered.into());
         if let Some(players) = point.players {
             self.players += players * weight as f64;
-            self.told += weight;
+            self.counted += weight;
         }
         if let Some(latency) = point.latency {
             self.latency += f64::from(latency) * weight as f64;
@@ -449,7 +449,7 @@ impl Sum {
     }
 
     fn players(&self) -> Option<f64> {
-        (self.told > 0).then(|| self.players / self.told as f64)
+        (self.counted > 0).then(|| self.players / self.counted as f64)
     }
 
     /// Length of a bucket, in milliseconds.
@@ -488,7 +488,7 @@ impl Buckets {
             whole.answered += sum.answered;
             whole.uptime.merge(sum.uptime);
             whole.players += sum.players;
-            whole.told += sum.told;
+            whole.counted += sum.counted;
             whole.latency += sum.latency;
             whole.timed += sum.timed;
             whole.players_max = whole.players_max.max(sum.players_max);
@@ -544,7 +544,7 @@ impl Buckets {
                 or_nothing(whole.players().map(show::mean)),
                 or_nothing(whole.players_max.map(|most| show::count(most.into()))),
             ),
-            Look::Area,
+            ChartStyle::Area,
             sums(Sum::players),
             sums(|sum| sum.players_max.map(f64::from)),
             &|sum| match (sum.players(), sum.players_max) {
@@ -568,7 +568,7 @@ impl Buckets {
                 or_nothing(whole.latency().map(micros)),
                 or_nothing(whole.latency_max.map(show::latency)),
             ),
-            Look::Line,
+            ChartStyle::Line,
             sums(Sum::latency),
             sums(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
             &|sum| match (sum.latency(), sum.latency_max) {
@@ -591,7 +591,7 @@ impl Buckets {
         let uptime = draw(
             "Uptime",
             format!("{} · {lost}", or_nothing(share.map(show::percent))),
-            Look::Share,
+            ChartStyle::Share,
             sums(Sum::uptime),
             Vec::new(),
             &|sum| {

@@ -92,15 +92,18 @@ impl StateView {
 impl RowView {
     pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
         let server = &*row.server;
-        let said = row.last_status.as_deref();
+        let status = row.last_status.as_deref();
         let last = row.last_sample.filter(|last| last.answered);
-        let motd = said.and_then(|said| said.motd.as_ref());
+        let motd = status.and_then(|status| status.motd.as_ref());
         // CSS may shorten the MOTD further.
         let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());
         // Hide a title that the MOTD repeats.
-        let title = said.and_then(|said| said.title.as_deref()).filter(|title| {
-            !title.trim().is_empty() && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
-        });
+        let title = status
+            .and_then(|status| status.title.as_deref())
+            .filter(|title| {
+                !title.trim().is_empty()
+                    && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
+            });
         let group = &server.group;
         let of_group = || {
             Filter {
@@ -122,7 +125,7 @@ impl RowView {
             // The limit hardly changes, so it is shown while the server is down too.
             max: last
                 .and_then(|last| last.max)
-                .or_else(|| said.and_then(|said| said.max))
+                .or_else(|| status.and_then(|status| status.max))
                 .map(|max| show::count(max.into())),
             spark: sparkline(&row.day.players(now), Some(&row.day.uptimes(now))),
             latency: last.and_then(|last| last.latency).map(show::latency),
@@ -130,8 +133,8 @@ impl RowView {
                 .day
                 .uptime(now)
                 .map(|share| (show::percent(share.into()), grade(share))),
-            version: said
-                .and_then(|said| said.version.as_deref())
+            version: status
+                .and_then(|status| status.version.as_deref())
                 .map(|version| show::cut(version, VERSION)),
             group: (!group.is_empty()).then(|| (show::cut(group, GROUP), of_group())),
         }

@@ -42,7 +42,7 @@ pub(crate) async fn show(
     let on = row
         .last_status
         .as_deref()
-        .map(|said| &*said.players)
+        .map(|status| &*status.players)
         .unwrap_or_default();
     let past = Past::of(&app, row.server.id, on, &wanted, now).await;
     html(
@@ -78,7 +78,7 @@ struct ServerPage {
     badge: Option<String>,
     widget: Option<String>,
     /// Time of the last answer.
-    said: Option<Time>,
+    status_at: Option<Time>,
     datagrams: Vec<Datagram>,
 }
 
@@ -99,12 +99,14 @@ impl ServerPage {
         now: Millis,
     ) -> Self {
         let server = &*row.server;
-        let said = row.last_status.as_deref();
-        let speaks = catalog::protocol(protocol(server));
-        let mut details = said
-            .map(|said| Details::of(said, speaks))
+        let status = row.last_status.as_deref();
+        let spoken_protocol = catalog::protocol(protocol(server));
+        let mut details = status
+            .map(|status| Details::of(status, spoken_protocol))
             .unwrap_or_default();
-        let mut datagrams = said.map(|said| explain(said, speaks)).unwrap_or_default();
+        let mut datagrams = status
+            .map(|status| explain(status, spoken_protocol))
+            .unwrap_or_default();
         if !app.shows_players {
             details.players.clear();
             details.more_players = 0;
@@ -129,11 +131,11 @@ impl ServerPage {
             at: row.last_sample.map_or(0, |last| last.at),
             name: server.name.clone(),
             state: StateView::of(row, now),
-            title: said
-                .and_then(|said| said.title.as_deref())
+            title: status
+                .and_then(|status| status.title.as_deref())
                 .map(|title| show::cut(title, 120)),
-            motd: said
-                .and_then(|said| said.motd.as_ref())
+            motd: status
+                .and_then(|status| status.motd.as_ref())
                 .map(|motd| pieces(motd, MOTD))
                 .unwrap_or_default(),
             target: show::cut(&server.target, 100),
@@ -144,7 +146,7 @@ impl ServerPage {
                 .iter()
                 .map(|(key, value)| (show::cut(key, 40), show::cut(value, 60)))
                 .collect(),
-            figures: figures(row, &details, speaks, now),
+            figures: figures(row, &details, spoken_protocol, now),
             ranges: Range::ALL
                 .into_iter()
                 .filter(|range| range.is_cheap(app))
@@ -178,9 +180,9 @@ impl ServerPage {
             wanted,
             badge: has_badges.then(|| format!("/badge/{}.svg", server.name)),
             widget: has_widgets.then(|| format!("/widget/{}", server.name)),
-            said: said
-                .filter(|said| said.at > 0)
-                .map(|said| Time::of(said.at, now)),
+            status_at: status
+                .filter(|status| status.at > 0)
+                .map(|status| Time::of(status.at, now)),
             datagrams,
         }
     }
@@ -189,11 +191,11 @@ impl ServerPage {
 fn figures(
     row: &ServerRow,
     details: &Details,
-    speaks: Option<&dyn Protocol>,
+    spoken_protocol: Option<&dyn Protocol>,
     now: Millis,
 ) -> Vec<Figure> {
     let last = row.last_sample.filter(|last| last.answered);
-    let said = row.last_status.as_deref();
+    let status = row.last_status.as_deref();
     let mut figures = Vec::new();
     let mut add = |name, value: Option<String>, note: String| {
         if let Some(value) = value.filter(|value| !value.trim().is_empty()) {
@@ -228,12 +230,14 @@ fn figures(
     );
     add(
         "Version",
-        said.and_then(|said| said.version.clone()).map(Into::into),
+        status
+            .and_then(|status| status.version.clone())
+            .map(Into::into),
         String::new(),
     );
     add(
         "Map",
-        said.and_then(|said| said.map.clone()).map(Into::into),
+        status.and_then(|status| status.map.clone()).map(Into::into),
         String::new(),
     );
     add(
@@ -243,12 +247,14 @@ fn figures(
     );
     add(
         "Game",
-        said.and_then(|said| said.game.clone()).map(Into::into),
+        status
+            .and_then(|status| status.game.clone())
+            .map(Into::into),
         String::new(),
     );
     add(
         "Protocol",
-        speaks.map(|speaks| speaks.info().title.to_owned()),
+        spoken_protocol.map(|spoken_protocol| spoken_protocol.info().title.to_owned()),
         String::new(),
     );
     add(
@@ -264,7 +270,8 @@ fn figures(
         .map(|address| format!("reported: {address}"));
     add(
         "Address",
-        said.and_then(|said| said.address)
+        status
+            .and_then(|status| status.address)
             .map(|address| address.to_string()),
         calls_itself.unwrap_or_default(),
     );

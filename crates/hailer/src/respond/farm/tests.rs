@@ -100,15 +100,15 @@ fn clients_read_exactly_the_status_of_the_farm() {
         let mut titles = HashSet::new();
         for number in 0..3_000 {
             let address = server(number, port);
-            let heard = query(&mut farm_port, protocol, address);
-            let said = farm.status(protocol, address);
+            let received = query(&mut farm_port, protocol, address);
+            let reported = farm.status(protocol, address);
             assert_eq!(
-                heard.as_ref().map(|(status, _)| status),
-                said.as_ref(),
+                received.as_ref().map(|(status, _)| status),
+                reported.as_ref(),
                 "{address} {}",
                 protocol.info().id
             );
-            let Some((status, longest)) = heard else {
+            let Some((status, longest)) = received else {
                 continue;
             };
             let roster = if WITHOUT_LISTS.contains(&protocol.info().id) {
@@ -376,22 +376,23 @@ fn protocols_share_ports_and_have_several() {
         ..settings()
     });
     assert_eq!((farm.ports(), farm.services.len()), (4, 2));
-    for (index, port, spoken) in [
+    for (index, port, expected) in [
         (0, 1_000, [true, true]),
         (1, 2_000, [true, false]),
         (3, 7_777, [false, true]),
     ] {
         let mut farm_port = farm.port(index, port);
-        for (protocol, spoken) in [a, b].into_iter().zip(spoken) {
-            let said = query(&mut farm_port, protocol, server(5, port)).map(|(status, _)| status);
+        for (protocol, expected) in [a, b].into_iter().zip(expected) {
+            let reported =
+                query(&mut farm_port, protocol, server(5, port)).map(|(status, _)| status);
             assert_eq!(
-                said,
-                farm.status(protocol, server(5, port)).filter(|_| spoken)
+                reported,
+                farm.status(protocol, server(5, port)).filter(|_| expected)
             );
         }
         assert_eq!(
             farm_port.counts().dropped.get("no query"),
-            spoken.contains(&false).then_some(&1)
+            expected.contains(&false).then_some(&1)
         );
     }
 }

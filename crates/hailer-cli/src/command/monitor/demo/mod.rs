@@ -8,7 +8,7 @@
 mod past;
 mod town;
 
-use self::town::{Town, all};
+use self::town::{SimulatedServer, all};
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::Status;
@@ -34,11 +34,11 @@ const UNDER_WAY: usize = 256;
 /// Maximum size of a request in bytes.
 const LONGEST: usize = 2_048;
 /// Timeout for the request of a stream client.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Simulated servers with their sockets. Dropping the fleet stops them.
 pub(super) struct Fleet {
-    towns: Vec<Town>,
+    towns: Vec<SimulatedServer>,
     pub(super) servers: Vec<NewServer>,
     folder: Folder,
     _tasks: JoinSet<()>,
@@ -114,7 +114,7 @@ pub(super) async fn listen(
 }
 
 /// Replies to datagrams with simulated latency and loss.
-async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
+async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
     let mut publish = tokio::time::interval(PUBLISH);
     let mut buffer = [0; LONGEST];
@@ -122,8 +122,8 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
     let places = Arc::new(Semaphore::new(UNDER_WAY));
     loop {
         let (length, from) = tokio::select! {
-            heard = socket.recv_from(&mut buffer) => match heard {
-                Ok(heard) => heard,
+            received_bytes = socket.recv_from(&mut buffer) => match received_bytes {
+                Ok(received_bytes) => received_bytes,
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
@@ -163,7 +163,7 @@ async fn serve(town: Arc<Town>, socket: Arc<UdpSocket>, board: Board) {
 }
 
 /// Serves stream connections.
-async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
+async fn serve_stream(town: Arc<SimulatedServer>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(UNDER_WAY));
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -184,7 +184,7 @@ async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
                     from,
                     Duration::from_micros(delay.into()),
                 );
-                let _ = tokio::time::timeout(PATIENCE, answer).await;
+                let _ = tokio::time::timeout(TIMEOUT, answer).await;
                 drop(place);
             });
         }
@@ -192,7 +192,7 @@ async fn serve_stream(town: Arc<Town>, listener: TcpListener) {
 }
 
 async fn answer_stream(
-    town: &Town,
+    town: &SimulatedServer,
     status: &Status,
     mut stream: TcpStream,
     from: SocketAddr,

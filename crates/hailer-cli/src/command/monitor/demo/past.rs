@@ -1,7 +1,7 @@
 //! Simulated history of one year: imported roll-ups, and samples, events and sessions written as by
 //! a monitor.
 
-use super::town::{DAY, HOUR, MINUTE, MINUTES, Town};
+use super::town::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
 use hailer_monitor::history::{
     Batch, ExportedRollup, History, HistoryError, Level, PlayerSession, Record,
 };
@@ -27,11 +27,11 @@ const SILENT: Millis = MINUTE;
 /// them from samples would take several seconds.
 pub(super) async fn write(
     history: &History,
-    towns: &[Town],
+    towns: &[SimulatedServer],
     servers: &[Server],
     now: Millis,
 ) -> Result<(), HistoryError> {
-    let all: Vec<(&Town, ServerId)> = towns
+    let all: Vec<(&SimulatedServer, ServerId)> = towns
         .iter()
         .zip(servers.iter().map(|server| server.id))
         .collect();
@@ -55,7 +55,7 @@ pub(super) async fn write(
 
 /// Returns roll-ups, oldest first: daily for a year, hourly for a month, and five-minute ones where
 /// there are samples.
-fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
+fn rollups(towns: &[SimulatedServer], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
     let levels = [
         (Level::Day, (today - DAYS) * DAY),
@@ -92,7 +92,7 @@ fn rollups(towns: &[Town], raw: Millis, now: Millis) -> impl Iterator<Item = Rec
 
 /// Returns one bucket from the player counts of its minutes. Only every `each`th minute is used.
 fn rollup(
-    town: &Town,
+    town: &SimulatedServer,
     level: Level,
     start: Millis,
     minutes: &[u32],
@@ -148,7 +148,13 @@ fn rollup(
 }
 
 /// Adds one sample per minute.
-fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &mut Vec<Sample>) {
+fn samples(
+    town: &SimulatedServer,
+    server: ServerId,
+    from: Millis,
+    now: Millis,
+    samples: &mut Vec<Sample>,
+) {
     let phase = (town.random(0, 61) % 60_000) as Millis;
     for day in from.div_euclid(DAY)..=now.div_euclid(DAY) {
         let minutes = town.minutes(day, 1);
@@ -174,7 +180,7 @@ fn samples(town: &Town, server: ServerId, from: Millis, now: Millis, samples: &m
 }
 
 /// Adds the events of the year.
-fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
+fn events(town: &SimulatedServer, server: ServerId, now: Millis, events: &mut Vec<Event>) {
     let today = now.div_euclid(DAY);
     let mut add = |at, kind| events.push(Event { server, at, kind });
     let silence = || EventKind::Down {
@@ -206,7 +212,12 @@ fn events(town: &Town, server: ServerId, now: Millis, events: &mut Vec<Event>) {
 }
 
 /// Adds the sessions of the last days.
-fn sessions(town: &Town, server: ServerId, now: Millis, sessions: &mut Vec<PlayerSession>) {
+fn sessions(
+    town: &SimulatedServer,
+    server: ServerId,
+    now: Millis,
+    sessions: &mut Vec<PlayerSession>,
+) {
     let today = now.div_euclid(DAY);
     for day in today - SESSIONS..=today + 1 {
         for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {

@@ -36,7 +36,7 @@ const RELEASES: [&str; 8] = [
 const RELEASE: Millis = 52 * DAY;
 
 /// A simulated server.
-pub(super) struct Town {
+pub(super) struct SimulatedServer {
     pub(super) seed: u64,
     pub(super) name: &'static str,
     group: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Town {
     peak: u32,
     pub(super) max: u32,
     region: Region,
-    way: Way,
+    behaviour: Behaviour,
     /// Start of the demo.
     started: Millis,
 }
@@ -62,7 +62,7 @@ enum Region {
 
 /// Behaviour of a server.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Behaviour {
     Usual,
     /// Restarts every night, down for some minutes.
     Restarts,
@@ -99,59 +99,59 @@ type Row = (
     u32,
     u32,
     Region,
-    Way,
+    Behaviour,
 );
 
 /// Name, group, protocol, versions, MOTD or name, players on a busy evening, maximum players,
 /// region and behaviour.
 #[rustfmt::skip]
 const TOWNS: &[Row] = &[
-    ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Way::Usual),
-    ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Way::Restarts),
-    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Way::Usual),
-    ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Way::Usual),
-    ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Way::Usual),
-    ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Way::Lossy),
-    ("meadow", "Creative", "minecraft-query", Releases, "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Way::Usual),
-    ("skyline", "Creative", "minecraft-query", Releases, "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Way::Usual),
-    ("blueprint", "Creative", "minecraft-query", Releases, "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Way::Builds),
-    ("lobby-eu", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Way::Usual),
-    ("lobby-us", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Way::Usual),
-    ("lobby-asia", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Way::New),
-    ("arena-1", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Way::Usual),
-    ("arena-2", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Way::Flaps),
-    ("arena-3", "Network", "minecraft-query", Releases, "§c§lARENA §r§ffor two", 8, 16, America, Way::Usual),
-    ("market", "Network", "minecraft-query", Releases, "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Way::Down),
-    ("lanterns", "Minigames", "minecraft-query", Releases, "§6✦ §eLantern Run §6✦", 21, 48, Asia, Way::Usual),
-    ("hide-and-seek", "Minigames", "minecraft-query", Releases, "§aHide §7and §cSeek", 24, 48, America, Way::Usual),
-    ("snowball", "Minigames", "minecraft-query", Releases, "§fSnow§bball §7fights until midnight", 11, 24, Europe, Way::Restarts),
-    ("parkour", "Minigames", "minecraft-query", Releases, "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Way::Usual),
-    ("liberty", "Roleplay", "ugp", Unversioned, "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Way::Usual),
-    ("vice", "Roleplay", "ugp", Unversioned, "[EN] Vice Nights • neon, music, boats", 33, 64, America, Way::Restarts),
-    ("empire-bay", "Roleplay", "ugp", Unversioned, "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Way::Usual),
-    ("neustadt", "Roleplay", "ugp", Unversioned, "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Way::Usual),
-    ("freeroam", "Roleplay", "ugp", Unversioned, "[ALL] Freeroam • no rules but one", 23, 100, Asia, Way::Usual),
-    ("race-club", "Racing", "ugp", Unversioned, "[EN] Race Club • a new track each hour", 13, 24, Europe, Way::Usual),
-    ("drift-king", "Racing", "ugp", Unversioned, "[JP] 峠の王 • drift only", 20, 32, Asia, Way::Usual),
-    ("derby", "Racing", "ugp", Unversioned, "[EN] Derby • last one rolling", 10, 24, America, Way::Lossy),
-    ("orbis", "Adventure", "onequery", Calendar, "Welcome to Orbis", 88, 150, Europe, Way::Usual),
-    ("grove", "Adventure", "onequery", Calendar, "Kweebecs welcome", 37, 80, America, Way::Usual),
-    ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Way::Usual),
-    ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Way::New),
-    ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Way::Builds),
-    ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Way::Usual),
-    ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Way::Usual),
-    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, again and again", 2, 8, Asia, Way::Restarts),
-    ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Way::Hostile),
-    ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Way::Hostile),
+    ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behaviour::Usual),
+    ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behaviour::Restarts),
+    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Behaviour::Usual),
+    ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Behaviour::Usual),
+    ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Behaviour::Usual),
+    ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Behaviour::Lossy),
+    ("meadow", "Creative", "minecraft-query", Releases, "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Behaviour::Usual),
+    ("skyline", "Creative", "minecraft-query", Releases, "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Behaviour::Usual),
+    ("blueprint", "Creative", "minecraft-query", Releases, "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Behaviour::Builds),
+    ("lobby-eu", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Behaviour::Usual),
+    ("lobby-us", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Behaviour::Usual),
+    ("lobby-asia", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Behaviour::New),
+    ("arena-1", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Behaviour::Usual),
+    ("arena-2", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Behaviour::Flaps),
+    ("arena-3", "Network", "minecraft-query", Releases, "§c§lARENA §r§ffor two", 8, 16, America, Behaviour::Usual),
+    ("market", "Network", "minecraft-query", Releases, "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Behaviour::Down),
+    ("lanterns", "Minigames", "minecraft-query", Releases, "§6✦ §eLantern Run §6✦", 21, 48, Asia, Behaviour::Usual),
+    ("hide-and-seek", "Minigames", "minecraft-query", Releases, "§aHide §7and §cSeek", 24, 48, America, Behaviour::Usual),
+    ("snowball", "Minigames", "minecraft-query", Releases, "§fSnow§bball §7fights until midnight", 11, 24, Europe, Behaviour::Restarts),
+    ("parkour", "Minigames", "minecraft-query", Releases, "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Behaviour::Usual),
+    ("liberty", "Roleplay", "ugp", Unversioned, "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Behaviour::Usual),
+    ("vice", "Roleplay", "ugp", Unversioned, "[EN] Vice Nights • neon, music, boats", 33, 64, America, Behaviour::Restarts),
+    ("empire-bay", "Roleplay", "ugp", Unversioned, "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Behaviour::Usual),
+    ("neustadt", "Roleplay", "ugp", Unversioned, "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Behaviour::Usual),
+    ("freeroam", "Roleplay", "ugp", Unversioned, "[ALL] Freeroam • no rules but one", 23, 100, Asia, Behaviour::Usual),
+    ("race-club", "Racing", "ugp", Unversioned, "[EN] Race Club • a new track each hour", 13, 24, Europe, Behaviour::Usual),
+    ("drift-king", "Racing", "ugp", Unversioned, "[JP] 峠の王 • drift only", 20, 32, Asia, Behaviour::Usual),
+    ("derby", "Racing", "ugp", Unversioned, "[EN] Derby • last one rolling", 10, 24, America, Behaviour::Lossy),
+    ("orbis", "Adventure", "onequery", Calendar, "Welcome to Orbis", 88, 150, Europe, Behaviour::Usual),
+    ("grove", "Adventure", "onequery", Calendar, "Kweebecs welcome", 37, 80, America, Behaviour::Usual),
+    ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Behaviour::Usual),
+    ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Behaviour::New),
+    ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Behaviour::Builds),
+    ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Behaviour::Usual),
+    ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Behaviour::Usual),
+    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, again and again", 2, 8, Asia, Behaviour::Restarts),
+    ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Behaviour::Hostile),
+    ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Behaviour::Hostile),
 ];
 
 /// Returns all simulated servers.
-pub(super) fn all(started: Millis) -> Vec<Town> {
+pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
     let town = |(seed, row): (u64, &Row)| {
-        let (name, group, protocol, versions, motd, peak, max, region, way) = *row;
+        let (name, group, protocol, versions, motd, peak, max, region, behaviour) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
-        Town {
+        SimulatedServer {
             seed,
             name,
             group,
@@ -161,14 +161,14 @@ pub(super) fn all(started: Millis) -> Vec<Town> {
             peak,
             max,
             region,
-            way,
+            behaviour,
             started,
         }
     };
     (1..).zip(TOWNS).map(town).collect()
 }
 
-impl Town {
+impl SimulatedServer {
     /// Returns the server's configuration for the monitor.
     pub(super) fn server(&self, address: SocketAddr) -> NewServer {
         let region = match self.region {
@@ -189,18 +189,22 @@ impl Town {
 
     /// Returns the opening time of the server, at most 400 days ago.
     pub(super) fn opened(&self) -> Millis {
-        let days = if self.way == Way::New { 24 } else { 400 };
+        let days = if self.behaviour == Behaviour::New {
+            24
+        } else {
+            400
+        };
         self.started - days * DAY
     }
 
     /// Returns whether the server replies.
     pub(super) fn is_up(&self, at: Millis) -> bool {
-        match self.way {
+        match self.behaviour {
             _ if at < self.opened() => false,
-            Way::Down if at >= self.started - DOWN => false,
-            Way::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
+            Behaviour::Down if at >= self.started - DOWN => false,
+            Behaviour::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
             // Stored samples are one minute apart, so the past needs slower changes.
-            Way::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
+            Behaviour::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
             _ => !self
                 .outage(at.div_euclid(DAY))
                 .is_some_and(|(from, to)| (from..to).contains(&at)),
@@ -210,8 +214,8 @@ impl Town {
     /// Returns the outage of a day, if there is one.
     pub(super) fn outage(&self, day: i64) -> Option<(Millis, Millis)> {
         let random = |purpose| self.random(day as u64, purpose);
-        let outage = match self.way {
-            Way::Restarts => (day * DAY + 4 * HOUR, day * DAY + 4 * HOUR + 6 * MINUTE),
+        let outage = match self.behaviour {
+            Behaviour::Restarts => (day * DAY + 4 * HOUR, day * DAY + 4 * HOUR + 6 * MINUTE),
             _ if random(20) % 100 >= 4 => return None,
             _ => {
                 let from = day * DAY + (random(21) % 1_300) as Millis * MINUTE;
@@ -224,12 +228,16 @@ impl Town {
 
     /// Returns when the server went down, if it is still down.
     pub(super) fn down_since(&self) -> Option<Millis> {
-        (self.way == Way::Down).then_some(self.started - DOWN)
+        (self.behaviour == Behaviour::Down).then_some(self.started - DOWN)
     }
 
     /// Returns whether a datagram is lost. `chance` is a random number.
     pub(super) fn loses(&self, chance: u64) -> bool {
-        chance.is_multiple_of(if self.way == Way::Lossy { 8 } else { 400 })
+        chance.is_multiple_of(if self.behaviour == Behaviour::Lossy {
+            8
+        } else {
+            400
+        })
     }
 
     /// Returns the latency of a reply in microseconds.
@@ -256,9 +264,9 @@ impl Town {
     /// Returns the version at a time.
     pub(super) fn version(&self, at: Millis) -> Option<String> {
         let since = (at - self.opened()).max(0);
-        Some(match (self.versions, self.way) {
-            (_, Way::Hostile) => "\"><script>alert('owned')</script>".into(),
-            (Releases, Way::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
+        Some(match (self.versions, self.behaviour) {
+            (_, Behaviour::Hostile) => "\"><script>alert('owned')</script>".into(),
+            (Releases, Behaviour::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
             (Releases, _) => {
                 // Each server updates with its own delay.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
@@ -266,7 +274,7 @@ impl Town {
                     [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
                     .into()
             }
-            (Calendar, Way::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
+            (Calendar, Behaviour::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
             (Calendar, _) => format!("2026.{}", 1 + since / (40 * DAY)),
             (Unversioned, _) => return None,
         })
@@ -286,7 +294,7 @@ impl Town {
             status.motd = Some(Text::legacy(self.motd));
         }
         status.version = self.version(at).map(Into::into);
-        if self.way == Way::Hostile {
+        if self.behaviour == Behaviour::Hostile {
             status.map = Some("</title><script>alert('owned')</script>".into());
         }
         let on = self
@@ -302,12 +310,12 @@ impl Town {
 
     fn player(&self, member: u32) -> Player {
         let player = Population { seed: self.seed }.player(member.into());
-        match (self.way, member % 3) {
-            (Way::Hostile, 0) => Player {
+        match (self.behaviour, member % 3) {
+            (Behaviour::Hostile, 0) => Player {
                 name: Text::unformatted("<b onclick=alert(1)>Mallory</b>"),
                 ..player
             },
-            (Way::Hostile, 1) => Player {
+            (Behaviour::Hostile, 1) => Player {
                 name: Text::unformatted(format!("\u{202E}{member} evE")),
                 ..player
             },
@@ -428,7 +436,12 @@ mod tests {
                 most = most.max(status.players.count());
             }
             let is_up = town.is_up(now + 1);
-            assert_eq!(is_up, !matches!(town.way, Way::Down), "{}", town.name);
+            assert_eq!(
+                is_up,
+                !matches!(town.behaviour, Behaviour::Down),
+                "{}",
+                town.name
+            );
         }
         assert!(most > 100, "{most}");
     }
