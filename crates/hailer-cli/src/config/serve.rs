@@ -521,8 +521,8 @@ impl ServerInput {
         }
     }
 
-    /// Returns the protocols with their options. The default is every protocol over UDP: the TCP
-    /// port usually belongs to the game. With `on-join`, it does not.
+    /// Returns the protocols with their options. With `on-join`, protocols over TCP are in the
+    /// default too: otherwise, the TCP port usually belongs to the game.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen = Vec::new();
         for id in &self.protocols {
@@ -541,9 +541,12 @@ impl ServerInput {
             }
         }
         if self.protocols.is_empty() {
-            match self.on_join {
-                Some(_) => chosen.extend(registry::PROTOCOLS),
-                None => chosen.extend(registry::defaults()),
+            chosen.extend(registry::defaults());
+            if self.on_join.is_some() {
+                let streams = registry::PROTOCOLS.iter().copied();
+                chosen.extend(
+                    streams.filter(|protocol| protocol.info().transport == Transport::Stream),
+                );
             }
         }
         let options = |id: &str| {

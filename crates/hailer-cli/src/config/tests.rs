@@ -647,6 +647,23 @@ fn an_icon_is_a_png_file() {
 }
 
 #[test]
+fn a_hook_adds_the_protocols_over_tcp_to_the_default() {
+    let ids = |text: &str| {
+        let (config, _) = read_text(text).unwrap_or_else(|problem| panic!("{problem}"));
+        let listeners = &config.servers[0].listeners;
+        let protocols = listeners.iter().flat_map(|listener| &listener.protocols);
+        protocols
+            .map(|(protocol, _)| protocol.info().id)
+            .collect::<Vec<_>>()
+    };
+    let mut expected = hailer::registry::DEFAULTS.to_vec();
+    assert_eq!(ids("[[server]]\nlisten = \"127.0.0.1:1\"\n"), expected);
+    let hook = "[[server]]\nlisten = \"127.0.0.1:1\"\non-join.command = [\"a\"]\n";
+    expected.push("minecraft-status");
+    assert_eq!(ids(hook), expected);
+}
+
+#[test]
 fn a_hook_is_a_command_or_a_webhook() {
     let read_hook = |hook: &str| {
         let (config, _) = read_text(&format!("[[server]]\non-join = {hook}\n"))
