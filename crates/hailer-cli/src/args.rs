@@ -68,9 +68,9 @@ Examples:
 
 const SWEEP: &str = "\
 A TARGET is a host, host:port, [v6]:port, game://host, protocol://host:port or a range, such as
-192.0.2.0/24 or ugp://192.0.2.1-192.0.2.9:22000. Files have one target per line, as its first word;
-comments start with #. Without a protocol, all protocols over UDP are tried. Each target is queried
-once, in random order, with a rate limit for each network.
+192.0.2.0/24 or ugp://192.0.2.1-192.0.2.9:22000. Files have one target at the start of each line;
+comments start with #. Without a protocol, a target is queried in minecraft-query, ugp and
+onequery. Each target is queried once, in random order, with a rate limit for each network.
 
 Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
 before you sweep their networks, keep the default rate unless they agree to more, and list those

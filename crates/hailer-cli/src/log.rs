@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What to log, and how.
+/// Level and format of the log.
 #[derive(clap::Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogArgs {

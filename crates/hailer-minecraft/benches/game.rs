@@ -1,4 +1,4 @@
-//! What the game protocol costs, each figure beside a baseline in the same run that no codec can beat.
+//! Cost of the game protocol. Each figure is next to a baseline of the same run that no codec can beat.
 //!
 //! `cargo bench -p hailer-minecraft`
 
@@ -11,7 +11,7 @@ use hailer_minecraft::types::{Absolute, Angle, Delta, Velocity};
 use hailer_minecraft::{Build, Packet, PacketDirection, PacketStream};
 use std::hint::black_box;
 
-/// What a busy server mostly sends.
+/// The most frequent packets of a busy server.
 fn small_packets() -> Vec<Packet> {
     let dx = Delta(1);
     let dy = Delta(-2);

@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(
             image.pixel(0, 0),
             shaded(stone, 220),
-            "nothing is known of the north"
+            "no column in the north"
         );
         assert_eq!(image.pixel(0, 1), shaded(stone, 220), "level");
         assert_eq!(
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(
             image.pixel(1, 0),
             shaded(stone, 180),
-            "what is out of the picture throws its shade"
+            "columns outside of the picture cast shade"
         );
         assert_eq!(image.pixel(2, 0), shaded(stone, 220));
     }

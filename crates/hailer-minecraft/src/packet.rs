@@ -155,7 +155,7 @@ macro_rules! packets {
         $(
             $(#[doc = $doc])+
             #[derive(Clone, Debug, Default, PartialEq)]
-            #[allow(missing_docs, reason = "the table of spec/minecraft-12w.md#5 says what each field means")]
+            #[allow(missing_docs, reason = "the table of spec/minecraft-12w.md#5 explains each field")]
             pub struct $name { $( pub $field: $ty, )* }
 
             impl $name {

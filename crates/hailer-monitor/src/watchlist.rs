@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 pub trait Watchlist: Send + Sync + 'static {
     /// Adds a server. Its first poll follows within its interval.
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>>;
-    /// Adds many servers, all or none, such as those of a configuration file. The error names the
+    /// Adds many servers, all or none, such as all servers of a configuration file. The error names the
     /// server at fault, if it is known.
     fn add_all(
         &self,

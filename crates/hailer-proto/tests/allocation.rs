@@ -30,8 +30,9 @@ const CONSTANT: usize = 8 << 10;
 
 #[test]
 fn memory_is_bounded() {
-    let mut table = "# The most bytes allocated for one datagram of n bytes, for each byte of it (of datagrams of 512 bytes and more).\n"
-        .to_string();
+    let mut table =
+        "# Maximum of bytes allocated per byte of a datagram (datagrams of 512 bytes and more).\n"
+            .to_string();
     let mut complaints = Vec::new();
     for protocol in registry::PROTOCOLS {
         let id = protocol.info().id;

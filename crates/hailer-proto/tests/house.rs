@@ -377,7 +377,7 @@ fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Ve
 #[test]
 fn amplification_is_as_documented() {
     let mut complaints = Vec::new();
-    let mut table = "# The worst replies to askers that proved nothing, payload in bytes, over all vectors, cut and mutated, and noise.\n\
+    let mut table = "# Largest replies to unverified clients, in bytes of payload, over all vectors (also truncated and mutated) and noise.\n\
          protocol             proof      documented            measured by length    measured by factor\n"
         .to_string();
     for (id, protocol) in protocols() {

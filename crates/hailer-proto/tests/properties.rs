@@ -155,7 +155,7 @@ fn probe(tail: &str) -> Status {
 /// and any text.
 #[test]
 fn fields_of_each_protocol() {
-    let mut table = "# What of a status comes back equal through responder and client: plain texts, with Latin letters, with any.\n"
+    let mut table = "# Fields of a status that survive responder and client: plain texts, texts with Latin letters, any texts.\n"
         .to_string();
     for protocol in registry::PROTOCOLS {
         let _ = writeln!(table, "\n{}", protocol.info().id);

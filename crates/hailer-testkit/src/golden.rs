@@ -45,7 +45,7 @@ pub fn check(path: &str, found: &str) -> Result<(), String> {
         ),
     };
     Err(format!(
-        "golden/{path} differs from what was found, first in line {line}:\n  stored: {stored_line}\n  found:  \
+        "golden/{path} differs from the result, first in line {line}:\n  stored: {stored_line}\n  found:  \
          {found_line}\n  If the change is meant, run `BLESS=1 cargo test` and commit the diff."
     ))
 }

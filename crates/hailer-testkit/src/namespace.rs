@@ -71,7 +71,7 @@ pub fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
 pub fn apart(program: impl AsRef<OsStr>) -> Command {
     assert!(
         is_inside(),
-        "links are made between namespaces of ours only"
+        "links connect only namespaces that a test created"
     );
     let mut command = Command::new("unshare");
     command.arg("--net").arg(program);
@@ -97,7 +97,7 @@ pub fn far(link: u8) -> Ipv4Addr {
 pub fn link(pid: u32, link: u8) -> io::Result<()> {
     assert!(
         is_inside(),
-        "links are made between namespaces of ours only"
+        "links connect only namespaces that a test created"
     );
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
     let deadline = Instant::now() + Duration::from_secs(5);

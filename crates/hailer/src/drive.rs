@@ -578,8 +578,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Returns the steps of a list. A request that follows a reply begins a new stage. Of two
-    /// requests in flight, the first is stage 1 and the second is stage 2.
+    /// Returns the steps of a list. A request that follows a reply begins a new stage. If two requests
+    /// are in flight, the first is stage 1 and the second is stage 2.
     struct Script {
         steps: VecDeque<Step>,
         stage: usize,
@@ -822,7 +822,7 @@ mod tests {
         }
         assert_eq!(frames.load(Ordering::Relaxed), 2);
         assert_eq!(std::mem::take(&mut out), [1]);
-        // Two messages and a half at once: the second waits until the first request is sent.
+        // Two and a half messages arrive together: the second waits until the first request is sent.
         let action = driver.stream(ms(300), b"\x01x\x01y\x03e", &mut out);
         assert!(matches!(action, Action::Send));
         assert!(matches!(
@@ -841,7 +841,7 @@ mod tests {
         assert_eq!(
             output.latency,
             ms(0),
-            "the second request was answered at once"
+            "the second request was answered immediately"
         );
     }
 

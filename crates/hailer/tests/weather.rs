@@ -93,7 +93,7 @@ const SEEDS: u64 = 300;
 fn queries_in_bad_weather() {
     let mut table = format!(
         "# {SEEDS} queries each, in simulated time, with default limits. `wrong`: a status that is not the server's.\n\
-         # `named`: those of them that name a deviation. `partial`: says itself that a part went unanswered.\n\
+         # `named`: wrong ones that name a deviation. `partial`: marked as incomplete.\n\
          # Means are over the queries that finished.\n\
          protocol         players weather            finished partial wrong named   failed            datagrams     ms\n"
     );

@@ -474,7 +474,7 @@ fn simulated_players_join_and_leave() {
     };
     let first = online();
     let started = Instant::now();
-    // 40 simulated players, each of whom joins once in every 2 to 10 min. With this seed, one joins
+    // 40 simulated players; each joins every 2 to 10 min. With this seed, one joins
     // or leaves within 2 s.
     while online() == first {
         assert!(

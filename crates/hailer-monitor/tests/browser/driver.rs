@@ -67,10 +67,7 @@ impl Browser {
             if let Some((port, path)) = output.split_once('\n') {
                 break format!("ws://127.0.0.1:{port}{}", path.trim());
             }
-            assert!(
-                start.elapsed() < TIMEOUT,
-                "Chromium does not say where it listens"
-            );
+            assert!(start.elapsed() < TIMEOUT, "Chromium printed no address");
             std::thread::sleep(Duration::from_millis(50));
         };
         let place = address

@@ -45,7 +45,7 @@ impl Process {
         let port = lines.by_ref().map_while(Result::ok).find_map(port_of);
         Self {
             child,
-            port: port.expect("it says where its page is"),
+            port: port.expect("no line with the port of its page"),
             _lines: lines,
         }
     }

@@ -130,10 +130,7 @@ async fn moves(from: &History, to: &History) {
         },
     )
     .await;
-    assert!(
-        there == all[2..],
-        "what comes out there is what came out here"
-    );
+    assert!(there == all[2..], "both databases export the same");
     for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
         let there = to.totals(0, Millis::MAX, level).await.unwrap();
         assert!(

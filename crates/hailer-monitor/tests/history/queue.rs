@@ -86,7 +86,7 @@ fn killed_process_loses_only_unwritten_samples() {
         );
         assert!(
             there.len() >= written,
-            "what was said to be written is there"
+            "samples reported as written are stored"
         );
         // Allow one more second on a busy machine.
         let safe = handed
@@ -131,7 +131,7 @@ fn full_disk_does_not_stop_the_writer() {
         .args(["--user", "--map-root-user", "--mount", "true"])
         .status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this system lets nobody make a namespace with a disk of its own");
+        eprintln!("skipped: this system does not allow mount namespaces");
         return;
     }
     let child = child("queue::writes_on_a_small_disk", &folder);

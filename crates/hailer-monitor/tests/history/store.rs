@@ -205,7 +205,7 @@ async fn keeps(history: &History) {
     assert_eq!(
         history.write(&batch).await.unwrap(),
         WriteCounts::default(),
-        "nothing is new any more"
+        "nothing is new now"
     );
 
     let raw = history

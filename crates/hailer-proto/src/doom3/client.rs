@@ -9,7 +9,7 @@ use crate::wire::Notes;
 use alloc::{boxed::Box, format, vec::Vec};
 use compact_str::CompactString;
 
-/// Of so many requests, the last has the other form.
+/// One in this number of requests has the other form.
 const OTHER_FORM_EVERY: u32 = 3;
 /// Default port of Enemy Territory: Quake Wars.
 const QUAKE_WARS_PORT: u16 = 27_733;

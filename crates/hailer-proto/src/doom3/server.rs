@@ -280,8 +280,8 @@ fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
     out
 }
 
-/// Appends what follows the players. Of the fields without a counterpart in a status, all bits of
-/// the systems are set, and the match has no limit of time.
+/// Appends the fields after the players. A status has no counterpart for some of them: all bits of
+/// the operating systems are set, and the match has no time limit.
 fn write_tail(game: Game, out: &mut Vec<u8>) {
     out.push(END);
     out.extend([0xFF; 4]);

@@ -481,7 +481,7 @@ mod tests {
             (r"MCPE;a\;b;1;v;0;9;7;L;Survival;1;1;1;", "a;b"),
             ("MCPE;EU; X;Y;557;1.19.40;1;5;", "EU; X;Y"),
             ("MCPE;;1;v;0;9;", ""),
-            // A name that ends in numbers cannot be told from fields.
+            // A name that ends in numbers cannot be distinguished from fields.
             ("MCPE;x;1;v;2;3;4;v;5;6;", "x"),
             ("MCPE;x;-1;v;+2;3;", "x"),
         ] {

@@ -65,7 +65,7 @@ static INFO: Info = Info {
         },
         Doc {
             key: "network",
-            help: "Whether counts and players are those of a whole network of servers",
+            help: "Whether counts and players cover a whole network of servers",
         },
         Doc {
             key: "unanswered",

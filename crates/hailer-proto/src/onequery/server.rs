@@ -46,11 +46,11 @@ pub(super) static OPTIONS: &[Doc] = &[
     Doc {
         key: "tokens",
         help: "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
-               what is not listed stays shut",
+               all others stay closed",
     },
     Doc {
         key: "network",
-        help: "Whether counts and players are those of a whole network; without it the status' own `network` decides",
+        help: "Whether counts and players cover a whole network; by default, `network` of the status decides",
     },
     Doc {
         key: "announce-address",

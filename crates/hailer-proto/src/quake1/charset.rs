@@ -17,7 +17,7 @@ pub(super) fn encode(text: &str) -> String {
     text.chars().map(graphic).collect()
 }
 
-/// Returns whether a text has nothing but ASCII in the first colour.
+/// Returns whether a text consists of ASCII in the first colour.
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
 }

@@ -11,7 +11,7 @@ use alloc::{boxed::Box, vec::Vec};
 
 /// Everything except flags of accounts.
 const BITS: i64 = bit::INFO | bit::PLAYERS | bit::SPECTATORS | bit::TEAMS | bit::BOTS;
-/// Of so many requests, the last has the header of the other game.
+/// One in this number of requests has the header of the other game.
 const OTHER_GAME_EVERY: u32 = 3;
 /// Default port of HexenWorld.
 const HEXENWORLD_PORT: u16 = 26_950;

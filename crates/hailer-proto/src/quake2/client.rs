@@ -142,7 +142,7 @@ impl Exchange for Quake2Exchange {
     }
 }
 
-/// Adds name, map and counts of an info reply to those of a status.
+/// Adds name, map and counts of an info reply to a status.
 fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box<Status> {
     let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| decode(bytes));
     status.name = status

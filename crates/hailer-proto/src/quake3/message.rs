@@ -112,7 +112,7 @@ impl<'a> Request<'a> {
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// What it is about. A server may send the info instead of a status that is too long.
+    /// Kind of the reply. A server may send the info instead of a status that is too long.
     pub kind: Kind,
     /// Variables of the server.
     pub info: Infostring<'a>,
@@ -123,9 +123,9 @@ pub struct Reply<'a> {
 /// The player of one line: `score ping "name"`, with a team before or after the name in some games.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Score; `None` if the first word is not a number.
+    /// Score; `None` if it is not a number.
     pub score: Option<i64>,
-    /// First word, if it is not a number.
+    /// The score as text, if it is not a number.
     pub score_text: Option<&'a [u8]>,
     /// Round trip in milliseconds.
     pub ping: Option<i64>,

@@ -40,8 +40,8 @@ pub(super) static OPTIONS: &[Doc] = &[
     },
     Doc {
         key: "game",
-        help: "The game as a number from 0 to 255 or a name such as \"gta:iii\" or \"mafia:one\"; by default what the \
-               status says, else 255 (unknown)",
+        help: "The game as a number from 0 to 255 or a name such as \"gta:iii\" or \"mafia:one\"; by default the game \
+               of the status, or 255 (unknown)",
     },
     Doc {
         key: "profile",

@@ -502,7 +502,7 @@ mod tests {
         known.apply(join(2, "a"), 1);
         known.apply(join(1, "b"), 2);
         known.apply(leave(1, "a"), 3);
-        assert_eq!(count(&known), 2, "who is on b has not left a");
+        assert_eq!(count(&known), 2, "a player on b has not left a");
         known.apply(leave(1, "b"), 3);
         known.apply(Event::Offline { server: "a".into() }, 4);
         assert_eq!((count(&known), known.shown().count()), (0, 1));

@@ -51,7 +51,7 @@ pub const REASONS: &[Reason] = &[
     STALE,
     reason("token", "with a wrong or old challenge token"),
     UNFINISHED,
-    reason("unsupported", "of a kind that is not answered"),
+    reason("unsupported", "of an unsupported kind"),
     reason("unsent", "that the system did not send"),
     reason("v1 is off", "in version 1, which is off"),
 ];

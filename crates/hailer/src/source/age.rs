@@ -77,7 +77,7 @@ pub struct WordingError;
 impl fmt::Display for WordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "only {text} and {age} may stand in braces, as in \"{text} (last seen {age} ago)\"",
+            "only {text} and {age} are allowed in braces, as in \"{text} (last seen {age} ago)\"",
         )
     }
 }

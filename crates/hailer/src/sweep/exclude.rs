@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(
             exclusions.spans.len(),
             4,
-            "what touches is joined: {:?}",
+            "adjacent ranges are joined: {:?}",
             exclusions.spans
         );
     }

@@ -230,7 +230,7 @@ pub struct SweepConfig {
     /// below the size at which the hash table doubles.
     pub max_in_flight: usize,
     /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above
-    /// this limit, the largest exchanges end with what they have. The default is 256 MiB.
+    /// this limit, the largest exchanges end with partial results. The default is 256 MiB.
     pub max_memory: usize,
 }
 

@@ -130,8 +130,8 @@ impl PrefixLimiter {
         }
     }
 
-    /// Books one datagram to the network of an address. Returns when it may be sent, `now` at the
-    /// earliest.
+    /// Books one datagram to the network of an address. Returns the earliest time to send it,
+    /// not before `now`.
     pub fn book(&mut self, to: IpAddr, now: Duration) -> Duration {
         if self.busy_until.is_empty() {
             return now;

@@ -594,7 +594,7 @@ mod tests {
             (taken.len(), taken.len()),
             "doubles in {taken:?}"
         );
-        // Of the 256, six are excluded and one is a duplicate.
+        // Six of the 256 are excluded, and one is a duplicate.
         assert_eq!(taken.len(), 3 + 249 + 1 + 2 + 32 + 1 + 9);
         assert_eq!(stream.total(), Some(taken.len() as u64));
         assert_eq!(
@@ -814,7 +814,7 @@ mod tests {
             (count - 1000..count).all(|number| !is_new(number)),
             "the last ones are remembered"
         );
-        assert!(is_new(0), "the first ones are forgotten");
+        assert!(is_new(0), "the first ones were dropped");
         assert!(seen.new.len() + seen.old.len() <= 2000);
     }
 }

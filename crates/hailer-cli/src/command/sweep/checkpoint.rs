@@ -147,7 +147,7 @@ impl Checkpoint {
         let shown = path.display();
         if self.kind.targets != kind.targets {
             usage!(
-                "the checkpoint {shown} belongs to other targets or another order; --resume needs the same targets, \
+                "the checkpoint {shown} belongs to different targets or a different order; --resume needs the same targets, \
                  exclusions, protocols, shard and seed"
             );
         }

@@ -517,7 +517,10 @@ mod tests {
             assert!(started.elapsed() < Duration::from_secs(10));
         }
         (0..10_000).for_each(|index| output.record(end(index)));
-        assert!(output.buffer.len() < BATCH, "nothing is kept for nobody");
+        assert!(
+            output.buffer.len() < BATCH,
+            "nothing is buffered without a reader"
+        );
         assert_eq!(
             output.finish(&Counts::default()).unwrap_err().kind(),
             io::ErrorKind::BrokenPipe

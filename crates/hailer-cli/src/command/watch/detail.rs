@@ -649,10 +649,7 @@ mod tests {
         let events =
             screen.find("version: 1.20 →").unwrap() < screen.find("down: silence").unwrap();
         assert!(events, "the newest first\n{screen}");
-        assert!(
-            !screen.contains("survival"),
-            "the table makes room\n{screen}"
-        );
+        assert!(!screen.contains("survival"), "the table shrinks\n{screen}");
         let wide = shown(&view, 160, 50);
         assert!(
             wide.contains("survival-9") && wide.contains("online players"),

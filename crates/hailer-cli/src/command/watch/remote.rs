@@ -616,7 +616,7 @@ mod tests {
         );
         assert_eq!(past.looks[1].players, None);
         let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
-        assert_eq!(words, ["down", "version"], "what is not known is left out");
+        assert_eq!(words, ["down", "version"], "unknown values are left out");
         let last_status = past.last_status.unwrap();
         assert_eq!(
             (&*last_status.answer, &last_status.players[..]),
