@@ -33,6 +33,11 @@ pub trait Protocol: Sync {
         None
     }
 
+    /// Returns whether some servers reply from another port than the one that they are queried at.
+    fn has_replies_from_other_ports(&self) -> bool {
+        false
+    }
+
     /// Returns the client role: one query to one server.
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
 
@@ -255,6 +260,13 @@ pub trait Exchange: Send {
     fn frame(&self, bytes: &[u8]) -> Result<Frame, wire::Error> {
         Ok(Frame::Complete(bytes.len()))
     }
+
+    /// Returns whether the start of a message is enough, although [`frame`](Self::frame) expects
+    /// more bytes. Callers ask on a [stream](Transport::Stream) when the rest does not arrive in
+    /// time, and then pass the bytes on as a message.
+    fn is_usable_start(&self, _bytes: &[u8]) -> bool {
+        false
+    }
 }
 
 /// Position of the end of the first message in a stream.
@@ -421,11 +433,25 @@ pub trait Responder: Send + Sync {
     }
 }
 
+/// Time without bytes, in milliseconds, after which a client has ended its request. The segments of
+/// one request arrive closer together, unless one is lost.
+pub const PAUSE_MS: u64 = 100;
+
 /// Server side of one connection.
 pub trait Connection: Send {
     /// Handles received bytes: all that the connection has not consumed, with more at the end.
     /// Replies are appended to `out`, and are sent also if the connection ends.
     fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received;
+
+    /// Handles a pause of [`PAUSE_MS`] after the bytes of the last [`receive`](Self::receive), for
+    /// requests that are complete only if nothing follows. By default, the connection keeps
+    /// waiting.
+    fn pause(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Received {
+        Received {
+            consumed: 0,
+            step: ConnectionStep::Wait,
+        }
+    }
 
     /// Returns the attempt to join the game that this connection made, once it is complete: with
     /// the step that closes the connection. `None` for protocols of queries only.

@@ -688,12 +688,19 @@ impl Client {
             received: 0,
             datagrams: Vec::new(),
         };
+        let mut reply_port = address.port();
         match self
-            .run_exchange(&mut transcript, protocol, ask, detection)
+            .run_exchange(&mut transcript, protocol, ask, detection, &mut reply_port)
             .await
         {
             Ok(Ok(output)) => {
-                Answer::new(transcript, output.status, output.latency).accept(self.config.strict)
+                let mut answer = Answer::new(transcript, output.status, output.latency);
+                if reply_port != address.port() {
+                    answer
+                        .notes
+                        .push(format!("The server replies from port {reply_port}."));
+                }
+                answer.accept(self.config.strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
@@ -706,13 +713,15 @@ impl Client {
         }
     }
 
-    /// Runs one exchange on a new socket. The outer error concerns the socket.
+    /// Runs one exchange on a new socket. The outer error concerns the socket. `reply_port` becomes
+    /// the port that the replies come from.
     async fn run_exchange(
         &self,
         transcript: &mut Transcript,
         protocol: &'static dyn Protocol,
         ask: &Ask,
         detection: Option<&Detection>,
+        reply_port: &mut u16,
     ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
         let mut window = detection.map(Detection::window);
@@ -740,6 +749,10 @@ impl Client {
         } else {
             Socket::Datagram(connected(transcript.address).await?)
         };
+        // Sends the repetitions of the first request to a server that may reply from another port.
+        let mut open = None;
+        let accepts_other_ports =
+            detection.is_none() && !is_stream && protocol.has_replies_from_other_ports();
 
         let cookie = Cookie(getrandom::u64()?);
         let ask = &Ask {
@@ -795,7 +808,12 @@ impl Client {
                     } else {
                         store(Direction::Request, now, &request);
                     }
-                    if is_allowed && let Err(error) = socket.send(&request).await {
+                    let is_repeated = driver.sent() > 1 && driver.received() == 0;
+                    if accepts_other_ports && is_repeated && open.is_none() {
+                        open = Some(Socket::open(transcript.address).await?);
+                    }
+                    let sender = open.as_mut().unwrap_or(&mut socket);
+                    if is_allowed && let Err(error) = sender.send(&request).await {
                         request.clear();
                         match closed_or(error, is_stream) {
                             None => action = driver.closed(started.elapsed(), &mut request),
@@ -825,7 +843,7 @@ impl Client {
             }
             action = tokio::select! {
                 biased;
-                received = socket.receive(&mut reply) => match received {
+                received = receive_first(&mut socket, &mut open, &mut reply) => match received {
                     Ok(()) => {
                         let at = started.elapsed();
                         if let Some(detection) = detection {
@@ -852,6 +870,9 @@ impl Client {
                 }
             };
         };
+        if let Socket::Open { source, .. } = socket {
+            *reply_port = source;
+        }
         transcript.sent = driver.sent() - withheld;
         transcript.received = driver.received();
         result
@@ -904,25 +925,70 @@ async fn connect(
 
 /// Returns a datagram socket that is connected to the address, on a random port.
 async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
-    let local: SocketAddr = match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    };
-    let socket = UdpSocket::bind(local).await?;
+    let socket = UdpSocket::bind(any_port(address)).await?;
     socket.connect(address).await?;
     Ok(socket)
+}
+
+/// Returns a local address from which `address` can be reached, without a port.
+fn any_port(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// Receives from either socket. The one that receives stays as `socket`. Cancel-safe.
+async fn receive_first(
+    socket: &mut Socket,
+    open: &mut Option<Socket>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let Some(other) = open else {
+        return socket.receive(buffer).await;
+    };
+    let mut bytes = Vec::new();
+    let is_other = tokio::select! {
+        biased;
+        result = socket.receive(buffer) => result.map(|()| false)?,
+        result = other.receive(&mut bytes) => result.map(|()| true)?,
+    };
+    if let Some(other) = open.take().filter(|_| is_other) {
+        *socket = other;
+        *buffer = bytes;
+    }
+    Ok(())
 }
 
 /// A connection to one server.
 enum Socket {
     Datagram(UdpSocket),
+    /// Not connected. Receives from every port of the address.
+    Open {
+        socket: UdpSocket,
+        address: SocketAddr,
+        /// Port of the last datagram.
+        source: u16,
+    },
     Stream(TcpStream),
 }
 
 impl Socket {
+    /// Opens a socket that receives from every port of the address.
+    async fn open(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self::Open {
+            socket: UdpSocket::bind(any_port(address)).await?,
+            address,
+            source: address.port(),
+        })
+    }
+
     async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Datagram(socket) => socket.send(bytes).await.map(drop),
+            Self::Open {
+                socket, address, ..
+            } => socket.send_to(bytes, *address).await.map(drop),
             Self::Stream(stream) => stream.write_all(bytes).await,
         }
     }
@@ -953,6 +1019,24 @@ impl Socket {
                     }
                 }
             }
+            Self::Open {
+                socket,
+                address,
+                source,
+            } => loop {
+                socket.readable().await?;
+                buffer.clear();
+                buffer.reserve(MAX_DATAGRAM);
+                match socket.try_recv_buf_from(buffer) {
+                    Ok((_, from)) if from.ip() == address.ip() => {
+                        *source = from.port();
+                        return Ok(());
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            },
             Self::Stream(stream) => {
                 buffer.clear();
                 buffer.reserve(STREAM_CHUNK_BYTES);

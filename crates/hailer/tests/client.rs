@@ -1813,3 +1813,73 @@ async fn failed_queries_store_datagrams_too() {
     );
     assert!(!format!("{error:?}").contains("hunter2"));
 }
+
+// --- ports ---
+
+/// Returns the address of an A2S server whose replies come from `replies`.
+fn answers_from_elsewhere(replies: UdpSocket) -> SocketAddr {
+    let requests = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = requests.local_addr().unwrap();
+    let keys = hailer::proto::Keys::new([7; 16]);
+    let responder = protocol("a2s")
+        .responder(&status("Elsewhere", ALICE), &keys, &Options::default())
+        .unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        while let Ok((length, from)) = requests.recv_from(&mut buffer) {
+            let mut reply = Vec::new();
+            let epoch = hailer::proto::Epoch(1);
+            responder.answer(from, epoch, &buffer[..length], &mut reply);
+            replies.send_to(&reply, from).unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn replies_from_another_port_of_the_address_count_after_a_timeout() {
+    let replies = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = replies.local_addr().unwrap().port();
+    let address = answers_from_elsewhere(replies);
+    let client = Client::new(patience(ms(200), 3));
+    let answer = client.query(&*format!("a2s://{address}")).await.unwrap();
+    assert_eq!(answer.status.title().unwrap(), "Elsewhere");
+    assert_eq!(answer.status.players.list.len(), ALICE.len());
+    assert_eq!(answer.transcript.address, address);
+    assert_eq!(
+        answer.notes,
+        [format!("The server replies from port {port}.")]
+    );
+    // Another address is another host.
+    let address = answers_from_elsewhere(UdpSocket::bind("127.0.0.2:0").unwrap());
+    let error = impatient().query(&*format!("a2s://{address}")).await;
+    assert!(matches!(error, Err(Error::Silence { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_late_reply_from_the_right_port_counts_after_a_timeout() {
+    let requests = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = requests.local_addr().unwrap();
+    let keys = hailer::proto::Keys::new([7; 16]);
+    let responder = protocol("a2s")
+        .responder(&status("Late", ALICE), &keys, &Options::default())
+        .unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        let (mut length, first) = requests.recv_from(&mut buffer).unwrap();
+        // The repetition comes from another port. Only the first one gets replies.
+        let (_, second) = requests.recv_from(&mut [0; 2_048]).unwrap();
+        assert_ne!(first, second);
+        loop {
+            let mut reply = Vec::new();
+            let epoch = hailer::proto::Epoch(1);
+            responder.answer(first, epoch, &buffer[..length], &mut reply);
+            requests.send_to(&reply, first).unwrap();
+            (length, _) = requests.recv_from(&mut buffer).unwrap();
+        }
+    });
+    let client = Client::new(patience(ms(300), 3));
+    let answer = client.query(&*format!("a2s://{address}")).await.unwrap();
+    assert_eq!(answer.status.title().unwrap(), "Late");
+    assert_eq!(answer.notes, [""; 0]);
+}

@@ -9,6 +9,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
+/// App id of DayZ.
+const DAYZ: u32 = 221_100;
 /// Starts an escaped byte.
 const ESCAPE: u8 = 1;
 /// DLCs by bit, in Arma 3.
@@ -116,15 +118,20 @@ fn unescape(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> BinaryRules<'a> {
-    /// Parses joined chunks. The layouts of the games do not state which game it is, so the one
-    /// that ends with the message counts.
+    /// Parses joined chunks. The message does not state its game, so the layout that ends with the
+    /// message counts. If both do, `app_id` decides.
     ///
     /// # Errors
     ///
-    /// Names the field that cannot be read in Arma's layout, with its offset in the joined chunks.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+    /// Names the field that cannot be read in the layout of the game, with its offset in the joined
+    /// chunks.
+    pub fn parse(bytes: &'a [u8], app_id: u32) -> Result<Self, Error> {
         let parse = |layout| Self::read(&mut Reader::new(bytes, &mut Notes::discarding()), layout);
-        parse(Layout::Arma).or_else(|error| parse(Layout::DayZ).map_err(|_| error))
+        let [first, second] = match app_id {
+            DAYZ => [Layout::DayZ, Layout::Arma],
+            _ => [Layout::Arma, Layout::DayZ],
+        };
+        parse(first).or_else(|error| parse(second).map_err(|_| error))
     }
 
     fn read(r: &mut Reader<'a, '_>, layout: Layout) -> Result<Self, Error> {
@@ -262,7 +269,7 @@ mod tests {
             3, 0, 1, 0, 0x9B, 0, 0x10, 0xC5, 0xA5, 0x58, 1, 0x8F, 0xDA, 0xF9, 0xE8, 0x14, 0x15,
             0xE4, 0xDE, 0x1A, 3, b'm', b'o', b'd', 1, 2, b'a', b'3',
         ];
-        let rules = BinaryRules::parse(&bytes).unwrap();
+        let rules = BinaryRules::parse(&bytes, 0).unwrap();
         let game_mod = Mod {
             hash: 0xE8F9_DA8F,
             id: 450_814_997,
@@ -276,7 +283,10 @@ mod tests {
         assert_eq!(rules.signatures, [b"a3"]);
         assert_eq!(rules.description, None);
         for end in 0..bytes.len() {
-            assert!(BinaryRules::parse(&bytes[..end]).is_err(), "cut to {end}");
+            assert!(
+                BinaryRules::parse(&bytes[..end], 0).is_err(),
+                "cut to {end}"
+            );
         }
     }
 
@@ -285,10 +295,27 @@ mod tests {
         let bytes = [
             2, 0, 2, 0, 4, 3, 2, 1, 0, 1, 4, b'd', b'a', b'y', b'z', 2, b'H', b'i',
         ];
-        let rules = BinaryRules::parse(&bytes).unwrap();
+        let rules = BinaryRules::parse(&bytes, 0).unwrap();
         assert_eq!(rules.difficulty, None);
         assert_eq!(rules.description, Some(b"Hi".as_slice()));
         assert_eq!(rules.dlc_names(), [Value::from("Frostline")]);
+    }
+
+    #[test]
+    fn the_game_decides_between_two_possible_layouts() {
+        // A signature without a name, in both layouts.
+        let both = [2, 0, 0, 0, 0, 1, 0, 1, 0];
+        let of = |app_id| BinaryRules::parse(&both, app_id).unwrap();
+        assert_eq!(of(107_410).difficulty, Some((0, 1)));
+        assert_eq!(of(0), of(107_410));
+        assert_eq!(of(DAYZ).difficulty, None);
+        assert_eq!(of(DAYZ).description, Some(b"\0".as_slice()));
+        // The layout of the other game counts if that of the game does not fit.
+        let arma = [3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        let rules = BinaryRules::parse(&arma, DAYZ).unwrap();
+        assert_eq!(rules.difficulty, Some((1, 0)));
+        let error = BinaryRules::parse(&arma[..7], DAYZ).unwrap_err();
+        assert_eq!((error.field, error.at), ("dlc hash", 4));
     }
 
     #[test]
@@ -296,7 +323,7 @@ mod tests {
         let bytes = [
             3, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0,
         ];
-        let error = BinaryRules::parse(&bytes).unwrap_err();
+        let error = BinaryRules::parse(&bytes, 0).unwrap_err();
         assert_eq!((error.field, error.at), ("mod flags", 11));
     }
 }

@@ -452,7 +452,7 @@ impl A2sExchange {
     fn list_rules(&mut self, rules: &Rules<'_>) {
         let chunks = binary::join(&rules.list);
         let chunks = chunks.filter(|(_, joined)| {
-            let binary = BinaryRules::parse(joined);
+            let binary = BinaryRules::parse(joined, self.app_id);
             binary.is_ok_and(|binary| {
                 binary.describe(&mut self.rules_extra);
                 true

@@ -165,6 +165,10 @@ impl Protocol for A2s {
         &INFO
     }
 
+    fn has_replies_from_other_ports(&self) -> bool {
+        true
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(A2sExchange::new(ask))
     }
