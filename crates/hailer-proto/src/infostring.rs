@@ -18,6 +18,10 @@ use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::ops::Range;
 
+/// Ping in milliseconds of a player whose latency is unknown. Clients take players with a ping of 0
+/// for bots, and one of them for spectators.
+pub(crate) const UNKNOWN_PING_MS: i32 = 1;
+
 /// Most pairs of an infostring.
 pub const MAX_PAIRS: usize = 512;
 /// Most lines of a reply.

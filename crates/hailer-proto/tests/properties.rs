@@ -489,3 +489,17 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
         _ => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
     }
 }
+
+/// Clients of these protocols take a player with ping 0 for a bot.
+#[test]
+fn players_without_a_latency_do_not_look_like_bots() {
+    for id in ["quake1", "quake2", "quake3", "doom3"] {
+        let protocol = registry::find(id).unwrap();
+        let mut status = Status::default();
+        status
+            .players
+            .set_list(vec![Player::named(Text::unformatted("Ann"))]);
+        let read = done(protocol, &status);
+        assert_eq!(read.players.list[0].latency_ms, Some(1), "{id}");
+    }
+}

@@ -11,6 +11,8 @@ use compact_str::CompactString;
 
 /// One in this number of requests has the other form.
 const OTHER_FORM_EVERY: u32 = 3;
+/// Returned by Quake Wars in place of the second challenge of a request that has none.
+const NO_CHALLENGE: [u8; CHALLENGE] = [0xFF; CHALLENGE];
 /// Default port of Enemy Territory: Quake Wars.
 const QUAKE_WARS_PORT: u16 = 27_733;
 
@@ -59,8 +61,14 @@ impl Doom3Exchange {
             Ok(reply) => reply,
             Err(error) => return Step::Bad(error.into()),
         };
-        if self.challenge.get(..reply.challenge.len()) != Some(reply.challenge) {
-            return Step::Wait;
+        let (first, second) = self.challenge.split_at(CHALLENGE);
+        match reply.challenge.split_at_checked(CHALLENGE) {
+            Some((returned, [])) if returned == first => {}
+            Some((returned, rest)) if returned == first && rest == second => {}
+            Some((returned, rest)) if returned == first && rest == NO_CHALLENGE => {
+                notes.deviation(&HALF_CHALLENGE, 0);
+            }
+            _ => return Step::Wait,
         }
         let mut status = match self.depth {
             Depth::Ping => Box::default(),
@@ -206,6 +214,7 @@ mod tests {
     use super::super::{Doom3, Doom3Config, Doom3Responder};
     use super::*;
     use crate::{Epoch, Options, Protocol, Responder};
+    use alloc::vec;
 
     fn trip(status: &Status, config: &Doom3Config) -> Step {
         let responder = Doom3Responder::new(status, config);
@@ -225,6 +234,46 @@ mod tests {
             let sample = Doom3.sample(seed);
             assert_eq!(trip(&sample, &config), Step::Done(Box::new(sample)));
         }
+    }
+
+    #[test]
+    fn replies_with_another_challenge_are_dropped() {
+        let options = Options::default().with("game", "quake-wars");
+        let config = Doom3Config::read(&options).unwrap();
+        let responder = Doom3Responder::new(&Status::default(), &config);
+        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        exchange.handle(Input::Start, &mut request);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        responder.answer(from, Epoch(1), &request, &mut reply);
+        // After the header and the command.
+        let start = 2 + b"infoResponse\0".len();
+        assert_eq!(reply[start..start + 8], exchange.challenge);
+        let mut met = |first: u8, second: [u8; 4]| {
+            let mut edited = reply.clone();
+            edited[start] = first;
+            edited[start + 4..start + 8].copy_from_slice(&second);
+            match exchange.handle(Input::Datagram(&edited), &mut Vec::new()) {
+                Step::Done(status) => Some(
+                    status
+                        .deviations
+                        .iter()
+                        .map(|met| met.name)
+                        .collect::<Vec<_>>(),
+                ),
+                step => {
+                    assert_eq!(step, Step::Wait);
+                    None
+                }
+            }
+        };
+        let first = reply[start];
+        let second: [u8; 4] = reply[start + 4..start + 8].try_into().unwrap();
+        assert_eq!(met(first, second), Some(vec![]));
+        assert_eq!(met(first, NO_CHALLENGE), Some(vec!["half-challenge"]));
+        assert_eq!(met(first, [0xFF, 0xFF, 0xFF, 0xFE]), None);
+        assert_eq!(met(first ^ 1, second), None);
+        assert_eq!(met(first ^ 1, NO_CHALLENGE), None);
     }
 
     #[test]

@@ -9,5 +9,6 @@ deviations! {
     SHORT_TAIL "short-tail" "the reply ends before the last field after the players";
     OTHER_SIZE "other-size" "the declared size of the reply is not its length";
     DUPLICATE_KEY "duplicate-key" "a key occurs twice; the first value is kept";
+    HALF_CHALLENGE "half-challenge" "the reply repeats only the first half of the challenge, and has FF FF FF FF as the second";
     MISSING_PLAYERS "missing-players" "there are fewer players in the list than the server counts";
 }

@@ -5,7 +5,7 @@
 //! of the players online.
 
 use super::message::{self, END, Game, MAX_PLAYERS, Request};
-use crate::infostring::{MAX_WRITTEN, wire_name, wire_text};
+use crate::infostring::{MAX_WRITTEN, UNKNOWN_PING_MS, wire_name, wire_text};
 use crate::model::{Player, Status, Value, is_control};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
@@ -261,7 +261,10 @@ fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
         Some(Value::Int(rate)) => u32::try_from(*rate).unwrap_or(DEFAULT_RATE),
         _ => DEFAULT_RATE,
     };
-    let ping = player.latency_ms.unwrap_or(0).clamp(0, i32::from(u16::MAX)) as u16;
+    let ping = player
+        .latency_ms
+        .unwrap_or(UNKNOWN_PING_MS)
+        .clamp(0, i32::from(u16::MAX)) as u16;
     let mut out = Vec::from([id]);
     out.extend(ping.to_le_bytes());
     if game != Game::QuakeWars {

@@ -284,6 +284,11 @@ impl Exchange for StatusExchange {
         self.stage
     }
 
+    fn is_usable_start(&self, bytes: &[u8]) -> bool {
+        let is_modern = !matches!(self.form, Form::Legacy(_));
+        self.status.is_none() && is_modern && message::has_whole_text(bytes)
+    }
+
     fn frame(&self, bytes: &[u8]) -> Result<Frame, Error> {
         if self.status.is_some() {
             // A bad pong must not lose the status.

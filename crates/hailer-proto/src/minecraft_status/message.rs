@@ -28,6 +28,8 @@ pub const LEGACY_PING: u8 = 0xFE;
 const NEWER: u8 = 0x01;
 /// Third byte of the 1.6 form: a plugin message follows.
 const PLUGIN_MESSAGE: u8 = 0xFA;
+/// Start of the 1.6 form.
+pub const FULL_START: &[u8] = &[LEGACY_PING, NEWER, PLUGIN_MESSAGE];
 /// Channel of that plugin message, in UTF-16 with its number of units.
 const CHANNEL: &[u8] = b"\0\x0B\0M\0C\0|\0P\0i\0n\0g\0H\0o\0s\0t";
 /// First byte of a legacy reply.
@@ -162,6 +164,19 @@ pub fn reply_length(bytes: &[u8]) -> Result<Result<usize, usize>, Error> {
     };
     let length = json_length(length, at)?;
     Ok(at_least(packet.end.max(start + length), bytes))
+}
+
+/// Returns whether the bytes hold the whole text of a status reply, which is not empty. The length
+/// of its packet can be higher than what the server sends.
+pub fn has_whole_text(bytes: &[u8]) -> bool {
+    let text = || {
+        let packet = packet(bytes).ok()??;
+        let (id, at) = varint_at(bytes, packet.start, 5, "packet id").ok()??;
+        let (length, start) = varint_at(bytes, at, 5, "JSON length").ok()??;
+        let length = json_length(length, at).ok().filter(|_| id == ID_STATUS)?;
+        bytes.get(start..start + length)
+    };
+    text().is_some_and(|text| !text.is_empty())
 }
 
 /// Returns the length of a message, as [`reply_length`] does.

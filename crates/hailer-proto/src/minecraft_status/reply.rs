@@ -57,7 +57,7 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
     let range = json_start..r.at();
     r.note(json_start, "JSON", || format!("{length} bytes"));
     let bytes = r.whole();
-    let reply = match depth {
+    let mut reply = match depth {
         // A ping has no interest in the text.
         Depth::Ping => Reply::Status(Box::default()),
         _ => {
@@ -83,13 +83,34 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
             };
             let rest = rest.min(r.remaining());
             if rest > 0 {
-                r.raw(rest, "rest of the packet")?;
+                let bytes = r.raw(rest, "rest of the packet")?;
+                if let (Reply::Status(status), Depth::Full) = (&mut reply, depth) {
+                    add_modpack(bytes, status);
+                }
             }
             r.notes().deviation(deviation, at);
         }
     }
     r.trailing(&TRAILING_BYTES);
     Ok(reply)
+}
+
+/// Adds the modpack in a second text of the packet, as old versions of the mod send it. Anything
+/// else in its place is ignored.
+fn add_modpack(bytes: &[u8], status: &mut Status) {
+    let mut notes = Notes::discarding();
+    let mut r = Reader::new(bytes, &mut notes);
+    let length = message::varint(&mut r, 5, "modpack length");
+    let is_whole = length.is_ok_and(|length| usize::try_from(length) == Ok(r.remaining()));
+    let json = Json::parse(bytes, r.at()..bytes.len(), "modpack");
+    if let Ok(json) = json
+        && is_whole
+        && json.root().kind() == Kind::Object
+        && status.extra("modpack").is_none()
+        && let Some(value) = convert(json.root(), &mut 0, 0)
+    {
+        status.extra.push(Extra::new("modpack", value));
+    }
 }
 
 struct Parser<'n> {

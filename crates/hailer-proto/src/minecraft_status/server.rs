@@ -346,6 +346,26 @@ impl Connection for StatusConnection {
         Received { consumed, step }
     }
 
+    fn pause(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Received {
+        // The beta form, or the start of the 1.6 form, which some clients send without the rest.
+        let reply = match (self.state, bytes) {
+            (State::Start, [message::LEGACY_PING]) => &self.replies.beta,
+            (State::Start, [message::LEGACY_PING, ..]) => &self.replies.legacy,
+            _ => {
+                return Received {
+                    consumed: 0,
+                    step: ConnectionStep::Wait,
+                };
+            }
+        };
+        out.extend_from_slice(reply);
+        self.state = State::Closed;
+        Received {
+            consumed: bytes.len(),
+            step: ConnectionStep::Close,
+        }
+    }
+
     fn join_attempt(&self) -> Option<&JoinAttempt> {
         self.join.as_ref()
     }
@@ -465,20 +485,21 @@ impl StatusConnection {
     fn legacy(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Handled, Error> {
         let mut notes = Notes::discarding();
         let mut r = Reader::new(bytes, &mut notes);
-        let form = match LegacyRequest::read(&mut r) {
-            Ok(request) => request.form,
-            // A 1.6 form in several segments.
+        match LegacyRequest::read(&mut r) {
+            // The start of another form, until a pause shows that nothing follows.
+            Ok(request) if request.form == LegacyForm::Beta => return Ok(Handled::Short),
+            Ok(_) => {}
+            // A 1.6 form in several segments, or without its end.
             Err(Error {
                 kind: ErrorKind::Short { .. },
                 ..
             }) => return Ok(Handled::Short),
+            // minecraft-server-util sends the 1.6 form in bytes instead of UTF-16. Three bytes are
+            // enough to know that a reply is expected.
+            Err(_) if bytes.starts_with(message::FULL_START) => {}
             Err(error) => return Err(error),
-        };
-        r.end()?;
-        out.extend_from_slice(match form {
-            LegacyForm::Beta => &self.replies.beta,
-            LegacyForm::Short | LegacyForm::Full => &self.replies.legacy,
-        });
+        }
+        out.extend_from_slice(&self.replies.legacy);
         Ok(Handled::Close(bytes.len()))
     }
 

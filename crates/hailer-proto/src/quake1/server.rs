@@ -6,7 +6,7 @@
 
 use super::charset;
 use super::message::{self, Game, Request, SPECTATOR_SCORE, bit};
-use crate::infostring::{InfostringWriter, MAX_LINES, wire_name, wire_text};
+use crate::infostring::{InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name, wire_text};
 use crate::model::{Player, Rule, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
@@ -249,7 +249,7 @@ fn quoted(text: &str) -> String {
 fn line(place: usize, player: &Player, is_complete: bool, has_kinds: bool) -> String {
     let id = number(player, "id").unwrap_or(place as i64 + 1);
     let minutes = player.time_s.map_or(0, |seconds| (seconds / 60.0) as i64);
-    let ping = player.latency_ms.unwrap_or(0);
+    let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
     let name = charset::encode(&wire_name(player, MAX_NAME));
     let (score, ping, prefix) = if is_spectator(player) {
         (

@@ -5,7 +5,7 @@
 //! number of those that are sent.
 
 use super::message::{OUT_OF_BAND, Request};
-use crate::infostring::{InfostringWriter, MAX_LINES, wire_name, wire_text};
+use crate::infostring::{InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name, wire_text};
 use crate::model::{Status, Value, is_control};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
@@ -197,7 +197,7 @@ fn lines(status: &Status, room: usize) -> Vec<String> {
     let list = status.players.list.iter().take(MAX_LINES);
     let lines = list.map(|player| {
         let score = player.score.unwrap_or(0);
-        let ping = player.latency_ms.unwrap_or(0);
+        let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
         format!("{score} {ping} \"{}\"\n", wire_name(player, MAX_NAME))
     });
     lines

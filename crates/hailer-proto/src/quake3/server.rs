@@ -5,7 +5,7 @@
 //! number of those that are sent.
 
 use super::message::{self, Kind, Request};
-use crate::infostring::{InfostringWriter, wire_name, wire_text};
+use crate::infostring::{InfostringWriter, UNKNOWN_PING_MS, wire_name, wire_text};
 use crate::model::{Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
@@ -261,7 +261,7 @@ fn lines(status: &Status, room: usize) -> Vec<String> {
     let mut length = 0;
     let lines = list.iter().enumerate().map(|(place, player)| {
         let score = player.score.unwrap_or(0);
-        let ping = player.latency_ms.unwrap_or(0);
+        let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
         let team = teams.as_ref().and_then(|teams| teams.get(place));
         let team = team.map(|team| format!(" {team}")).unwrap_or_default();
         let name = wire_name(player, MAX_NAME);
