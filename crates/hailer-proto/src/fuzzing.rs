@@ -118,6 +118,14 @@ pub fn responder(bytes: &[u8]) {
 /// nothing is sent after the end of the connection.
 fn converse(protocol: &dyn Protocol, connection: &mut dyn Connection, pieces: [&[u8]; 2]) {
     let mut unread: Vec<u8> = Vec::new();
+    let check = |reply: &[u8]| {
+        // A reply may consist of several messages, and the first one is explained.
+        if !reply.is_empty() {
+            let seen = DatagramContext::Reply;
+            let explanation = protocol.explain(reply, seen, &mut Notes::default());
+            assert!(explanation.is_some_and(|explanation| explanation.error.is_none()));
+        }
+    };
     for piece in pieces {
         unread.extend_from_slice(piece);
         let mut reply = Vec::new();
@@ -126,17 +134,16 @@ fn converse(protocol: &dyn Protocol, connection: &mut dyn Connection, pieces: [&
         if received.step == ConnectionStep::Pass {
             assert!(reply.is_empty(), "a passed connection gets no reply");
         }
-        // A reply may consist of several messages, and the first one is explained.
-        if !reply.is_empty() {
-            let seen = DatagramContext::Reply;
-            let explanation = protocol.explain(&reply, seen, &mut Notes::default());
-            assert!(explanation.is_some_and(|explanation| explanation.error.is_none()));
-        }
+        check(&reply);
         if received.step != ConnectionStep::Wait {
             return;
         }
         unread.drain(..received.consumed);
     }
+    let mut reply = Vec::new();
+    let paused = connection.pause(&unread, &mut reply);
+    assert!(paused.consumed <= unread.len());
+    check(&reply);
 }
 
 /// Feeds datagrams and timeouts to an exchange and asserts that the status stays in proportion to

@@ -39,7 +39,13 @@ impl<'a> Server<'a> {
         let mut out = Vec::new();
         if let Some(connection) = &mut self.connection {
             self.unread.extend_from_slice(bytes);
-            let received = connection.receive(self.epoch, &self.unread, &mut out);
+            let mut received = connection.receive(self.epoch, &self.unread, &mut out);
+            if received.step == ConnectionStep::Wait && out.is_empty() {
+                // Nothing follows before the reply.
+                self.unread
+                    .drain(..received.consumed.min(self.unread.len()));
+                received = connection.pause(&self.unread, &mut out);
+            }
             self.unread
                 .drain(..received.consumed.min(self.unread.len()));
             if received.step != ConnectionStep::Wait {

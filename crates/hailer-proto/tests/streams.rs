@@ -38,8 +38,11 @@ fn send(connection: &mut dyn Connection, pieces: &[&[u8]]) -> (Vec<u8>, Connecti
         unread.drain(..received.consumed);
         step = received.step;
         if step != ConnectionStep::Wait {
-            break;
+            return (out, step);
         }
+    }
+    if out.is_empty() {
+        step = connection.pause(&unread, &mut out).step;
     }
     (out, step)
 }
@@ -138,46 +141,30 @@ fn requests_may_be_split_at_every_byte() {
         &25565i32.to_be_bytes(),
     ]
     .concat();
-    for (name, request, first_split) in [
-        ("status", handshake(message::Intent::Status, &[1, 0]), 0),
-        (
-            "status and ping",
-            handshake(message::Intent::Status, &ping),
-            0,
-        ),
-        (
-            "ping alone",
-            handshake(message::Intent::Status, &ping[2..]),
-            0,
-        ),
+    for (name, request) in [
+        ("status", handshake(message::Intent::Status, &[1, 0])),
+        ("status and ping", handshake(message::Intent::Status, &ping)),
+        ("ping alone", handshake(message::Intent::Status, &ping[2..])),
         (
             "zero bytes",
             handshake(message::Intent::Status, &[0, 0, 1, 0, 0]),
-            0,
         ),
         (
             "login",
             handshake(message::Intent::Login, b"\x06\0\x04Alex"),
-            0,
         ),
         (
             "transfer",
             handshake(message::Intent::Transfer, b"\x07\0\x04Alexx"),
-            0,
         ),
-        // A lone FE is a complete request, and so is FE 01.
-        ("legacy", full, 3),
-        ("old login", old_login, 0),
-        (
-            "older login",
-            b"\x02\0\x07\0A\0;\0h\0:\09\09\09".to_vec(),
-            0,
-        ),
+        ("legacy", full),
+        ("old login", old_login),
+        ("older login", b"\x02\0\x07\0A\0;\0h\0:\09\09\09".to_vec()),
     ] {
         let options = Options::default();
         let whole = send(&mut *connect(&status, &options), &[&request]);
         assert!(!whole.0.is_empty(), "{name}");
-        for split in first_split..=request.len() {
+        for split in 0..=request.len() {
             let (start, end) = request.split_at(split);
             let mut connection = connect(&status, &options);
             assert_eq!(
@@ -187,17 +174,20 @@ fn requests_may_be_split_at_every_byte() {
             );
             // No start gets more than the whole.
             let (reply, step) = send(&mut *connect(&status, &options), &[start]);
-            assert!(whole.0.starts_with(&reply), "{name} cut to {split}");
+            // After a pause, FE alone is the beta form.
+            let is_beta = start == [message::LEGACY_PING];
             assert!(
-                step == ConnectionStep::Wait || reply == whole.0,
+                is_beta || whole.0.starts_with(&reply),
+                "{name} cut to {split}"
+            );
+            assert!(
+                step == ConnectionStep::Wait || is_beta || reply == whole.0,
                 "{name} cut to {split}: {step:?}"
             );
         }
         let mut connection = connect(&status, &options);
-        if first_split == 0 {
-            let bytes: Vec<&[u8]> = request.chunks(1).collect();
-            assert_eq!(send(&mut *connection, &bytes), whole, "{name} byte by byte");
-        }
+        let bytes: Vec<&[u8]> = request.chunks(1).collect();
+        assert_eq!(send(&mut *connection, &bytes), whole, "{name} byte by byte");
     }
 }
 
@@ -226,6 +216,90 @@ fn legacy_requests_get_their_form() {
     let mut full = Vec::new();
     message::write_legacy_request(message::LegacyForm::Full, "h", 1, &mut full);
     assert_eq!(reply(&full), newer);
+    // Clients that send the start of the 1.6 form only, or texts in bytes instead of UTF-16.
+    assert_eq!(reply(&full[..3]), newer);
+    let in_bytes = b"\xFE\x01\xFA\0\x0BMC|PingHost\0\x10\x4A\0\x09127.0.0.1\x64\x64";
+    assert_eq!(reply(in_bytes), newer);
+    assert_eq!(reply(&[&full[..], b"more"].concat()), newer);
+    // The other forms may start with FE alone, so it gets no reply before a pause.
+    let mut out = Vec::new();
+    let mut connection = connect(&status, &Options::default());
+    for start in [&full[..1], &full[..1]] {
+        let received = connection.receive(NOW, start, &mut out);
+        assert_eq!(
+            (received.consumed, received.step),
+            (0, ConnectionStep::Wait)
+        );
+    }
+    assert!(out.is_empty());
+    let paused = connection.pause(&full[..1], &mut out);
+    assert_eq!((paused.consumed, paused.step), (1, ConnectionStep::Close));
+    assert!(!out.is_empty());
+    out.clear();
+    let after = connection.receive(NOW, &full[..1], &mut out);
+    assert_eq!((after.step, out.len()), (ConnectionStep::Close, 0));
+}
+
+/// A pause in a request that has an end sends nothing.
+#[test]
+fn only_requests_without_an_end_are_complete_after_a_pause() {
+    let mut handshake = Vec::new();
+    message::Handshake {
+        protocol: 47,
+        host: "h".into(),
+        port: 1,
+        intent: message::Intent::Status,
+    }
+    .write(&mut handshake);
+    for start in [&handshake[..], &handshake[..5], b"\x02", b""] {
+        let mut connection = connect(&Status::default(), &Options::default());
+        let mut out = Vec::new();
+        let received = connection.receive(NOW, start, &mut out);
+        let paused = connection.pause(&start[received.consumed..], &mut out);
+        assert_eq!((paused.consumed, paused.step), (0, ConnectionStep::Wait));
+        assert!(out.is_empty(), "{start:02x?}");
+    }
+}
+
+/// Servers that send less than the length of their packet keep the connection open.
+#[test]
+fn the_whole_text_is_usable_without_the_rest_of_its_packet() {
+    let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
+    exchange.handle(Input::Start, &mut Vec::new());
+    let mut reply = vec![99, 0, 19];
+    reply.extend(b"{\"description\":\"x\"}");
+    for end in 0..reply.len() {
+        assert!(!exchange.is_usable_start(&reply[..end]), "{end}");
+        assert!(matches!(
+            exchange.frame(&reply[..end]),
+            Ok(Frame::Incomplete { .. })
+        ));
+    }
+    assert!(exchange.is_usable_start(&reply));
+    let mut out = Vec::new();
+    assert_eq!(
+        exchange.handle(Input::Datagram(&reply), &mut out),
+        Step::Send
+    );
+    assert!(!exchange.is_usable_start(&reply), "waits for the pong");
+    let pong = exchange.handle(Input::Datagram(&out.clone()), &mut out);
+    let Step::Done(status) = pong else {
+        panic!("{pong:?}")
+    };
+    assert_eq!(status.motd, Some(Text::legacy("x")));
+    let met: Vec<_> = status.deviations.iter().map(|met| met.name).collect();
+    assert_eq!(met, ["length-wrong", "no-version", "no-players"]);
+    // Neither another packet nor a kick.
+    let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
+    exchange.handle(Input::Start, &mut Vec::new());
+    for other in [
+        &b"\x63\0\0a"[..],
+        b"\x63\x01\x01a",
+        b"\xFF\0\x02\0a",
+        b"\x63\0\xFF\xFF\xFF\xFF\x0F",
+    ] {
+        assert!(!exchange.is_usable_start(other), "{other:02x?}");
+    }
 }
 
 #[test]

@@ -403,11 +403,28 @@ impl ExchangeDriver {
         if now < self.due() {
             return Action::Wait;
         }
+        if let Some(action) = self.use_start(now, out) {
+            return action;
+        }
         if self.timeouts >= self.limits.retries || now >= self.end() {
             return self.give_up(now);
         }
         self.timeouts += 1;
         self.repeat(now, out)
+    }
+
+    /// Passes the start of a message on a stream to the exchange, if that is enough for it. Returns
+    /// `None` if it is not.
+    fn use_start(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<Action> {
+        let buffer = self.stream.as_deref()?;
+        let start = &buffer.bytes[buffer.start..];
+        if start.is_empty() || now >= self.end() || !self.exchange.is_usable_start(start) {
+            return None;
+        }
+        let buffer = self.stream.take()?;
+        self.received += 1;
+        let action = self.receive(now, &buffer.bytes[buffer.start..], out);
+        Some(action.unwrap_or_else(|| self.give_up(now)))
     }
 
     fn repeat(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
@@ -858,6 +875,53 @@ mod tests {
         };
         assert_eq!(end, Err(ExchangeError::Silence { after: ms(4_000) }));
         assert!(out.is_empty());
+    }
+
+    /// Reads messages of three bytes, of which one is enough.
+    struct Impatient;
+
+    impl Exchange for Impatient {
+        fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+            match input {
+                Input::Start => {
+                    out.push(0);
+                    Step::Send
+                }
+                Input::Datagram(bytes) => {
+                    assert_eq!(bytes, b"x");
+                    Step::Done(Box::default())
+                }
+                _ => Step::Wait,
+            }
+        }
+
+        fn stage(&self) -> usize {
+            0
+        }
+
+        fn frame(&self, _: &[u8]) -> Result<Frame, Error> {
+            Ok(Frame::Incomplete { total: 3 })
+        }
+
+        fn is_usable_start(&self, bytes: &[u8]) -> bool {
+            bytes.starts_with(b"x")
+        }
+    }
+
+    #[test]
+    fn a_usable_start_counts_after_a_timeout() {
+        for (bytes, is_usable) in [(&b"x"[..], true), (b"y", false), (b"", false)] {
+            let mut out = Vec::new();
+            let mut driver = ExchangeDriver::new(Box::new(Impatient), QueryLimits::default());
+            driver.start(ms(5), &mut out);
+            let action = driver.stream(ms(10), bytes, &mut out);
+            assert!(matches!(action, Action::Wait));
+            let early = driver.tick(driver.due() - ms(1), &mut out);
+            assert!(matches!(early, Action::Wait));
+            let action = driver.tick(driver.due(), &mut out);
+            assert_eq!(matches!(action, Action::End(Ok(_))), is_usable);
+            assert_eq!(driver.received(), u32::from(is_usable));
+        }
     }
 
     #[test]

@@ -544,3 +544,40 @@ fn the_client_reads_every_stream_protocol() {
         assert_eq!(counts(&pool).answered, 1, "{id}");
     }
 }
+
+/// Requests of clients before 1.7 have no end.
+#[test]
+fn a_pause_completes_requests_without_an_end() {
+    let protocol = registry::find("minecraft-status").unwrap();
+    let board = Board::new(&[protocol, &A_LINES], &status("here")).unwrap();
+    let (pool, address) = start(&board, limits());
+    let reply = |pieces: &[&[u8]]| {
+        let mut stream = connect(address);
+        for piece in pieces {
+            stream.write_all(piece).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    let beta = reply(&[b"\xFE"]);
+    assert!(
+        beta.starts_with(b"\xFF\0\x08\0h\0e\0r\0e\0\xA7"),
+        "{beta:02x?}"
+    );
+    let newer = reply(&[b"\xFE\x01"]);
+    assert!(newer.starts_with(b"\xFF\0"), "{newer:02x?}");
+    assert_ne!(newer, beta);
+    assert_eq!(reply(&[b"\xFE", b"\x01"]), newer);
+    assert_eq!(reply(&[b"\xFE", b"\x01", b"\xFA", b"\0\x0B"]), newer);
+    assert_eq!(reply(&[b"\xFE\x01\xFA"]), newer);
+    assert_eq!(counts(&pool).answered, 5);
+    // A pause changes nothing for other protocols.
+    let mut stream = connect(address);
+    for piece in [b"asta", b"tus\n", b"bye\n"] {
+        stream.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    assert_eq!(rest(&mut stream), "here\n");
+}

@@ -266,7 +266,9 @@ impl<'a> Fields<'a, '_> {
         if text.len() > MAX_DIGITS {
             return None;
         }
-        text.parse().ok()
+        // 20 digits fit here; counts and protocols above the range of the status become its end.
+        let number = text.parse::<i128>().ok()?;
+        Some(number.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
     fn note(&mut self, part: &Range<usize>, field: &'static str, value: impl FnOnce() -> String) {
@@ -502,6 +504,15 @@ mod tests {
             );
             assert_eq!(advertisement.online, None);
         }
+    }
+
+    #[test]
+    fn numbers_have_at_most_20_digits() {
+        let online = |digits: &str| read(&format!("MCPE;N;1;v;{digits};9;")).0.online;
+        assert_eq!(online("99999999999999999999"), Some(i64::MAX));
+        assert_eq!(online("-9999999999999999999"), Some(i64::MIN));
+        assert_eq!(online("00000000000000000012"), Some(12));
+        assert_eq!(online("000000000000000000012"), None);
     }
 
     #[test]

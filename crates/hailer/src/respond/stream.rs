@@ -17,6 +17,7 @@
 //! | bytes that no protocol has claimed | 4 KiB |
 //! | bytes that a protocol has not consumed | 8 KiB |
 //! | bytes received on a connection | 64 KiB |
+//! | pause after which a request is complete, if its protocol has such requests | 100 ms |
 //! | wait for the end of the client after the last reply | 1 s |
 //! | connections that wait for the thread | those of the system, and 64 |
 //! | end of the pool: time for open connections | 500 ms |
@@ -24,7 +25,7 @@
 use super::{Board, Clock, Counts, Published, reason};
 use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
-use hailer_proto::protocol::JoinAttempt;
+use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
 use hailer_proto::{Connection, ConnectionStep, Epoch};
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -46,6 +47,8 @@ const MAX_UNREAD_BYTES: usize = 8 << 10;
 const MAX_RECEIVED_BYTES: usize = 64 << 10;
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 10;
+/// Pause after which bytes without an end can be a complete request.
+const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 /// Wait for the end of the client after the last reply. A connection that is closed with unread
 /// bytes is reset, and a reset discards replies in flight.
 const LINGER: Duration = Duration::from_secs(1);
@@ -385,17 +388,33 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> &'static str {
     let mut session = Session::new(peer);
     let mut out = Vec::new();
+    let mut has_paused = false;
     loop {
         let mut bytes = [0; READ_BYTES];
-        let length = match stream.read(&mut bytes).await {
-            Ok(0) => return reason::UNFINISHED.name,
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return reason::SLOW.name,
-            Err(_) => return reason::UNFINISHED.name,
+        let read = stream.read(&mut bytes);
+        // One pause after each read that left bytes.
+        let read = match has_paused || session.unread.is_empty() {
+            true => Some(read.await),
+            false => timeout(PAUSE, read).await.ok(),
+        };
+        has_paused = read.is_none();
+        let length = match read {
+            None => 0,
+            Some(Ok(0)) => return reason::UNFINISHED.name,
+            Some(Ok(length)) => length,
+            Some(Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                return reason::SLOW.name;
+            }
+            Some(Err(_)) => return reason::UNFINISHED.name,
         };
         let board = visit.state.board.load_full();
-        let epoch = clock.moment(clock.since()).epoch;
-        let turn = session.receive(&board, epoch, &bytes[..length], &mut out);
+        let turn = match has_paused {
+            true => session.pause(&board, &mut out),
+            false => {
+                let epoch = clock.moment(clock.since()).epoch;
+                session.receive(&board, epoch, &bytes[..length], &mut out)
+            }
+        };
         let is_first_reply = !out.is_empty() && !visit.has_reply;
         visit.has_reply |= is_first_reply;
         {
@@ -510,8 +529,8 @@ impl Session {
             .responders
             .get_or_insert_with(|| Arc::clone(&published))
             .clone();
-        let step = loop {
-            let Some((id, responder)) = responders.streams.get(self.passed) else {
+        let received = loop {
+            let Some((_, responder)) = responders.streams.get(self.passed) else {
                 return Turn::Drop(reason::NO_QUERY.name);
             };
             if self.current.is_none() {
@@ -522,22 +541,41 @@ impl Session {
                 continue;
             };
             let received = connection.receive(epoch, &self.unread, out);
-            let consumed = received.consumed.min(self.unread.len());
-            let is_end = matches!(
-                received.step,
-                ConnectionStep::Close | ConnectionStep::Bad(_)
-            );
-            if consumed > 0 || !out.is_empty() || is_end {
-                self.claimed.get_or_insert((self.passed, id));
-            }
-            if received.step == ConnectionStep::Pass && self.claimed.is_none() {
+            let is_claimed = self.claimed.is_some() || received.consumed > 0 || !out.is_empty();
+            if received.step == ConnectionStep::Pass && !is_claimed {
                 self.current = None;
                 self.passed += 1;
                 continue;
             }
-            self.unread.drain(..consumed);
-            break received.step;
+            break received;
         };
+        self.follow(received, &published, out)
+    }
+
+    /// Handles a pause after bytes without an end. Appends the replies to `out`.
+    fn pause(&mut self, board: &Board, out: &mut Vec<u8>) -> Turn {
+        match &mut self.current {
+            None => Turn::Wait,
+            Some(connection) => {
+                let received = connection.pause(&self.unread, out);
+                self.follow(received, &board.published(), out)
+            }
+        }
+    }
+
+    /// Returns the action for the result of a connection.
+    fn follow(&mut self, received: Received, published: &Published, out: &mut Vec<u8>) -> Turn {
+        let Received { consumed, step } = received;
+        let consumed = consumed.min(self.unread.len());
+        let is_end = matches!(step, ConnectionStep::Close | ConnectionStep::Bad(_));
+        let responders = self.responders.as_deref();
+        let current = responders.and_then(|responders| responders.streams.get(self.passed));
+        if let Some((id, _)) = current
+            && (consumed > 0 || !out.is_empty() || is_end)
+        {
+            self.claimed.get_or_insert((self.passed, id));
+        }
+        self.unread.drain(..consumed);
         if !out.is_empty() && published.is_silent {
             out.clear();
             return Turn::Drop(reason::STALE.name);
