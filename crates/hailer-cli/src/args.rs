@@ -54,6 +54,7 @@ Examples:
   hailer serve status --json | jq '.listeners[].counts.received'
   sudo hailer serve status --control /run/hailer/serve.sock";
 
+#[cfg(feature = "top")]
 const TOP: &str = "\
 Keys: q, Esc or Ctrl-C quits; Tab and the arrow keys select a listener; p pauses; ? shows the help.
 If hailer serve restarts, the display reconnects.";
@@ -175,8 +176,12 @@ pub(crate) enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Monitor(Absent),
     /// Show a running hailer serve live: rates, drops, budget, sources, busiest clients
+    #[cfg(feature = "top")]
     #[command(after_help = TOP)]
     Top(Box<Top>),
+    #[cfg(not(feature = "top"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Top(Absent),
     /// Show servers live: a table with trends and charts, polled from here or by a running hailer monitor
     #[cfg(feature = "monitor")]
     #[command(after_help = WATCH)]
@@ -632,6 +637,7 @@ pub(crate) struct ServeStatus {
     pub(crate) json: bool,
 }
 
+#[cfg(feature = "top")]
 #[derive(Args)]
 pub(crate) struct Top {
     #[command(flatten)]

@@ -93,6 +93,7 @@ pub(crate) fn direction(text: &str) -> Result<Direction, String> {
 }
 
 /// Parses an interval that the control socket accepts: 100 ms to 1 h.
+#[cfg(feature = "top")]
 pub(crate) fn update_interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let fits = (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time);

@@ -22,6 +22,8 @@ pub(crate) fn config(uri: &Uri, timeout: Duration) -> ConfigBuilder<AgentScope> 
 pub(crate) fn words(error: ureq::Error) -> String {
     match error {
         ureq::Error::Io(error) => without_numbers(&error.to_string()),
+        #[cfg(not(feature = "tls"))]
+        ureq::Error::TlsRequired => crate::exit::without("tls"),
         other => other.to_string(),
     }
 }

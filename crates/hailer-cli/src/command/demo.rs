@@ -62,10 +62,12 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
         ),
         ("query 127.0.0.1 --json", "for programs"),
         ("ping 127.0.0.1", "round trip times"),
+        #[cfg(feature = "game")]
         (
             "world",
             "a small Minecraft server; then, in another terminal:",
         ),
+        #[cfg(feature = "game")]
         (
             "join 127.0.0.1 --for 10s --map map.png",
             "a player, and a map of the surroundings",
@@ -74,6 +76,12 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
         ("query play.example.com", "your server"),
     ] {
         writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {what}")?;
+    }
+    if cfg!(not(feature = "game")) {
+        writeln!(
+            out,
+            "\nThis build lacks the game protocol. With it: cargo run --features game -- demo"
+        )?;
     }
     Ok(exit)
 }

@@ -20,6 +20,7 @@ mod serve;
 mod service;
 mod status;
 mod sweep;
+#[cfg(feature = "top")]
 mod top;
 #[cfg(feature = "monitor")]
 mod watch;
@@ -28,7 +29,7 @@ mod world;
 
 use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
 use crate::config::{self, warn_about_token_file};
-#[cfg(not(all(feature = "game", feature = "monitor")))]
+#[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
 use crate::exit::{Exit, usage};
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::World(args) => block_on(world::run(*args)),
         #[cfg(feature = "monitor")]
         Command::Monitor(args) => monitor::run(&args),
+        #[cfg(feature = "top")]
         Command::Top(args) => block_on(top::run(*args)),
         #[cfg(feature = "monitor")]
         Command::Watch(args) => block_on(watch::run(*args)),
@@ -64,6 +66,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Proxy(args) => block_on(proxy::run(*args)),
         #[cfg(not(feature = "game"))]
         Command::World(_) | Command::Join(_) | Command::Proxy(_) => usage!("{}", without("game")),
+        #[cfg(not(feature = "top"))]
+        Command::Top(_) => usage!("{}", without("top")),
         #[cfg(not(feature = "monitor"))]
         Command::Monitor(_) | Command::Watch(_) => usage!("{}", without("monitor")),
         Command::Demo(args) => block_on(demo::run(*args)),

@@ -262,6 +262,7 @@ impl Client {
     ///
     /// # Errors
     /// The same as for [`Client::status`].
+    #[cfg(feature = "top")]
     pub(crate) async fn watch(&mut self, every: Duration) -> anyhow::Result<()> {
         self.every = every;
         let ms = every.as_millis().try_into().unwrap_or(u64::MAX);

@@ -156,6 +156,7 @@ impl Counts {
     }
 
     /// Returns the number of replies of a protocol.
+    #[cfg(feature = "top")]
     pub(crate) fn of(&self, protocol: &str) -> u64 {
         self.answers
             .get(protocol)

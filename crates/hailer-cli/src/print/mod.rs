@@ -6,6 +6,7 @@ pub(crate) mod datagram;
 pub(crate) mod fields;
 #[cfg(feature = "game")]
 pub(crate) mod game;
+#[cfg(feature = "top")]
 pub(crate) mod ink;
 pub(crate) mod json;
 pub(crate) mod lines;

@@ -10,6 +10,7 @@
 //! | quoted error output of a command | 200 characters |
 
 use crate::config::{HookAction, HookConfig};
+use crate::web;
 use hailer::proto::model::printable;
 use hailer::proto::protocol::JoinAttempt;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -151,7 +152,7 @@ impl Facts {
             Ok(response) if response.status().is_success() => Ok(()),
             Ok(response) => Err(format!("the webhook responded {}", response.status())),
             Err(error) => {
-                let text = error.to_string().replace(url, "the URL");
+                let text = web::words(error).replace(url, "the URL");
                 Err(format!("the webhook failed: {text}"))
             }
         }
