@@ -1841,7 +1841,7 @@ async fn replies_from_another_port_of_the_address_count_after_a_timeout() {
     let replies = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = replies.local_addr().unwrap().port();
     let address = answers_from_elsewhere(replies);
-    let client = Client::new(patience(ms(200), 3));
+    let client = Client::new(time_limit(ms(200), 3));
     let answer = client.query(&*format!("a2s://{address}")).await.unwrap();
     assert_eq!(answer.status.title().unwrap(), "Elsewhere");
     assert_eq!(answer.status.players.list.len(), ALICE.len());
@@ -1878,7 +1878,7 @@ async fn a_late_reply_from_the_right_port_counts_after_a_timeout() {
             (length, _) = requests.recv_from(&mut buffer).unwrap();
         }
     });
-    let client = Client::new(patience(ms(300), 3));
+    let client = Client::new(time_limit(ms(300), 3));
     let answer = client.query(&*format!("a2s://{address}")).await.unwrap();
     assert_eq!(answer.status.title().unwrap(), "Late");
     assert_eq!(answer.notes, [""; 0]);
