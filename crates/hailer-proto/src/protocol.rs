@@ -69,20 +69,17 @@ pub trait Protocol: Sync {
     ) -> Option<Explanation>;
 }
 
-/// Static facts about a protocol. Tables, help texts and tests are made from them.
+/// Static facts about a protocol. Tables, help texts and tests are made from them. The
+/// [games table](crate::games) names the games of each protocol, and their SRV services.
 pub struct Info {
     /// Name in kebab case; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
     /// Display name.
     pub title: &'static str,
-    /// Games that use the protocol.
-    pub games: &'static str,
     /// Transport of its messages.
     pub transport: Transport,
     /// Default port.
     pub port: u16,
-    /// SRV service for name lookups without a port, such as `_minecraft._tcp`.
-    pub srv: Option<&'static str>,
     /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
     /// Largest reply of Hailer's responder to an unverified address, with default options.

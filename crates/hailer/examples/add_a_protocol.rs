@@ -30,10 +30,8 @@ struct Who;
 static INFO: Info = Info {
     id: "who",
     title: "Who?",
-    games: "nobody yet",
     transport: Transport::Datagram,
     port: 4242,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: 5,

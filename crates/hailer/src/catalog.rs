@@ -26,7 +26,8 @@
 //! ```
 
 use hailer_proto::games::{self, GAMES, Game, QueryPort};
-use hailer_proto::{Protocol, registry};
+use hailer_proto::{Info, Protocol, registry};
+use std::cmp::Reverse;
 use std::sync::{PoisonError, RwLock};
 
 /// Maximum number of added games, and of added protocols.
@@ -156,6 +157,20 @@ pub fn protocols_of(game: &Game) -> Vec<&'static dyn Protocol> {
         .collect()
 }
 
+/// Returns the games that have a protocol. Those with the most [sources](Game::sources) come first,
+/// because they are the best known; then those whose servers are queried at the protocol's default
+/// port.
+pub fn games_of(protocol: &Info) -> Vec<&'static Game> {
+    let mut games = games();
+    games.retain(|game| game.protocols.contains(&protocol.id));
+    games.sort_by_key(|game| {
+        let (sources, _) = game.known_from();
+        let is_at_home = game.query_ports(None).contains(&protocol.port);
+        (Reverse(sources.len()), !is_at_home, game.id)
+    });
+    games
+}
+
 /// Returns why servers of a game cannot be queried, or `None` if they can.
 pub fn obstacle(game: &Game) -> Option<String> {
     if protocols_of(game).is_empty() {
@@ -165,8 +180,8 @@ pub fn obstacle(game: &Game) -> Option<String> {
     }
 }
 
-/// Returns the SRV service for names without a port in this protocol, if there is one.
-pub(crate) fn srv(protocol: &str) -> Option<&'static str> {
+/// Returns the SRV service for names without a port in this protocol, if one of its games has one.
+pub fn srv(protocol: &str) -> Option<&'static str> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
     let mut games = added.games.iter();
     games
@@ -261,6 +276,27 @@ mod tests {
         assert_eq!(same_id.collect::<Vec<_>>(), [&&other]);
         assert!(listed.is_sorted_by_key(|game| game.id));
         assert!(listed.len() > GAMES.len());
+    }
+
+    #[test]
+    fn the_best_known_games_of_a_protocol_come_first() {
+        let info = super::protocol("quake3").unwrap().info();
+        let games = games_of(info);
+        assert!(games.iter().all(|game| game.protocols.contains(&"quake3")));
+        let place = |id: &str| games.iter().position(|game| game.id == id);
+        // Four sources, at the port of the protocol; four, at another port; three.
+        assert!(
+            place("q3").is_some() && place("q3") < place("cod"),
+            "{games:?}"
+        );
+        assert!(place("cod") < place("urt"), "{games:?}");
+        assert!(
+            games_of(&Info {
+                id: "gopher",
+                ..*info
+            })
+            .is_empty()
+        );
     }
 
     #[test]

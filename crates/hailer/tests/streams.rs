@@ -31,10 +31,8 @@ const fn info(id: &'static str) -> Info {
     Info {
         id,
         title: id,
-        games: "none",
         transport: Transport::Stream,
         port: 1,
-        srv: None,
         proof: Proof::Connection,
         amplification: Amplification {
             request: 1,

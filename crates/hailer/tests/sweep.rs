@@ -227,6 +227,7 @@ impl List {
             index: index as u64,
             address,
             protocol,
+            game: None,
             name: None,
         };
         let probes: VecDeque<_> = probes.into_iter().enumerate().map(probe).collect();
@@ -1192,10 +1193,8 @@ struct Greedy;
 static GREEDY: Info = Info {
     id: "greedy",
     title: "Greedy",
-    games: "none",
     transport: Transport::Datagram,
     port: 4_242,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: 1,

@@ -3,10 +3,14 @@
 use crate::args::Protocols;
 use crate::exit::Exit;
 use crate::print::table::{self, Fit};
+use hailer::catalog;
 use hailer::proto::{Doc, Info, Proof};
 use hailer::registry;
 use serde_json::{Value, json};
 use std::io::Write;
+
+/// Maximum number of games named for a protocol in the table of all protocols.
+const MAX_EXAMPLES: usize = 4;
 
 pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
     let mut out = anstream::stdout();
@@ -22,7 +26,7 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                 ("port", Fit::Whole),
                 ("asker proves", Fit::Spare(1)),
                 ("unverified reply", Fit::Spare(2)),
-                ("who speaks it", Fit::Fold),
+                ("games", Fit::Fold),
             ];
             let rows = all().map(|info| {
                 let row = [
@@ -31,18 +35,34 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                     &port(info),
                     proof(info),
                     &unverified(info),
-                    info.games,
+                    &examples(info),
                 ];
                 row.map(str::to_owned).to_vec()
             });
             table::print(&mut out, &header, &rows.collect::<Vec<_>>())?;
             writeln!(
                 out,
-                "\nFields, deviations and options: `hailer protocols PROTOCOL`"
+                "\nAll games, fields, deviations and options: `hailer protocols PROTOCOL`"
             )?;
         }
     }
     Ok(Exit::Success)
+}
+
+/// Names the best known games of a protocol, as in `Quake II, Kingpin and others`.
+fn examples(info: &Info) -> String {
+    let games = catalog::games_of(info);
+    let names: Vec<&str> = games
+        .iter()
+        .take(MAX_EXAMPLES)
+        .map(|game| game.name)
+        .collect();
+    let others = if games.len() > MAX_EXAMPLES {
+        " and others"
+    } else {
+        ""
+    };
+    names.join(", ") + others
 }
 
 fn port(info: &Info) -> String {
@@ -70,7 +90,6 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
         "\x1b[1m{}\x1b[0m ({}), {} port {}",
         info.title, info.id, info.transport, info.port
     )?;
-    writeln!(out, "Spoken by {}.", info.games)?;
     let amplification = info.amplification;
     match amplification.reply {
         0 => writeln!(out, "Unverified reply: none.")?,
@@ -80,6 +99,15 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
             amplification.request,
             amplification.factor()
         )?,
+    }
+    if let Some(srv) = catalog::srv(info.id) {
+        writeln!(out, "SRV service: {srv}.")?;
+    }
+    let games = catalog::games_of(info);
+    if !games.is_empty() {
+        let names: Vec<&str> = games.iter().map(|game| game.name).collect();
+        writeln!(out, "\n\x1b[1mGames\x1b[0m")?;
+        writeln!(out, "{}.", names.join(", "))?;
     }
     let mut section = |title: &str, rows: Vec<(&str, &str)>| -> anyhow::Result<()> {
         if !rows.is_empty() {
@@ -114,10 +142,10 @@ fn describe(info: &Info) -> Value {
     json!({
         "id": info.id,
         "title": info.title,
-        "games": info.games,
+        "games": catalog::games_of(info).iter().map(|game| game.id).collect::<Value>(),
         "transport": info.transport.to_string().to_ascii_lowercase(),
         "port": info.port,
-        "srv": info.srv,
+        "srv": catalog::srv(info.id),
         "proof": proof(info),
         "amplification": {"request": info.amplification.request, "reply": info.amplification.reply},
         "fields": docs(info.fields),
@@ -138,7 +166,7 @@ mod tests {
             let row = format!(
                 "| [`{id}`](spec/{id}.md) | {} | {} | {} | {} | {} |",
                 info.title,
-                info.games,
+                examples(info),
                 port(info),
                 proof(info),
                 unverified(info),

@@ -138,14 +138,26 @@ fn protocol_reference_matches_the_tool() {
         let reply = &protocol["amplification"]["reply"];
         write!(
             page,
-            "\n## {}\n\n`{id}`, {} port {}. Spoken by {}. Specification: [spec/{id}.md](../../spec/{id}.md). \
+            "\n## {}\n\n`{id}`, {} port {}. Specification: [spec/{id}.md](../../spec/{id}.md). \
              Unverified reply: at most {reply} bytes per {request} bytes.\n",
             cell(&protocol["title"]),
             cell(&protocol["transport"]).to_uppercase(),
             protocol["port"],
-            cell(&protocol["games"]),
         )
         .expect("a string grows");
+        if let Some(srv) = protocol["srv"].as_str() {
+            write!(page, "\nSRV service: `{srv}`.\n").expect("a string grows");
+        }
+        let games = protocol["games"].as_array().expect("a list").iter();
+        let games: Vec<String> = games.map(|id| format!("`{}`", cell(id))).collect();
+        if !games.is_empty() {
+            let games = games.join(", ");
+            write!(
+                page,
+                "\n[Games](../games.md), the best known first: {games}.\n"
+            )
+            .expect("a string grows");
+        }
         for (member, title) in [
             ("fields", "Additional field"),
             ("player_fields", "Additional field of players"),

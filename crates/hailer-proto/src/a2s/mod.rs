@@ -47,10 +47,8 @@ pub struct A2s;
 static INFO: Info = Info {
     id: "a2s",
     title: "A2S",
-    games: "Source, GoldSource and other games on Steam",
     transport: Transport::Datagram,
     port: 27_015,
-    srv: None,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,

@@ -33,10 +33,8 @@ pub struct Doom3;
 static INFO: Info = Info {
     id: "doom3",
     title: "Doom 3",
-    games: "Doom 3, Quake 4, Prey, Enemy Territory: Quake Wars, Wolfenstein (2009)",
     transport: Transport::Datagram,
     port: 27666,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,

@@ -37,10 +37,8 @@ pub struct GameSpy1;
 static INFO: Info = Info {
     id: "gamespy1",
     title: "GameSpy 1",
-    games: "Unreal Tournament, Battlefield 1942, Medal of Honor: Allied Assault, Operation Flashpoint and 68 more",
     transport: Transport::Datagram,
     port: 7778,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: 7,
@@ -54,6 +52,10 @@ static INFO: Info = Info {
         Doc {
             key: "stale-players",
             help: "Names at the end of the list that have left, in Battlefield 1942",
+        },
+        Doc {
+            key: "unanswered",
+            help: "`xserverquery` if only a later form of the request got a reply; some keys may be missing",
         },
     ],
     player_fields: &[

@@ -38,19 +38,23 @@ pub struct GameSpy2;
 static INFO: Info = Info {
     id: "gamespy2",
     title: "GameSpy 2",
-    games: "Halo, ARMA: Armed Assault, SWAT 4, Battlefield Vietnam, Star Wars: Battlefront and 17 more",
     transport: Transport::Datagram,
     port: 2302,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::QUERY_LENGTH,
         reply: qr2::MAX_REPLY,
     },
-    fields: &[Doc {
-        key: "teams",
-        help: "Teams with name, score and other fields of the reply",
-    }],
+    fields: &[
+        Doc {
+            key: "teams",
+            help: "Teams with name, score and other fields of the reply",
+        },
+        Doc {
+            key: "unanswered",
+            help: "`tables` if the request for players and teams got no reply",
+        },
+    ],
     player_fields: &[Doc {
         key: "fields",
         help: "Other fields of the player, such as deaths or skill, as sent",

@@ -40,11 +40,8 @@ pub struct GameSpy3;
 static INFO: Info = Info {
     id: "gamespy3",
     title: "GameSpy 3",
-    games: "Battlefield 2, Battlefield 2142, Project Reality, Crysis, S.T.A.L.K.E.R., Unreal Tournament 3, \
-            Just Cause 2 Multiplayer",
     transport: Transport::Datagram,
     port: 29_900,
-    srv: None,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,

@@ -34,10 +34,8 @@ pub struct MinecraftBedrock;
 static INFO: Info = Info {
     id: "minecraft-bedrock",
     title: "Minecraft Bedrock Ping",
-    games: "Minecraft Bedrock Edition and Education Edition, Geyser, PocketMine, Nukkit",
     transport: Transport::Datagram,
     port: 19132,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::SHORT_PING,

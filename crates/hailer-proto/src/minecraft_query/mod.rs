@@ -38,10 +38,8 @@ pub struct MinecraftQuery;
 static INFO: Info = Info {
     id: "minecraft-query",
     title: "Minecraft Query",
-    games: "Minecraft: Java Edition servers and proxies, PocketMine, Nukkit",
     transport: Transport::Datagram,
     port: 25565,
-    srv: Some("_minecraft._tcp"),
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,

@@ -45,10 +45,8 @@ pub struct MinecraftStatus;
 static INFO: Info = Info {
     id: "minecraft-status",
     title: "Minecraft Status",
-    games: "Minecraft: Java Edition since Beta 1.8, and its proxies",
     transport: Transport::Stream,
     port: PORT,
-    srv: Some("_minecraft._tcp"),
     proof: Proof::Connection,
     amplification: Amplification {
         request: 1,

@@ -45,10 +45,8 @@ pub struct OneQuery;
 static INFO: Info = Info {
     id: "onequery",
     title: "OneQuery V2",
-    games: "Hytale servers with the OneQuery or HyQuery plugin",
     transport: Transport::Datagram,
     port: 5520,
-    srv: None,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::CHALLENGE_REQUEST,

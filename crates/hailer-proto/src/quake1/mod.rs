@@ -34,10 +34,8 @@ pub struct Quake1;
 static INFO: Info = Info {
     id: "quake1",
     title: "QuakeWorld",
-    games: "QuakeWorld, HexenWorld",
     transport: Transport::Datagram,
     port: 27500,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,

@@ -35,10 +35,8 @@ pub struct Quake2;
 static INFO: Info = Info {
     id: "quake2",
     title: "Quake 2",
-    games: "Quake II, Alien Arena, Kingpin, Heretic II, SiN, Soldier of Fortune, Daikatana",
     transport: Transport::Datagram,
     port: 27910,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::STATUS_REQUEST,

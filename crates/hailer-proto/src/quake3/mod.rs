@@ -35,11 +35,8 @@ pub struct Quake3;
 static INFO: Info = Info {
     id: "quake3",
     title: "Quake 3",
-    games: "Quake III Arena, OpenArena, Urban Terror, Enemy Territory, Return to Castle Wolfenstein, Jedi Knight II and \
-            Jedi Academy, Soldier of Fortune II, Call of Duty 1 to 4, Xonotic, Nexuiz, Warsow, Tremulous, Unvanquished",
     transport: Transport::Datagram,
     port: 27960,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::STATUS_REQUEST,

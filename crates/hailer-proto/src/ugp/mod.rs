@@ -39,10 +39,8 @@ pub struct Ugp;
 static INFO: Info = Info {
     id: "ugp",
     title: "UGP",
-    games: "GTA Connected, Mafia Connected, Liberty Unleashed",
     transport: Transport::Datagram,
     port: 22000,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::QUERY_MIN,
