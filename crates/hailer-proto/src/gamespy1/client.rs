@@ -2,7 +2,7 @@
 
 use super::deviation::{FINAL_EVERYWHERE, FINAL_MISSING};
 use super::message::{self, MAX_PARTS, Part};
-use crate::model::{Roster, Status};
+use crate::model::{Extra, Roster, Status};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
 use crate::wire::Notes;
 use alloc::boxed::Box;
@@ -14,6 +14,10 @@ const MAX_BYTES: usize = 65_536;
 /// Limit of the replies that arrive at the same time. Each repeated request starts one.
 const MAX_REPLIES: usize = 4;
 
+/// Times that the first form is sent before the next one. A lost datagram must not lead to another
+/// form.
+const FIRST_FORM_TRIES: u32 = 2;
+
 /// Forms of a request, most complete first. A server that does not reply to one may reply to the
 /// next (spec/gamespy1.md#4).
 type Forms = &'static [&'static [u8]];
@@ -21,7 +25,7 @@ type Forms = &'static [&'static [u8]];
 const FULL: Forms = &[
     b"\\status\\xserverquery",
     b"\\status\\",
-    b"\\info\\\\rules\\\\players\\",
+    b"\\basic\\\\info\\\\rules\\\\players\\",
 ];
 const WITHOUT_PLAYERS: Forms = &[b"\\basic\\\\info\\\\rules\\", b"\\status\\"];
 const BASIC: Forms = &[b"\\basic\\\\info\\", b"\\status\\"];
@@ -35,6 +39,8 @@ pub struct GameSpy1Exchange {
     forms: Forms,
     /// Index of the last form sent.
     form: usize,
+    /// Timeouts without any part.
+    timeouts: u32,
     replies: Vec<Incoming>,
     notes: Notes,
 }
@@ -65,6 +71,7 @@ impl GameSpy1Exchange {
             has_players: ask.players && ask.depth == Depth::Full,
             forms,
             form: 0,
+            timeouts: 0,
             replies: Vec::new(),
             notes: Notes::default(),
         }
@@ -122,7 +129,8 @@ impl GameSpy1Exchange {
         }
     }
 
-    /// Handles a timeout: repeats the request, or sends the next form if nothing has arrived.
+    /// Handles a timeout: repeats the request, or sends the next form if nothing has arrived
+    /// repeatedly.
     fn repeat(&mut self, out: &mut Vec<u8>) -> Step {
         let is_whole = |reply: &Incoming| reply.is_ambiguous && reply.has_no_gap();
         if let Some(index) = self.replies.iter().position(is_whole) {
@@ -130,7 +138,10 @@ impl GameSpy1Exchange {
             return self.finish(index);
         }
         if self.replies.is_empty() {
-            self.form = (self.form + 1).min(self.forms.len().saturating_sub(1));
+            self.timeouts += 1;
+            if self.timeouts >= FIRST_FORM_TRIES {
+                self.form = (self.form + 1).min(self.forms.len().saturating_sub(1));
+            }
         }
         self.send(out)
     }
@@ -161,6 +172,10 @@ impl GameSpy1Exchange {
         // Only the counts show whether the last part of an ambiguous reply is missing.
         if reply.is_ambiguous && status.players.roster == Roster::Partial {
             notes.deviation(&FINAL_MISSING, 0);
+        }
+        // Only the first form of a full request asks for keys that the other forms do not.
+        if self.has_players && self.form > 0 {
+            status.extra.push(Extra::new("unanswered", "xserverquery"));
         }
         status.deviations = notes.met().collect();
         Step::Done(status)

@@ -3,7 +3,7 @@
 use super::message::{self, Sections};
 use crate::gamespy::Reply;
 use crate::gamespy::qr2::SessionId;
-use crate::model::Status;
+use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::boxed::Box;
@@ -110,6 +110,9 @@ impl GameSpy2Exchange {
             Depth::Ping => Box::<Status>::default(),
             _ => reply.status(has_lists, &mut notes),
         };
+        if self.lists.is_some() && !has_lists {
+            status.extra.push(Extra::new("unanswered", "tables"));
+        }
         status.deviations = notes.met().collect();
         Step::Done(status)
     }
