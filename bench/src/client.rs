@@ -277,6 +277,7 @@ impl ProbeSource for List {
             index,
             address,
             protocol: self.protocol,
+            game: None,
             name: None,
         })
     }

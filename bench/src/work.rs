@@ -122,6 +122,7 @@ impl ProbeSource for Range {
             index,
             address,
             protocol: self.protocol,
+            game: None,
             name: None,
         })
     }

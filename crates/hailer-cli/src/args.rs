@@ -70,8 +70,9 @@ Examples:
 const SWEEP: &str = "\
 A TARGET is a host, host:port, [v6]:port, game://host, protocol://host:port or a range, such as
 192.0.2.0/24 or ugp://192.0.2.1-192.0.2.9:22000. Files have one target at the start of each line;
-comments start with #. Without a protocol, a target is queried in minecraft-query, ugp and
-onequery. Each target is queried once, in random order, with a rate limit for each network.
+comments start with #. Without a game or protocol, a target is queried in minecraft-query, ugp and
+onequery. Each target is queried once, in random order, with a rate limit for each network. Servers
+of a game are queried at its query port; if a target has another port, that one is tried first.
 
 Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
 before you sweep their networks, keep the default rate unless they agree to more, and list those
@@ -83,6 +84,8 @@ invalid arguments, 130 after Ctrl-C.
 
 Examples:
   hailer sweep 192.0.2.0/24 --protocol minecraft-query
+  hailer sweep rust://192.0.2.0/24 valheim://192.0.2.7
+  hailer sweep --game rust --targets servers.txt -o servers.csv
   hailer sweep --targets servers.txt --exclude leave-alone.txt -o servers.parquet
   hailer sweep --targets servers.txt -o servers.csv --fields target,name,players_online --rate 5k
   list-servers | hailer sweep - --json | jq .target";
@@ -332,9 +335,12 @@ pub(crate) struct Sweep {
     /// Skip the addresses and ranges listed in a file or at a URL; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) exclude: Vec<PathBuf>,
-    /// Protocol of targets without protocol://; may be given several times [default: all over UDP]
-    #[arg(long, short, value_parser = values::sweep_protocol, value_name = "PROTOCOL", help_heading = "Targets")]
+    /// Protocol of targets without a game or protocol; may be given several times [default: minecraft-query, ugp, onequery]
+    #[arg(long, short, value_parser = values::protocol, value_name = "PROTOCOL", help_heading = "Targets")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
+    /// Game of targets without a game or protocol; `hailer games` lists them
+    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", conflicts_with = "protocol", help_heading = "Targets")]
+    pub(crate) game: Option<String>,
     #[command(flatten, next_help_heading = "Targets")]
     pub(crate) games: MoreGames,
     /// Query only one shard of the targets: 2/4 is the second of four, which together cover all targets
@@ -379,7 +385,7 @@ pub(crate) struct Pacing {
     /// How TCP connections are closed: reset is faster, fin is orderly
     #[arg(long, value_enum, default_value = "reset", value_name = "HOW")]
     pub(crate) tcp_close: TcpClose,
-    /// Servers queried at the same time, at about 40 bytes of memory each
+    /// Servers queried at the same time, at about 42 bytes of memory each
     #[arg(long, default_value_t = 4_000_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 28))]
     pub(crate) max_in_flight: u32,
     /// Memory for incomplete answers, such as 64MiB; above this limit, the largest are ended early

@@ -39,18 +39,6 @@ pub(crate) fn simulated_protocol(id: &str) -> Result<&'static dyn Protocol, Stri
     Ok(found)
 }
 
-pub(crate) fn sweep_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    let is_fit = |protocol: &&dyn Protocol| protocol.info().transport == Transport::Datagram;
-    registry::find(id).filter(is_fit).ok_or_else(|| {
-        let ids = registry::PROTOCOLS
-            .iter()
-            .copied()
-            .filter(is_fit)
-            .map(|protocol| protocol.info().id);
-        format!("a sweep supports {}", ids.collect::<Vec<_>>().join(", "))
-    })
-}
-
 /// Parses `500`, `20k`, `1.5M`, `unlimited`; at least 0.1.
 pub(crate) fn quantity(text: &str) -> Result<f64, String> {
     if text == "unlimited" {

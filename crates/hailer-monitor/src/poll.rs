@@ -19,7 +19,7 @@ use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
-use hailer::proto::{Protocol, Transport};
+use hailer::proto::{Game, Protocol, Transport};
 use hailer::report::AnswerLine;
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
 use hailer::target::Host;
@@ -183,6 +183,7 @@ struct PolledServer {
     server: Arc<Server>,
     is_name: bool,
     protocol: &'static dyn Protocol,
+    game: Option<&'static Game>,
     address: Result<SocketAddr, Arc<str>>,
     looked_up: Option<Instant>,
     health: Health,
@@ -213,6 +214,7 @@ impl PolledServer {
             server,
             is_name: matches!(target.host, Host::Name(_)),
             protocol,
+            game: target.game,
             address,
             looked_up: None,
             health,
@@ -606,6 +608,7 @@ impl ProbeSource for DueProbes {
                     index,
                     address: *address,
                     protocol: watched.protocol,
+                    game: watched.game,
                     name: None,
                 }),
                 Err(cause) => Next::Failed {

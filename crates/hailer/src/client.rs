@@ -725,7 +725,7 @@ impl Client {
     ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
         let mut window = detection.map(Detection::window);
-        // Datagrams over the limit of a detection.
+        // Requests over the limits of a detection.
         let mut withheld = 0;
         let mut limits = self.config.limits;
         let is_stream = protocol.info().transport == Transport::Stream;
@@ -786,6 +786,12 @@ impl Client {
             match action {
                 Action::Send | Action::SendMore | Action::Reconnect => {
                     if matches!(action, Action::Reconnect) {
+                        if detection.is_some_and(|detection| !detection.may_connect()) {
+                            withheld += 1;
+                            request.clear();
+                            action = driver.give_up(started.elapsed());
+                            continue;
+                        }
                         let due = end.min(Instant::now() + connect_timeout);
                         match connect(transcript.address, due, &mut window).await {
                             Some(Ok(stream)) => socket = Socket::Stream(stream),

@@ -134,6 +134,8 @@ pub struct ExchangeDriver {
     received_bytes: usize,
     /// Boxed because only streams have it.
     stream: Option<Box<StreamBuffer>>,
+    /// Whether the server has closed the last connection, and no other was opened.
+    is_closed: bool,
 }
 
 /// Received bytes of a stream that are not a complete message.
@@ -166,6 +168,7 @@ impl ExchangeDriver {
             received: 0,
             received_bytes: 0,
             stream: None,
+            is_closed: false,
         }
     }
 
@@ -278,6 +281,7 @@ impl ExchangeDriver {
     /// kept. After an action that sends, call this again with no bytes, because more messages may
     /// have arrived. An invalid message ends the query, since no other reply will come.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
+        self.is_closed = false;
         self.received_bytes += bytes.len();
         let mut buffer = self.stream.take().unwrap_or_default();
         buffer.bytes.extend_from_slice(bytes);
@@ -337,6 +341,7 @@ impl ExchangeDriver {
         let buffer = self.stream.take().unwrap_or_default();
         let rest = &buffer.bytes[buffer.start..];
         self.has_sent = false;
+        self.is_closed = true;
         let start = out.len();
         let step = self.exchange.handle(Input::Closed(rest), out);
         if matches!(step, Step::Done(_)) {
@@ -350,18 +355,7 @@ impl ExchangeDriver {
             return action;
         }
         self.stream = Some(buffer);
-        match self.give_up(now) {
-            Action::End(Err(ExchangeError::Silence { .. })) => {
-                Action::End(Err(ExchangeError::Fault {
-                    fault: Fault::Refused {
-                        reason: "it closed the connection without a reply",
-                        endpoints: &[],
-                    },
-                    datagram: Vec::new(),
-                }))
-            }
-            action => action,
-        }
+        self.give_up(now)
     }
 
     /// Passes a datagram to the exchange. Returns `None` if it cannot be parsed; its fault is then
@@ -400,6 +394,7 @@ impl ExchangeDriver {
 
     /// Handles a timeout. Does nothing before [`ExchangeDriver::due`].
     pub fn tick(&mut self, now: Duration, out: &mut Vec<u8>) -> Action {
+        self.is_closed = false;
         if now < self.due() {
             return Action::Wait;
         }
@@ -524,7 +519,7 @@ impl ExchangeDriver {
 
     /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported
     /// first.
-    fn give_up(&mut self, now: Duration) -> Action {
+    pub(crate) fn give_up(&mut self, now: Duration) -> Action {
         if let Some(fault) = self.fault.take() {
             let (fault, datagram) = *fault;
             return Action::End(Err(ExchangeError::Fault { fault, datagram }));
@@ -535,8 +530,18 @@ impl ExchangeDriver {
         if let Some((fault, datagram)) = self.incomplete_message() {
             return Action::End(Err(ExchangeError::Fault { fault, datagram }));
         }
-        Action::End(Err(ExchangeError::Silence {
-            after: now.saturating_sub(self.started),
+        Action::End(Err(if self.is_closed {
+            ExchangeError::Fault {
+                fault: Fault::Refused {
+                    reason: "it closed the connection without a reply",
+                    endpoints: &[],
+                },
+                datagram: Vec::new(),
+            }
+        } else {
+            ExchangeError::Silence {
+                after: now.saturating_sub(self.started),
+            }
         }))
     }
 

@@ -2,8 +2,10 @@
 
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use hailer::{Client, ClientConfig, FieldSource, QueryLimits, Target, catalog};
-use hailer_testkit::servers::{Server, protocol, status};
+use hailer_testkit::servers::{ANY, Server, Stream, protocol, status};
 use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const GAME: Game = Game {
@@ -274,6 +276,25 @@ async fn a_silent_host_receives_few_datagrams() {
     assert_eq!(received, 12);
     // Requests over TCP were refused.
     assert_eq!(sent, received);
+}
+
+#[tokio::test]
+async fn new_connections_count_before_the_first_answer() {
+    // A server that closes every connection without a reply.
+    let accepted = Arc::<AtomicUsize>::default();
+    let count = accepted.clone();
+    let server = Stream::run(ANY, move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let target = server.address.to_string();
+    let error = client().detect(target.as_str()).await.unwrap_err();
+    assert_eq!(accepted.load(Ordering::Relaxed), 2);
+    let reports = error.protocol_reports().join("\n");
+    assert!(reports.contains("it closed the connection"), "{reports}");
+    // With a protocol there is no such limit, and every form of the request is tried.
+    let target = format!("minecraft-status://{target}");
+    client().detect(target.as_str()).await.unwrap_err();
+    assert!(accepted.load(Ordering::Relaxed) > 4);
 }
 
 #[tokio::test]

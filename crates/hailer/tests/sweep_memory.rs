@@ -20,6 +20,7 @@ impl ProbeSource for Counting {
             index: self.0 - 1,
             address,
             protocol: registry::PROTOCOLS[0],
+            game: None,
             name: None,
         })
     }

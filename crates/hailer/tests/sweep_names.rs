@@ -3,8 +3,8 @@
 
 use hailer::proto::Protocol;
 use hailer::sweep::{
-    Collector, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig, StreamSource,
-    Targets,
+    Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig,
+    StreamSource, Targets,
 };
 use hailer::{Error, registry};
 use hailer_testkit::servers::dns::{Dns, Record};
@@ -166,7 +166,7 @@ fn each_name_is_resolved_once_for_all_protocols() {
         all(&mut StreamSource::new(
             "input",
             input,
-            &[],
+            DefaultKinds::new(&[]).unwrap(),
             exclusions.into(),
             &walk,
             &Position::default(),
@@ -251,7 +251,7 @@ fn invalid_lines_are_reported_as_failures() {
     let mut stream = StreamSource::new(
         "input",
         input,
-        &[],
+        DefaultKinds::new(&[]).unwrap(),
         Exclusions::default().into(),
         &walk,
         &Position::default(),

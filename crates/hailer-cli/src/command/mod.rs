@@ -32,6 +32,7 @@ use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
 use crate::exit::{Exit, usage};
+use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::{ClientConfig, Target, catalog};
 use std::future::Future;
@@ -161,8 +162,8 @@ impl Asking {
     }
 }
 
-/// Applies `--game` to a target.
-fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
+/// Returns the game that `--game` names.
+fn named_game(id: &str) -> anyhow::Result<&'static Game> {
     let Some(game) = catalog::game(&id.to_ascii_lowercase()) else {
         let ids = catalog::games().into_iter().map(|game| game.id);
         let fix = match config::reader::close(id, ids) {
@@ -171,6 +172,12 @@ fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
         };
         usage!("--game {id}: unknown game; {fix}");
     };
+    Ok(game)
+}
+
+/// Applies `--game` to a target.
+fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
+    let game = named_game(id)?;
     let is_other = target.game.is_some_and(|other| other.id != game.id);
     let has_protocol = target.game.is_none() && target.protocol.is_some();
     if is_other || has_protocol {

@@ -1,7 +1,7 @@
 //! Sweep engine without sockets and clocks: takes the time and the received datagrams, returns
 //! datagrams to send.
 //!
-//! A probe in flight takes 32 bytes: address, protocol, number of retries and times. Until the
+//! A probe in flight takes 34 bytes: address, protocol, game, number of retries and times. Until the
 //! server replies, the engine rebuilds the exchange for each datagram. That works because an
 //! exchange derives all its random values from its cookie, and the cookie is a hash of a secret and
 //! the probe. Only a server that has replied gets a [driver](ExchangeDriver).
@@ -19,14 +19,15 @@ use connections::Connections;
 
 use super::flight::{Id, ProbeTable, TICK};
 use super::pace::{PrefixLimiter, Throttle};
-use super::services;
+use super::services::{self, TargetKind};
 use super::window::{Delays, Window};
 use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
 use crate::client::{Answer, Datagram, Transcript};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
+use crate::merge;
 use crate::target::TargetError;
-use hailer_proto::{Cookie, Direction, Protocol};
+use hailer_proto::{Ask, Cookie, Depth, Direction, Protocol};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
@@ -96,6 +97,10 @@ pub struct SweepEngine {
     memory: usize,
     /// Targets as typed, for those that are names.
     names: HashMap<Id, Arc<str>>,
+    /// First port of the probes that have come to another query port of their game.
+    first_ports: HashMap<Id, u16>,
+    /// The request to servers that have no player list.
+    ask_without_players: Ask,
     /// Received datagrams, if they are kept.
     replies: HashMap<Id, Vec<Datagram>>,
     throttle: Throttle,
@@ -137,6 +142,11 @@ impl SweepEngine {
             free_drivers: Vec::new(),
             memory: 0,
             names: HashMap::new(),
+            first_ports: HashMap::new(),
+            ask_without_players: Ask {
+                players: false,
+                ..config.ask.clone()
+            },
             replies: HashMap::new(),
             throttle: Throttle::new(&config.rate_limits),
             prefixes: PrefixLimiter::new(config.rate_limits.per_prefix, Cookie(other).derive(seed)),
@@ -272,15 +282,19 @@ impl SweepEngine {
         out: &mut Outboxes,
         sink: &mut dyn Sink,
     ) {
-        let Some(protocol) = services::number_of(probe.protocol) else {
+        let kind = TargetKind {
+            protocol: probe.protocol,
+            game: probe.game,
+        };
+        let Some(kind) = services::number_of(kind) else {
             self.counts.unresolved += 1;
             let target = match &probe.name {
                 Some(name) => name.to_string(),
                 None => format!("{}://{}", probe.protocol.info().id, probe.address),
             };
             let problem = format!(
-                "a process can sweep with at most {} protocols",
-                services::MAX_PROTOCOLS
+                "a process can sweep with at most {} protocols and games",
+                services::MAX_KINDS
             );
             sink.record(ProbeResult {
                 index: probe.index,
@@ -291,7 +305,7 @@ impl SweepEngine {
         };
         let id = self
             .flight
-            .insert(probe.address, protocol, probe.index, now, due);
+            .insert(probe.address, kind, probe.index, now, due);
         if let Some(name) = probe.name {
             self.names.insert(id, name);
         }
@@ -301,7 +315,7 @@ impl SweepEngine {
     }
 
     fn send_first(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
-        self.counts.probes += 1;
+        self.counts.probes += u64::from(self.is_at_first_port(id));
         self.flight.set_sent(id);
         let slot = self.flight.slot_mut(id);
         (slot.began, slot.sent_or_driver) = (now.as_millis() as u32, now.as_micros() as u32);
@@ -324,7 +338,7 @@ impl SweepEngine {
                 self.sent(to.ip(), length);
             }
             (_, Action::Wait | Action::Progress) => self.flight.wake_at(id, now + wait),
-            (drive, Action::End(end)) => self.end(id, Some(&drive), end, sink),
+            (drive, Action::End(end)) => self.end(now, id, Some(&drive), end, sink),
         }
     }
 
@@ -364,9 +378,7 @@ impl SweepEngine {
     /// Rebuilds the driver of a server that has not replied, and writes its last datagram to `out`.
     fn replay(&self, id: Id, now: Duration, out: &mut Vec<u8>) -> (ExchangeDriver, Action) {
         let slot = self.flight.slot(id);
-        let exchange = self
-            .protocol(id)
-            .exchange(&self.config.ask, self.cookie(id));
+        let exchange = self.protocol(id).exchange(self.ask(id), self.cookie(id));
         let sent = self.last_send(now, id);
         // The start is rounded to milliseconds and may seem later than the send, which has
         // microseconds.
@@ -381,8 +393,21 @@ impl SweepEngine {
         )
     }
 
+    fn kind(&self, id: Id) -> TargetKind {
+        services::kind(self.flight.kind(id))
+    }
+
     fn protocol(&self, id: Id) -> &'static dyn Protocol {
-        services::protocol(self.flight.slot(id).protocol)
+        self.kind(id).protocol
+    }
+
+    /// Returns the parts of the status that a probe requests.
+    fn ask(&self, id: Id) -> &Ask {
+        if self.kind(id).has_player_list() {
+            &self.config.ask
+        } else {
+            &self.ask_without_players
+        }
     }
 
     /// Returns the cookie of a probe. It cannot be guessed from the cookies of other probes.
@@ -394,7 +419,7 @@ impl SweepEngine {
             IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
         }
         hasher.write_u64(
-            u64::from(address.port()) << 48 ^ u64::from(slot.protocol) << 40 ^ slot.index(),
+            u64::from(address.port()) << 48 ^ u64::from(self.flight.kind(id)) << 40 ^ slot.index(),
         );
         Cookie(hasher.finish())
     }
@@ -438,7 +463,7 @@ impl SweepEngine {
         }
         self.found = found;
         if self.memory > self.config.max_memory {
-            self.free_memory(sink);
+            self.free_memory(now, sink);
         }
     }
 
@@ -502,7 +527,7 @@ impl SweepEngine {
                 self.send_kept(now, id, action, out);
                 self.window.alive_asked();
             }
-            Action::End(end) => self.end(id, None, end, sink),
+            Action::End(end) => self.end(now, id, None, end, sink),
         }
         if let Some(delay) = first_delay {
             self.window.alive_asked();
@@ -552,7 +577,7 @@ impl SweepEngine {
     }
 
     /// Ends the largest exchanges until a sixteenth of the memory limit is free again.
-    fn free_memory(&mut self, sink: &mut dyn Sink) {
+    fn free_memory(&mut self, now: Duration, sink: &mut dyn Sink) {
         let mut exchanges: Vec<(usize, Id)> = Vec::new();
         for id in self.flight.ids() {
             let slot = self.flight.slot(id);
@@ -574,7 +599,7 @@ impl SweepEngine {
             let bytes = driver.received_bytes();
             let end = driver.take_partial().ok_or(ExchangeError::Flood { bytes });
             self.counts.memory_limited += 1;
-            self.end(id, None, end, sink);
+            self.end(now, id, None, end, sink);
         }
     }
 
@@ -629,7 +654,7 @@ impl SweepEngine {
                         cause: copy(error),
                     },
                 };
-                self.finish(id, Err(error), sink);
+                self.finish(now, id, Err(error), sink);
             }
         }
         self.counts.forged_refusals += u64::from(!is_ours && !found.is_empty());
@@ -701,7 +726,13 @@ impl SweepEngine {
             if left > TICK {
                 return self.flight.wake_at(id, now + left);
             }
-            return self.end(id, None, Err(ExchangeError::Silence { after: took }), sink);
+            return self.end(
+                now,
+                id,
+                None,
+                Err(ExchangeError::Silence { after: took }),
+                sink,
+            );
         } else {
             slot.resends += 1;
         }
@@ -734,7 +765,7 @@ impl SweepEngine {
                 let sent = self.send_kept(now, id, action, out);
                 self.counts.datagrams_resent += sent;
             }
-            Action::End(end) => self.end(id, None, end, sink),
+            Action::End(end) => self.end(now, id, None, end, sink),
         }
         if !was_resent {
             self.window.alive_lost();
@@ -744,6 +775,7 @@ impl SweepEngine {
     /// Ends a probe with the result of its driver.
     fn end(
         &mut self,
+        now: Duration,
         id: Id,
         drive: Option<&ExchangeDriver>,
         end: Result<ExchangeOutput, ExchangeError>,
@@ -753,11 +785,13 @@ impl SweepEngine {
         let result = match end {
             Ok(outcome) => {
                 let ExchangeOutput { status, latency } = outcome;
-                Answer::new(transcript, status, latency).accept(self.config.strict)
+                let mut answer = Answer::new(transcript, status, latency);
+                answer.notes = self.notes(id, &answer);
+                answer.accept(self.config.strict)
             }
             Err(failure) => Err(Error::from_failure(transcript, failure)),
         };
-        self.finish(id, result, sink);
+        self.finish(now, id, result, sink);
     }
 
     /// Returns the transcript of a probe: address, protocol and datagram counts.
@@ -787,8 +821,55 @@ impl SweepEngine {
         }
     }
 
-    fn finish(&mut self, id: Id, result: Result<Answer, Error>, sink: &mut dyn Sink) {
+    /// Returns the notes on an answer of a server of a game.
+    fn notes(&self, id: Id, answer: &Answer) -> Vec<String> {
+        let Some(game) = self.kind(id).game else {
+            return Vec::new();
+        };
+        let ask = self.ask(id);
+        let has_asked = ask.players && ask.depth == Depth::Full;
+        let mut notes = merge::notes(game, &answer.status, &[], has_asked);
+        if let Some(first) = self.first_ports.get(&id) {
+            let port = answer.transcript.address.port();
+            notes.push(format!(
+                "The query port {port} answered, not the first port {first}"
+            ));
+        }
+        notes
+    }
+
+    /// Returns whether a probe has not come to another query port of its game.
+    fn is_at_first_port(&self, id: Id) -> bool {
+        self.first_ports.is_empty() || !self.first_ports.contains_key(&id)
+    }
+
+    /// Returns the query port to try after a failure, if the probe's game has another one. A host
+    /// that is unreachable is so at every port.
+    fn next_port(&self, id: Id, error: &Error) -> Option<u16> {
+        let kind = self.kind(id);
+        if kind.game.is_none()
+            || matches!(error, Error::Unreachable { .. } | Error::Deviates { .. })
+        {
+            return None;
+        }
+        let current = self.flight.address(id).port();
+        let first = self.first_ports.get(&id).copied().unwrap_or(current);
+        kind.port_after(first, current)
+    }
+
+    fn finish(
+        &mut self,
+        now: Duration,
+        id: Id,
+        result: Result<Answer, Error>,
+        sink: &mut dyn Sink,
+    ) {
+        let next_port = match &result {
+            Ok(_) => None,
+            Err(error) => self.next_port(id, error),
+        };
         let count = match &result {
+            Err(_) if next_port.is_some() => &mut self.counts.port_retries,
             Ok(_) => &mut self.counts.answered,
             Err(Error::Silence { .. }) => &mut self.counts.timed_out,
             Err(Error::PortClosed { .. }) => &mut self.counts.port_closed,
@@ -822,12 +903,30 @@ impl SweepEngine {
         } else {
             self.names.remove(&id)
         };
+        let first_port = if self.first_ports.is_empty() {
+            None
+        } else {
+            self.first_ports.remove(&id)
+        };
+        let (kind, mut address) = (self.flight.kind(id), self.flight.address(id));
         self.flight.remove(id);
-        sink.record(ProbeResult {
-            index,
-            name,
-            result,
-        });
+        let Some(port) = next_port else {
+            return sink.record(ProbeResult {
+                index,
+                name,
+                result,
+            });
+        };
+        // The same probe at the next port. It waits for the rate limit of its network like a new
+        // one.
+        let first_port = first_port.unwrap_or(address.port());
+        address.set_port(port);
+        let due = self.prefixes.book(address.ip(), now);
+        let id = self.flight.insert(address, kind, index, now, due);
+        self.first_ports.insert(id, first_port);
+        if let Some(name) = name {
+            self.names.insert(id, name);
+        }
     }
 
     /// Returns when to call the engine again if no datagram arrives: when a timeout is due or a new

@@ -1,4 +1,4 @@
-//! Probes in flight: 32 bytes each, found by address and woken by time.
+//! Probes in flight: 34 bytes each, found by address and woken by time.
 //!
 //! ```text
 //!   by address: hash table of slot numbers, 5 bytes each
@@ -8,7 +8,7 @@
 //! The timer wheel has 2^16 places, one for each tick of 8 ms. A slot therefore stores only the low
 //! 16 bits of its tick, and never moves between wheels. Wake times are at most 268 s ahead.
 
-use super::services::is_stream;
+use super::services::{KindNumber, is_stream};
 use hailer_proto::Cookie;
 use hashbrown::HashTable;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -42,8 +42,6 @@ pub(super) struct Slot {
     due: u16,
     port: u16,
     index_high: u8,
-    /// Number of the protocol.
-    pub(super) protocol: u8,
     /// Number of resent datagrams.
     pub(super) resends: u8,
     /// One bit each, and the number of forgiven losses in two bits.
@@ -99,6 +97,8 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct ProbeTable {
     slots: Vec<Slot>,
+    /// For each slot, the number of its protocol and game.
+    kinds: Vec<KindNumber>,
     free: Id,
     table: HashTable<Id>,
     wide: Vec<SocketAddrV6>,
@@ -117,6 +117,7 @@ impl ProbeTable {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             slots: Vec::new(),
+            kinds: Vec::new(),
             free: NONE,
             table: HashTable::new(),
             wide: Vec::new(),
@@ -147,11 +148,16 @@ impl ProbeTable {
         &mut self.slots[id as usize]
     }
 
+    /// Returns the number of the protocol and game of a probe.
+    pub(super) fn kind(&self, id: Id) -> KindNumber {
+        self.kinds[id as usize]
+    }
+
     /// Adds a probe that waits for a rate limit.
     pub(super) fn insert(
         &mut self,
         address: SocketAddr,
-        protocol: u8,
+        kind: KindNumber,
         index: u64,
         now: Duration,
         due: Duration,
@@ -170,18 +176,19 @@ impl ProbeTable {
             due: 0,
             port: address.port(),
             index_high: (index >> 32) as u8,
-            protocol,
             resends: 0,
-            flags: WAITING | wide | if is_stream(protocol) { STREAM } else { 0 },
+            flags: WAITING | wide | if is_stream(kind) { STREAM } else { 0 },
         };
         let id = match self.free {
             NONE => {
                 self.slots.push(slot);
+                self.kinds.push(kind);
                 self.slots.len() as Id - 1
             }
             id => {
                 self.free = self.slots[id as usize].after;
                 self.slots[id as usize] = slot;
+                self.kinds[id as usize] = kind;
                 id
             }
         };

@@ -1,6 +1,7 @@
 //! Lists of targets and exclusions, line by line.
 
-use super::services::MAX_PROTOCOLS;
+use super::services::MAX_KINDS;
+use crate::catalog::CatalogError;
 use crate::target::TargetError;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -33,9 +34,12 @@ pub enum ListError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// The process has used too many protocols.
-    #[error("a process can sweep with at most {MAX_PROTOCOLS} protocols")]
-    TooManyProtocols,
+    /// The process has used too many protocols and games.
+    #[error("a process can sweep with at most {MAX_KINDS} protocols and games")]
+    TooManyKinds,
+    /// Servers of the game cannot be queried.
+    #[error(transparent)]
+    Game(CatalogError),
     /// More than 2^40 probes.
     #[error("{0} questions are too many: a sweep asks at most {MAX_PROBES}; split the ranges")]
     TooMany(u128),

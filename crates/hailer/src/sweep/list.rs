@@ -4,9 +4,9 @@
 
 use super::lookups::Lookups;
 use super::order::{Order, Shard};
+use super::services::TargetKind;
 use super::targets::{Digest, Item, Targets};
 use super::{Exclusions, Next, Position, Probe, ProbeSource};
-use hailer_proto::Protocol;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct ListSource {
 
 /// A target, or the index of a name.
 enum Fetched {
-    Address(SocketAddr, &'static dyn Protocol),
+    Address(SocketAddr, TargetKind),
     Name(u64),
 }
 
@@ -149,7 +149,7 @@ impl ListSource {
 
     fn fetch(&self, index: u64) -> Option<Fetched> {
         Some(match self.targets.item(index)? {
-            Item::Address(address, protocol) => Fetched::Address(address, protocol),
+            Item::Address(address, kind) => Fetched::Address(address, kind),
             Item::Name(_) => Fetched::Name(index),
         })
     }
@@ -185,11 +185,12 @@ impl ProbeSource for ListSource {
                 };
             };
             match fetched {
-                Fetched::Address(address, protocol) => {
+                Fetched::Address(address, TargetKind { protocol, game }) => {
                     return Next::Probe(Probe {
                         index,
                         address,
                         protocol,
+                        game,
                         name: None,
                     });
                 }
@@ -401,8 +402,9 @@ mod tests {
         let mut given = 0_u32;
         let wall = Instant::now();
         let input = std::io::Cursor::new(lines);
+        let defaults = crate::sweep::DefaultKinds::new(&[]).unwrap();
         let mut stream =
-            super::super::StreamSource::new("input", input, &[], Arc::default(), &walk, &from)
+            super::super::StreamSource::new("input", input, defaults, Arc::default(), &walk, &from)
                 .unwrap();
         loop {
             match stream.next() {

@@ -3,14 +3,13 @@
 //! Limits: 1,024 names wait for their addresses, and at most 262,144 results are cached.
 
 use super::exclude::Exclusions;
+use super::services::TargetKind;
 use super::targets::Name;
 use super::{Next, Probe};
-use crate::catalog;
 use crate::error::Error;
 use crate::names::NameResolver;
 use crate::target::Host;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use hailer_proto::Protocol;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -95,9 +94,9 @@ impl Lookups {
 
     /// Starts the lookup of a name. Do not call it when the queue is full.
     pub(super) fn ask(&mut self, index: u64, name: Name) {
-        let info = name.protocol().info();
+        let kind = name.kind();
         let service = match name.port() {
-            None => catalog::srv(info.id).map(|srv| (srv, info.port)),
+            None => kind.srv().map(|srv| (srv, kind.default_port())),
             Some(_) => None,
         };
         let key = Key {
@@ -157,11 +156,12 @@ impl Lookups {
         };
         match checked {
             Ok(address) => {
-                let protocol: &'static dyn Protocol = name.protocol();
+                let TargetKind { protocol, game } = name.kind();
                 Next::Probe(Probe {
                     index,
                     address,
                     protocol,
+                    game,
                     name: Some(name.typed().clone()),
                 })
             }

@@ -6,13 +6,19 @@
 //!                    │       ▲
 //!   Sink ◄── ProbeResult     └── Inbox ◄── socket
 //!
-//!   send:     index ─► target ─► cookie ─► datagram; a silent server takes 32 bytes
+//!   send:     index ─► target ─► cookie ─► datagram; a silent server takes 34 bytes
 //!   receive:  datagram ─► probe ─► cookie ─► exchange ─► status
 //! ```
 //!
-//! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 40 bytes each;
+//! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 42 bytes each;
 //! [`SweepConfig::max_memory`] bytes for those that have received a reply; the rates of
-//! [`RateLimits`]; at most 2^40 probes in a sweep and 256 protocols in a process.
+//! [`RateLimits`]; at most 2^40 probes in a sweep; 8,192 protocols and games in a process.
+//!
+//! A probe of a game follows the game's rules. Its request leaves out players if servers never list
+//! them. If the first port is silent, closed or sends something else, the engine tries the other
+//! query ports of the game, one after the other; only the result of the last one is reported. The
+//! first port is the one of the target, or the default query port if the target has none or has the
+//! port that players connect to.
 
 mod engine;
 mod exclude;
@@ -37,6 +43,7 @@ pub use lines::ListError;
 pub use list::{ListSource, SourceConfig};
 pub use order::{Order, Shard, ShardError};
 pub use pace::{PrefixLimiter, Throttle};
+pub use services::{DefaultKinds, TargetKind};
 pub use stream::StreamSource;
 pub use targets::{Collector, Item, Name, Skipped, Targets};
 pub use worker::run;
@@ -44,7 +51,7 @@ pub use worker::run;
 use crate::client::Answer;
 use crate::drive::QueryLimits;
 use crate::error::Error;
-use hailer_proto::{Ask, Protocol};
+use hailer_proto::{Ask, Game, Protocol};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +65,8 @@ pub struct Probe {
     pub address: SocketAddr,
     /// Protocol of the query.
     pub protocol: &'static dyn Protocol,
+    /// Game whose query ports and quirks apply.
+    pub game: Option<&'static Game>,
     /// Target as typed if it was a name, or `None` if it was an address.
     pub name: Option<Arc<str>>,
 }
@@ -165,8 +174,10 @@ pub struct Progress<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Probes started.
+    /// Probes started. A probe that comes to another query port of its game counts once.
     pub probes: u64,
+    /// Failures at one query port of a game after which the next one was tried.
+    pub port_retries: u64,
     /// Probes that ended with an answer.
     pub answered: u64,
     /// Probes that timed out.
@@ -226,7 +237,7 @@ pub struct SweepConfig {
     pub rate_limits: RateLimits,
     /// How connections of stream protocols are closed.
     pub tcp_close: TcpClose,
-    /// Largest number of probes in flight, about 40 bytes each. The default of 750,000 is just
+    /// Largest number of probes in flight, about 42 bytes each. The default of 750,000 is just
     /// below the size at which the hash table doubles.
     pub max_in_flight: usize,
     /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above

@@ -15,12 +15,11 @@ use super::lines::{Line, Lines};
 use super::list::SourceConfig;
 use super::lookups::Lookups;
 use super::order::{Order, Shard, mix};
-use super::services::Service;
-use super::targets::{Defaults, Destination, Digest, Entry, Item, Name, item};
+use super::services::{DefaultKinds, KindNumber, Service, TargetKind};
+use super::targets::{Destination, Digest, Entry, Item, Name, item};
 use super::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
 use crate::error::Error;
 use crate::target::TargetError;
-use hailer_proto::Protocol;
 use siphasher::sip::SipHasher13;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -97,32 +96,32 @@ struct Question {
 }
 
 enum StreamItem {
-    Address(SocketAddr, &'static dyn Protocol),
+    Address(SocketAddr, TargetKind),
     Name(Box<Name>),
     Wrong(Box<TargetError>),
 }
 
 impl StreamSource {
-    /// Starts to read `input`, whose name appears in errors. Targets without a protocol are queried
-    /// in each of these protocols or, if there are none, in the default ones of the registry. Continues an
-    /// earlier sweep over the same input with the same [`digest`](Self::digest), or begins at the
-    /// start.
+    /// Starts to read `input`, whose name appears in errors. `defaults`: what targets without a game
+    /// or protocol are queried in. Continues an earlier sweep over the same input with the same
+    /// [`digest`](Self::digest), or begins at the start.
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too many protocols, or if the thread cannot start.
+    /// Returns an error if the thread cannot start.
     pub fn new(
         name: &str,
         input: impl Read + Send + 'static,
-        protocols: &[&'static dyn Protocol],
+        defaults: DefaultKinds,
         exclusions: Arc<Exclusions>,
         walk: &SourceConfig,
         from: &Position,
     ) -> Result<Self, ListError> {
-        let defaults = Defaults::new(protocols)?;
         let mut digest = Digest::new("stream");
         walk.digest(&mut digest, &exclusions);
-        defaults.digest(&mut digest);
+        for number in &defaults.numbers {
+            digest.kind(*number);
+        }
 
         let mut from = from.clone();
         from.unfinished
@@ -254,11 +253,12 @@ impl ProbeSource for StreamSource {
                 return if is_end { Next::Done } else { Next::Pending };
             };
             match what {
-                StreamItem::Address(address, protocol) => {
+                StreamItem::Address(address, TargetKind { protocol, game }) => {
                     return Next::Probe(Probe {
                         index,
                         address,
                         protocol,
+                        game,
                         name: None,
                     });
                 }
@@ -323,7 +323,7 @@ impl Reader {
         mut self,
         name: &str,
         mut lines: Lines<R>,
-        defaults: &Defaults,
+        defaults: &DefaultKinds,
     ) -> Result<(), SourceDropped> {
         loop {
             // Before a read that may block, send what is buffered.
@@ -333,8 +333,8 @@ impl Reader {
             match lines.next() {
                 Ok(None) => break,
                 Ok(Some(Line::Blank)) => {}
-                Ok(Some(Line::Word(word))) => match Entry::parse(word) {
-                    Ok(entry) => self.entry(&entry, defaults.of(&entry))?,
+                Ok(Some(Line::Word(word))) => match Entry::parse(word, defaults) {
+                    Ok(entry) => self.entry(&entry, entry.kinds(defaults))?,
                     Err(error) => self.wrong(error)?,
                 },
                 Ok(Some(Line::Wrong(error))) => self.wrong(error)?,
@@ -350,21 +350,21 @@ impl Reader {
             .map_err(|_| SourceDropped)
     }
 
-    fn entry(&mut self, entry: &Entry, protocols: &[u8]) -> Result<(), SourceDropped> {
+    fn entry(&mut self, entry: &Entry, kinds: &[KindNumber]) -> Result<(), SourceDropped> {
         match entry.destination {
             Destination::Addresses(span) => {
-                let ways = protocols.len() as u64;
+                let ways = kinds.len() as u64;
                 // Cannot overflow: ranges are limited to 2^40 addresses.
                 let order = Order::new(span.len() as u64 * ways, self.seed ^ mix(self.index));
                 for at in (0..order.length()).filter_map(|place| order.at(place)) {
-                    let service = entry.service(protocols[(at % ways) as usize]);
+                    let service = entry.service(kinds[(at % ways) as usize]);
                     self.address(service, span.first + u128::from(at / ways))?;
                 }
                 Ok(())
             }
             Destination::Name { .. } => {
                 let mut is_repeat = false;
-                for mut name in protocols.iter().filter_map(|number| entry.name(*number)) {
+                for mut name in kinds.iter().filter_map(|number| entry.name(*number)) {
                     let index = self.step()?;
                     if !self.seen.is_new(name.service(), name.host().as_bytes(), 1) {
                         self.skipped.duplicates += 1;
@@ -388,10 +388,10 @@ impl Reader {
         } else if let Some(ban) = self.exclusions.ban(ip) {
             self.skipped.add(ban);
         } else if self.is_wanted(index) {
-            let Item::Address(address, protocol) = item((service, ip)) else {
+            let Item::Address(address, kind) = item((service, ip)) else {
                 return Ok(());
             };
-            self.push(index, StreamItem::Address(address, protocol))?;
+            self.push(index, StreamItem::Address(address, kind))?;
         }
         Ok(())
     }
@@ -476,10 +476,11 @@ impl DuplicateFilter {
         }
     }
 
-    fn is_new(&mut self, service: Service, destination: &[u8], kind: u8) -> bool {
+    fn is_new(&mut self, service: Service, destination: &[u8], form: u8) -> bool {
         let mut hasher = self.key;
         hasher.write(destination);
-        hasher.write(&[kind, service.protocol]);
+        hasher.write(&[form]);
+        hasher.write(&service.kind.to_le_bytes());
         hasher.write(&service.port.to_le_bytes());
         let hash = hasher.finish();
         if self.old.contains(&hash) || !self.new.insert(hash) {
@@ -526,7 +527,8 @@ mod tests {
     ) -> StreamSource {
         let mut exclusions = Exclusions::default();
         exclusions.add("192.0.2.250-192.0.2.255").unwrap();
-        StreamSource::new("input", input, &[], exclusions.into(), walk, from).unwrap()
+        let defaults = DefaultKinds::new(&[]).unwrap();
+        StreamSource::new("input", input, defaults, exclusions.into(), walk, from).unwrap()
     }
 
     /// Returns the next probes, at most `most`, by index. Fails if `Pending` lasts too long.
@@ -803,10 +805,7 @@ mod tests {
     #[test]
     fn duplicate_filter_is_bounded_and_long_enough() {
         let mut seen = DuplicateFilter::new(1, 1000);
-        let service = Service {
-            protocol: 0,
-            port: 1,
-        };
+        let service = Service { kind: 0, port: 1 };
         let mut is_new = |number: u64| seen.is_new(service, &number.to_le_bytes(), 0);
         let count = 2999_u64;
         assert!((0..count).all(&mut is_new));

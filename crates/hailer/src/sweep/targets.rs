@@ -6,11 +6,13 @@
 //!   play.example.com                     in each protocol of the sweep, at its own port
 //!   192.0.2.7:25566                      in each protocol of the sweep, at this port
 //!   ugp://[2001:db8::7]:22000            in this protocol
+//!   rust://192.0.2.7   rust://192.0.2.0/24   as servers of this game, at its query port
 //!   192.0.2.0/24   ugp://192.0.2.0/24:22000   2001:db8::/120   [2001:db8::/120]:25565
 //!   192.0.2.1-192.0.2.9   192.0.2.1-192.0.2.9:25565   [2001:db8::1-2001:db8::9]:25565
 //! ```
 //!
-//! A range includes its first and last address. Only the first word of a line counts. Blank lines
+//! A range includes its first and last address. A target of a game is queried in each protocol of
+//! the game. [Sweeps](super) explain which port is tried. Only the first word of a line counts. Blank lines
 //! and text after a `#` are ignored.
 //!
 //! Limits: 2^40 probes, 1,024 bytes for a target; 8 bytes of memory for a single IPv4 address, 20
@@ -18,11 +20,12 @@
 
 use super::exclude::{Ban, Exclusions};
 use super::lines::{ListError, MAX_PROBES, read_lines};
-use super::services::{self, Service, number_of};
+use super::services::{
+    self, DefaultKinds, KindNumber, Service, TargetKind, number_of, numbers_of_game,
+};
 use super::span::{Span, address, number, span};
-use crate::catalog;
 use crate::target::{Host, Target, TargetError};
-use hailer_proto::{Protocol, registry};
+use hailer_proto::Protocol;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::io::Read;
@@ -33,7 +36,7 @@ use std::sync::Arc;
 /// ranges of any length 56.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Single IPv4 addresses: protocol (8 bits), port (16), address (32). This and the other lists
+    /// Single IPv4 addresses: kind (16 bits), port (16), address (32). This and the other lists
     /// are sorted.
     four: Vec<u64>,
     six: Vec<Six>,
@@ -48,8 +51,8 @@ pub struct Targets {
 /// An element of [`Targets`].
 #[derive(Clone, Copy)]
 pub enum Item<'a> {
-    /// An address and the protocol to query it in.
-    Address(SocketAddr, &'static dyn Protocol),
+    /// An address, and what to query it in.
+    Address(SocketAddr, TargetKind),
     /// A name that must be resolved first.
     Name(&'a Name),
 }
@@ -58,8 +61,8 @@ pub enum Item<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     host: Arc<str>,
-    protocol: u8,
-    /// Zero: from an SRV record or the default of the protocol.
+    kind: KindNumber,
+    /// Zero: from an SRV record, or the default of the game or protocol.
     port: u16,
     typed: Arc<str>,
     /// Whether another name with the same `typed` reports a failed lookup.
@@ -80,7 +83,7 @@ pub struct Skipped {
 /// Collects targets and removes duplicates.
 #[derive(Debug)]
 pub struct Collector {
-    defaults: Defaults,
+    defaults: DefaultKinds,
     four: Vec<u64>,
     six: Vec<Six>,
     ranges: Vec<Range>,
@@ -88,21 +91,27 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Creates an empty collector. Targets without a protocol are queried in each of `protocols`
-    /// or, if there are none, in the [default ones](registry::DEFAULTS).
+    /// Creates an empty collector. Targets without a game or protocol are queried in each of
+    /// `protocols` or, if there are none, in the
+    /// [default ones](hailer_proto::registry::DEFAULTS).
     ///
     /// # Errors
     ///
-    /// Returns an error if the process has used too many protocols.
+    /// Returns an error if the process has used too many protocols and games.
     pub fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
-        let defaults = Defaults::new(protocols)?;
-        Ok(Self {
+        DefaultKinds::new(protocols).map(Self::with_defaults)
+    }
+
+    /// Creates an empty collector. `defaults`: what targets without a game or protocol are queried
+    /// in.
+    pub fn with_defaults(defaults: DefaultKinds) -> Self {
+        Self {
             defaults,
             four: Vec::new(),
             six: Vec::new(),
             ranges: Vec::new(),
             names: Vec::new(),
-        })
+        }
     }
 
     /// Adds one line.
@@ -159,7 +168,7 @@ impl Collector {
         six.dedup();
         names.sort_unstable();
         names.dedup_by(|next, kept| {
-            (&next.host, next.protocol, next.port) == (&kept.host, kept.protocol, kept.port)
+            (&next.host, next.kind, next.port) == (&kept.host, kept.kind, kept.port)
         });
         names.shrink_to_fit();
         mark_repeats(&mut names);
@@ -214,11 +223,11 @@ impl Collector {
     }
 
     fn add_word(&mut self, text: &str) -> Result<(), TargetError> {
-        let entry = Entry::parse(text)?;
-        for &protocol in self.defaults.of(&entry) {
+        let entry = Entry::parse(text, &self.defaults)?;
+        for &kind in entry.kinds(&self.defaults) {
             match &entry.destination {
                 Destination::Addresses(span) => {
-                    let service = entry.service(protocol);
+                    let service = entry.service(kind);
                     match (span.first == span.last, address(span.first)) {
                         (true, IpAddr::V4(ip)) => push(&mut self.four, pack_four(service, ip)),
                         (true, IpAddr::V6(ip)) => push(
@@ -237,7 +246,7 @@ impl Collector {
                         ),
                     }
                 }
-                Destination::Name { .. } => self.names.extend(entry.name(protocol)),
+                Destination::Name { .. } => self.names.extend(entry.name(kind)),
             }
         }
         Ok(())
@@ -266,7 +275,7 @@ impl Targets {
                 SocketAddr::from((Ipv4Addr::from_bits(packed as u32), (packed >> 32) as u16));
             return Some(Item::Address(
                 address,
-                services::protocol((packed >> 48) as u8),
+                services::kind((packed >> 48) as KindNumber),
             ));
         }
         at -= four;
@@ -297,7 +306,7 @@ impl Targets {
         digest.number(self.four.len() as u64);
         for packed in &self.four {
             digest.number(packed & ((1 << 48) - 1));
-            digest.protocol((packed >> 48) as u8);
+            digest.kind((packed >> 48) as KindNumber);
         }
         digest.number(self.six.len() as u64);
         self.six.iter().for_each(|six| digest.place(six.unpack()));
@@ -319,9 +328,9 @@ impl Name {
         &self.typed
     }
 
-    /// Returns the protocol to query it in.
-    pub fn protocol(&self) -> &'static dyn Protocol {
-        services::protocol(self.protocol)
+    /// Returns what to query it in.
+    pub fn kind(&self) -> TargetKind {
+        services::kind(self.kind)
     }
 
     /// Returns the port as typed, or the default port if the protocol has no SRV record. `None` if
@@ -341,7 +350,7 @@ impl Name {
 
     pub(super) fn service(&self) -> Service {
         Service {
-            protocol: self.protocol,
+            kind: self.kind,
             port: self.port,
         }
     }
@@ -361,7 +370,7 @@ impl Skipped {
     }
 }
 
-/// A range of addresses with the same protocol and port.
+/// A range of addresses with the same kind and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     service: Service,
@@ -382,20 +391,20 @@ impl Six {
 }
 
 fn pack_four(service: Service, ip: Ipv4Addr) -> u64 {
-    u64::from(service.protocol) << 48 | u64::from(service.port) << 32 | u64::from(ip.to_bits())
+    u64::from(service.kind) << 48 | u64::from(service.port) << 32 | u64::from(ip.to_bits())
 }
 
 fn unpack_four(packed: u64) -> (Service, u128) {
     let service = Service {
-        protocol: (packed >> 48) as u8,
+        kind: (packed >> 48) as KindNumber,
         port: (packed >> 32) as u16,
     };
     (service, number(Ipv4Addr::from_bits(packed as u32).into()))
 }
 
 pub(super) fn item((service, ip): (Service, u128)) -> Item<'static> {
-    let protocol = services::protocol(service.protocol);
-    Item::Address(SocketAddr::new(address(ip), service.port), protocol)
+    let kind = services::kind(service.kind);
+    Item::Address(SocketAddr::new(address(ip), service.port), kind)
 }
 
 /// Adds an item. The list grows by half and not by double, which matters with ten million targets.
@@ -454,42 +463,11 @@ fn narrow(count: u128) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Protocols of targets that name none.
-#[derive(Clone, Debug)]
-pub(super) struct Defaults(Vec<u8>);
-
-impl Defaults {
-    pub(super) fn new(protocols: &[&'static dyn Protocol]) -> Result<Self, ListError> {
-        let mut defaults: Vec<u8> = match protocols {
-            [] => registry::defaults().filter_map(number_of).collect(),
-            some => some
-                .iter()
-                .map(|protocol| number_of(*protocol).ok_or(ListError::TooManyProtocols))
-                .collect::<Result<_, _>>()?,
-        };
-        defaults.sort_unstable();
-        defaults.dedup();
-        Ok(Self(defaults))
-    }
-
-    pub(super) fn of<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
-        entry
-            .protocol
-            .as_ref()
-            .map_or(&self.0, std::slice::from_ref)
-    }
-
-    pub(super) fn digest(&self, digest: &mut Digest) {
-        for protocol in &self.0 {
-            digest.protocol(*protocol);
-        }
-    }
-}
-
 /// A parsed line.
 #[derive(Debug)]
 pub(super) struct Entry {
-    protocol: Option<u8>,
+    /// Empty if the line names neither a game nor a protocol.
+    kinds: Vec<KindNumber>,
     port: Option<u16>,
     pub(super) destination: Destination,
 }
@@ -501,7 +479,7 @@ pub(super) enum Destination {
 }
 
 impl Entry {
-    pub(super) fn parse(text: &str) -> Result<Self, TargetError> {
+    pub(super) fn parse(text: &str, defaults: &DefaultKinds) -> Result<Self, TargetError> {
         let error = |problem: String| TargetError::new(text, problem);
         let (scheme, rest) = text.split_at(text.find("://").map_or(0, |at| at + 3));
         let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -516,7 +494,7 @@ impl Entry {
             _ => None,
         };
         // Parse the rest like any target, with the first address in place of the range.
-        let target: Target = match range {
+        let mut target: Target = match range {
             None => text.parse()?,
             Some(Span { first, .. }) => {
                 let first = Ipv6Addr::from_bits(first);
@@ -525,11 +503,19 @@ impl Entry {
                     .map_err(|error: TargetError| error.of(text))?
             }
         };
-        let protocol = match target.protocol.map(number_of) {
-            Some(None) => return Err(error(ListError::TooManyProtocols.to_string())),
-            Some(number) => number,
-            None => None,
+        let kinds = match (target.game, target.protocol) {
+            (Some(game), _) => numbers_of_game(game),
+            (None, Some(protocol)) => number_of(protocol.into())
+                .map(|number| vec![number])
+                .ok_or(ListError::TooManyKinds),
+            (None, None) => Ok(Vec::new()),
         };
+        let kinds = kinds.map_err(|problem| error(problem.to_string()))?;
+        if kinds.is_empty()
+            && let Some(game) = defaults.game
+        {
+            target = target.with_game(game)?;
+        }
         let destination = match (range, &target.host) {
             (Some(span), _) if span.len() > MAX_PROBES.into() => {
                 return Err(error(format!(
@@ -552,33 +538,41 @@ impl Entry {
             }
         };
         Ok(Self {
-            protocol,
+            kinds,
             port: target.port_without_srv(),
             destination,
         })
     }
 
-    pub(super) fn service(&self, protocol: u8) -> Service {
-        let own = services::protocol(protocol).info().port;
-        Service {
-            protocol,
-            port: self.port.unwrap_or(own),
+    /// Returns the numbers of the kinds to query it in.
+    pub(super) fn kinds<'a>(&'a self, defaults: &'a DefaultKinds) -> &'a [KindNumber] {
+        match &self.kinds[..] {
+            [] => &defaults.numbers,
+            some => some,
         }
     }
 
-    pub(super) fn name(&self, protocol: u8) -> Option<Name> {
+    pub(super) fn service(&self, kind: KindNumber) -> Service {
+        let port = self.port;
+        Service {
+            kind,
+            port: port.unwrap_or_else(|| services::kind(kind).default_port()),
+        }
+    }
+
+    pub(super) fn name(&self, number: KindNumber) -> Option<Name> {
         let Destination::Name { host, typed } = &self.destination else {
             return None;
         };
-        let info = services::protocol(protocol).info();
-        let port = match (self.port, catalog::srv(info.id)) {
+        let kind = services::kind(number);
+        let port = match (self.port, kind.srv()) {
             (Some(port), _) => port,
             (None, Some(_)) => 0,
-            (None, None) => info.port,
+            (None, None) => kind.default_port(),
         };
         Some(Name {
             host: host.clone(),
-            protocol,
+            kind: number,
             port,
             typed: typed.clone(),
             is_repeat: false,
@@ -608,12 +602,16 @@ impl Digest {
 
     fn service(&mut self, service: Service) {
         self.number(u64::from(service.port));
-        self.protocol(service.protocol);
+        self.kind(service.kind);
     }
 
-    /// Adds the id of a protocol, because its number differs between versions and processes.
-    fn protocol(&mut self, protocol: u8) {
-        self.text(services::protocol(protocol).info().id);
+    /// Adds the ids of a kind, because its number differs between versions and processes.
+    pub(super) fn kind(&mut self, number: KindNumber) {
+        let TargetKind { protocol, game } = services::kind(number);
+        self.text(protocol.info().id);
+        if let Some(game) = game {
+            self.text(game.id);
+        }
     }
 
     fn place(&mut self, (service, address): (Service, u128)) {
@@ -637,7 +635,9 @@ impl Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog;
     use hailer_proto::games::{Game, QueryPort};
+    use hailer_proto::registry;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -647,13 +647,17 @@ mod tests {
         collector.finish(exclusions)
     }
 
+    fn scheme(kind: TargetKind) -> &'static str {
+        kind.protocol.info().id
+    }
+
     /// Returns every item as text, in the order of the indices.
     fn texts(targets: &Targets) -> Vec<String> {
         let text = |index| match targets.item(index).unwrap() {
-            Item::Address(address, protocol) => format!("{}://{address}", protocol.info().id),
+            Item::Address(address, kind) => format!("{}://{address}", scheme(kind)),
             Item::Name(name) => match name.port() {
-                None => format!("{}://{}", name.protocol().info().id, name.host()),
-                Some(port) => format!("{}://{}:{port}", name.protocol().info().id, name.host()),
+                None => format!("{}://{}", scheme(name.kind()), name.host()),
+                Some(port) => format!("{}://{}:{port}", scheme(name.kind()), name.host()),
             },
         };
         assert!(targets.item(targets.len()).is_none());
@@ -737,6 +741,11 @@ mod tests {
                 "sweep-srv://host.example",
                 &["minecraft-query://host.example"],
             ),
+            // Every protocol of the game.
+            (
+                "sweep-two://192.0.2.7",
+                &["onequery://192.0.2.7:2457", "ugp://192.0.2.7:2457"],
+            ),
         ];
         let game = Game {
             id: "sweep-test",
@@ -758,11 +767,66 @@ mod tests {
             ..game
         };
         catalog::add_game(with_srv).unwrap();
+        let with_two = Game {
+            id: "sweep-two",
+            protocols: &["onequery", "ugp"],
+            ..game
+        };
+        catalog::add_game(with_two).unwrap();
         for (lines, items) in forms {
             let targets = collect(lines, &Exclusions::default())
                 .unwrap_or_else(|error| panic!("{lines}: {error}"));
             assert_eq!(texts(&targets), *items, "{lines}");
         }
+    }
+
+    #[test]
+    fn a_default_game_applies_to_targets_without_a_scheme() {
+        let game = Game {
+            id: "sweep-default",
+            name: "Sweep Default",
+            protocols: &["ugp"],
+            port: Some(3000),
+            query: QueryPort::Offset(2),
+            srv: None,
+            quirks: &[],
+            sources: "",
+            aliases: &[],
+        };
+        let game = catalog::add_game(game).unwrap();
+        let defaults = DefaultKinds::of_game(game).unwrap();
+        let mut collector = Collector::with_defaults(defaults);
+        for line in [
+            "192.0.2.1",
+            "192.0.2.2:3000",
+            "192.0.2.3:7",
+            "192.0.2.4/31",
+            "onequery://192.0.2.6",
+        ] {
+            collector.add(line).unwrap();
+        }
+        let targets = collector.finish(&Exclusions::default()).unwrap();
+        let mut found = texts(&targets);
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "onequery://192.0.2.6:5520",
+                "ugp://192.0.2.1:3002",
+                "ugp://192.0.2.2:3002",
+                "ugp://192.0.2.3:7",
+                "ugp://192.0.2.4:3002",
+                "ugp://192.0.2.5:3002",
+            ]
+        );
+        let games = (0..targets.len()).filter_map(|index| match targets.item(index)? {
+            Item::Address(_, kind) => kind.game,
+            Item::Name(_) => None,
+        });
+        assert_eq!(games.filter(|found| found.id == game.id).count(), 5);
+        let squad = catalog::game("squad").unwrap();
+        let error = DefaultKinds::of_game(squad).unwrap_err().to_string();
+        assert!(error.contains("Epic"), "{error}");
     }
 
     #[test]
@@ -892,7 +956,7 @@ mod tests {
             let mut model = BTreeSet::new();
             let mut typed = 0;
             for ((text, addresses), port, protocol) in &lines {
-                let protocols: Vec<_> = registry::datagram().collect();
+                let protocols: Vec<_> = registry::defaults().collect();
                 let chosen = protocols.get(*protocol);
                 let scheme = chosen.map_or(String::new(), |protocol| format!("{}://", protocol.info().id));
                 let is_bare = text.contains("::") && !text.starts_with('[');

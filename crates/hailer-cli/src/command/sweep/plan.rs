@@ -6,6 +6,7 @@ use super::encoder::Encoder;
 use super::files::append_suffix;
 use super::stop::StopRequest;
 use crate::args::{self, Format, Sweep};
+use crate::command;
 use crate::exit::{Usage, usage};
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
@@ -14,8 +15,8 @@ use crate::print::parquet::journal;
 use crate::web;
 use hailer::Depth;
 use hailer::sweep::{
-    Collector, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig, StreamSource,
-    SweepConfig, TcpClose,
+    Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
+    StreamSource, SweepConfig, TcpClose,
 };
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -342,6 +343,14 @@ impl Targets {
             }
         }
         let exclusions = Arc::new(exclusions);
+        let defaults = match &args.game {
+            None => DefaultKinds::new(&args.protocol),
+            Some(id) => DefaultKinds::of_game(command::named_game(id)?),
+        };
+        let defaults = match defaults {
+            Ok(defaults) => defaults,
+            Err(error) => usage!("{error}"),
+        };
         let mut walk = SourceConfig::default();
         walk.seed = args.seed;
         walk.shard = args.shard.unwrap_or_default();
@@ -350,7 +359,7 @@ impl Targets {
             let stream = StreamSource::new(
                 "standard input",
                 std::io::stdin(),
-                &args.protocol,
+                defaults,
                 exclusions,
                 &walk,
                 from,
@@ -361,7 +370,7 @@ impl Targets {
             };
         }
         let read = || {
-            let mut collector = Collector::new(&args.protocol)?;
+            let mut collector = Collector::with_defaults(defaults.clone());
             for text in &args.given {
                 collector.add(text)?;
             }

@@ -7,8 +7,9 @@ use serde_json::Value;
 type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// All counts with their names in JSON.
-pub(super) const COUNTS: [Count; 19] = [
+pub(super) const COUNTS: [Count; 20] = [
     ("probes", |it| &mut it.probes),
+    ("port_retries", |it| &mut it.port_retries),
     ("answered", |it| &mut it.answered),
     ("timed_out", |it| &mut it.timed_out),
     ("port_closed", |it| &mut it.port_closed),

@@ -140,7 +140,13 @@ impl SweepEngine {
         let took = self.took(now, id);
         let left = self.connect_timeout().saturating_sub(took);
         if left.is_zero() {
-            return self.end(id, None, Err(ExchangeError::Silence { after: took }), sink);
+            return self.end(
+                now,
+                id,
+                None,
+                Err(ExchangeError::Silence { after: took }),
+                sink,
+            );
         }
         self.flight.wake_at(id, now + left);
     }
@@ -165,7 +171,7 @@ impl SweepEngine {
         let ask = Ask {
             host: host.into(),
             port: address.port(),
-            ..self.config.ask.clone()
+            ..self.ask(id).clone()
         };
         let exchange = self.protocol(id).exchange(&ask, self.cookie(id));
         let mut limits = self.limits;
@@ -209,7 +215,7 @@ impl SweepEngine {
         }
         self.follow_stream(now, id, action, out, sink);
         if self.memory > self.config.max_memory {
-            self.free_memory(sink);
+            self.free_memory(now, sink);
         }
     }
 
@@ -248,7 +254,7 @@ impl SweepEngine {
                 cause: copy(error),
             },
         };
-        self.finish(id, Err(error), sink);
+        self.finish(now, id, Err(error), sink);
     }
 
     /// Tries again later to open the connection of a probe: the system had no resources for it.
@@ -260,7 +266,7 @@ impl SweepEngine {
         }
         slot.resends += 1;
         self.connections.count = self.connections.count.saturating_sub(1);
-        self.counts.probes -= 1;
+        self.counts.probes -= u64::from(self.is_at_first_port(id));
         self.flight.set_waiting(id);
         self.flight.wake_at(id, now + CONNECTION_RETRY);
     }
@@ -317,7 +323,7 @@ impl SweepEngine {
                         let order = ConnectionOrder::Send { id, bytes };
                         self.connections.orders.push(order);
                     }
-                    return self.end(id, None, end, sink);
+                    return self.end(now, id, None, end, sink);
                 }
             };
         }
