@@ -40,10 +40,7 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                 row.map(str::to_owned).to_vec()
             });
             table::print(&mut out, &header, &rows.collect::<Vec<_>>())?;
-            writeln!(
-                out,
-                "\nAll games, fields, deviations and options: `hailer protocols PROTOCOL`"
-            )?;
+            writeln!(out, "\nGames, fields, options: `hailer protocols PROTOCOL`")?;
         }
     }
     Ok(Exit::Success)
