@@ -27,7 +27,7 @@ const CONTROL: usize = size_of::<Control>();
 pub(crate) struct Peer {
     /// Address as a number.
     pub(crate) ip: u32,
-    /// Port.
+    /// UDP port of the socket.
     pub(crate) port: u16,
 }
 

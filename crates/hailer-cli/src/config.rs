@@ -84,7 +84,7 @@ pub(crate) enum HookAction {
 pub(crate) enum StatusSource {
     /// The configuration. The status never changes.
     Fixed(Box<Status>),
-    /// A simulation.
+    /// The status of a simulated server.
     Demo(Population),
     /// A file, a poll or a push.
     External(Box<ExternalSource>),

@@ -30,7 +30,7 @@ pub const MAX_COLUMN: usize = 16 * (SECTION + NIBBLES) + BIOMES;
 /// where vanilla sends 5.
 pub const MAX_BULK: usize = 64 << 20;
 
-/// A block.
+/// Block: type and metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Block id, 12 bits. 0 is air.
@@ -40,7 +40,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Air.
+    /// Block of air: an empty position.
     pub const AIR: Self = Self { id: 0, metadata: 0 };
 }
 

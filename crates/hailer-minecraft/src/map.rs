@@ -11,9 +11,9 @@ pub const MAX_SIDE: u32 = 4096;
 /// Area of the world, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Area {
-    /// Western edge.
+    /// Western edge of the picture, in blocks.
     pub x: i32,
-    /// Northern edge.
+    /// Northern edge of the picture, in blocks.
     pub z: i32,
     /// Blocks from west to east.
     pub width: u32,

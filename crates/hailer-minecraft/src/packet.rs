@@ -198,7 +198,7 @@ macro_rules! packets {
             }
         )*
 
-        /// Any packet.
+        /// Packet of any kind.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs, reason = "documented at the structs")]
         pub enum Packet { $( $name($name), )* }

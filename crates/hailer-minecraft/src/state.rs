@@ -30,7 +30,7 @@ pub enum ConnectionState {
     Secured,
     /// The client requested the login.
     Entering,
-    /// The game.
+    /// The login is complete.
     Play,
     /// One side disconnected.
     Closed,

@@ -34,7 +34,7 @@ pub struct TapPacket {
     pub way: PacketDirection,
     /// Build in which it was decoded.
     pub build: Build,
-    /// Decoded packet.
+    /// Packet that was decoded.
     pub packet: Packet,
     /// Bytes of the packet, decrypted.
     pub bytes: Vec<u8>,
@@ -409,7 +409,7 @@ impl Lane {
         }
     }
 
-    /// Starts encryption.
+    /// Marks the start of the encrypted bytes, and decrypts them if the secret is known.
     fn seal(&mut self, build: Build, secret: Option<&[u8]>) {
         self.encrypted_at = Some(self.stream.at());
         let Some(secret) = secret else {

@@ -7,7 +7,7 @@ use crate::sample::Millis;
 pub struct MonitorHealth {
     /// When the monitor started, in Unix milliseconds.
     pub started: Millis,
-    /// Samples taken.
+    /// Number of samples since the start.
     pub samples: u64,
     /// Samples that were not taken because their time had passed.
     pub missed: u64,
@@ -19,7 +19,7 @@ pub struct MonitorHealth {
     pub history: HistoryHealth,
     /// Notifications that wait for delivery.
     pub alerts_waiting: u64,
-    /// Notifications delivered.
+    /// Number of notifications delivered since the start.
     pub alerts_delivered: u64,
     /// Failed delivery attempts.
     pub alerts_failed: u64,

@@ -99,7 +99,7 @@ impl PollConfig {
 /// Counts of the poller since its start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Samples taken.
+    /// Number of samples since the start.
     pub samples: AtomicU64,
     /// Samples that were skipped because their time had passed.
     pub missed: AtomicU64,
@@ -142,7 +142,7 @@ pub struct ServerState {
 /// A server that another node has polled until now.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// The server.
+    /// Server to poll.
     pub server: Server,
     /// Its state at the other node.
     pub known: ServerState,

@@ -39,7 +39,7 @@ pub struct Sample {
 /// A recorded change of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The server.
+    /// Server that was polled.
     pub server: ServerId,
     /// When it was detected, in Unix milliseconds.
     pub at: Millis,

@@ -34,12 +34,12 @@ pub const RESUME_MS: Millis = 5 * 60_000;
 /// How names of players are stored.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Privacy {
-    /// Stores names.
+    /// Stores names of players as they are.
     Names,
     /// Stores the first 16 hexadecimal digits of HMAC-SHA256 of the name with this key. A player
     /// has the same digest on all servers, and the name cannot be found without the key.
     Hashed([u8; 32]),
-    /// Stores nothing.
+    /// Stores no players.
     Off,
 }
 

@@ -35,7 +35,7 @@ const MAX_PENDING_UPDATES: usize = 256;
 /// Current state of one server.
 #[derive(Clone, Debug)]
 pub struct ServerRow {
-    /// The server.
+    /// Server of this row.
     pub server: Arc<Server>,
     /// Whether the server is up.
     pub state: State,
@@ -105,7 +105,7 @@ struct DayBucket {
 /// Half an hour of one server, as the history stores it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HalfHour {
-    /// The server.
+    /// Server of the half hour.
     pub server: ServerId,
     /// When it starts, in Unix milliseconds.
     pub start: Millis,

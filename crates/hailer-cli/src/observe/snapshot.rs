@@ -20,7 +20,7 @@ pub(crate) struct Snapshot {
     pub(crate) schema: String,
     /// Version of the program.
     pub(crate) version: String,
-    /// Process id.
+    /// Process id of the responder.
     pub(crate) pid: u32,
     /// Start of the process, in Unix milliseconds.
     pub(crate) started_at_ms: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Listener {
 pub(crate) struct Counts {
     /// Datagrams received.
     pub(crate) received: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     #[serde(default)]
     pub(crate) connections: u64,
     /// Connections that are open now.
@@ -234,7 +234,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// All states.
+    /// All states of a source.
     pub(crate) const ALL: [Self; 4] = [Self::Fresh, Self::Stale, Self::Silent, Self::Never];
 
     /// Returns the name in JSON.

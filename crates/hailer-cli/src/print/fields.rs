@@ -75,7 +75,7 @@ pub(crate) enum Cell<'a> {
     Ip(IpAddr),
     Flag(bool),
     Int(i64),
-    /// Milliseconds.
+    /// Duration in milliseconds.
     Milliseconds(f64),
     /// Microseconds since 1970, UTC.
     Time(i64),

@@ -17,7 +17,7 @@ const AFTER: usize = 256;
 /// Output format of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
-    /// JSON.
+    /// Whether to print JSON.
     pub(crate) json: bool,
     /// Field by field.
     pub(crate) long: bool,

@@ -53,7 +53,7 @@ pub struct LocalPlayer {
     pub saturation: f32,
     /// Progress to the next level, from 0 to 1.
     pub experience: f32,
-    /// Experience level.
+    /// Experience level of the player.
     pub level: i16,
     /// Game mode.
     pub mode: ReportedMode,

@@ -43,7 +43,7 @@ impl CipherKind {
 /// Error for a shared secret of the wrong length. `spec/minecraft-12w.md#6`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSecret {
-    /// Requested cipher.
+    /// Cipher that was requested.
     pub kind: CipherKind,
     /// Length of the secret, in bytes.
     pub len: usize,

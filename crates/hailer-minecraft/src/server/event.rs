@@ -30,7 +30,7 @@ pub enum ServerEvent {
     Chat {
         /// Name of the player.
         name: String,
-        /// The line.
+        /// Text of the line.
         text: String,
     },
     /// A client requested the status.

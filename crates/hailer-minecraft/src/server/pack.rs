@@ -8,7 +8,7 @@
 use crate::chunk::SectionMasks;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// Compressed column.
+/// Column that is compressed for sending.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) masks: SectionMasks,

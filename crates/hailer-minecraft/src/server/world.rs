@@ -23,7 +23,7 @@ struct LoadedColumn {
     used: u64,
 }
 
-/// The world.
+/// World of the game server: terrain and changes.
 pub(super) struct World {
     terrain: Terrain,
     columns: HashMap<At, LoadedColumn>,

@@ -82,7 +82,7 @@ impl Wire for Bytes16 {
 pub struct NbtData(Option<Box<[u8]>>);
 
 impl NbtData {
-    /// No tag.
+    /// Item without a tag.
     pub const NONE: Self = Self(None);
 
     /// Creates the value. `NONE` if there are no bytes, or too many for the prefix.
@@ -152,7 +152,7 @@ impl Wire for NbtData {
 pub struct Zlib {
     /// Four unused bytes between length and data, up to 12w26a.
     pub unused: i32,
-    /// Compressed bytes.
+    /// Compressed bytes of the columns.
     pub bytes: Vec<u8>,
 }
 

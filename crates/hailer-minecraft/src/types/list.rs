@@ -180,7 +180,7 @@ pub struct BlockRecords {
 pub struct BlockRecord {
     /// Position from west to east in the column, 0 to 15.
     pub x: u8,
-    /// Height.
+    /// Height of the block.
     pub y: u8,
     /// Position from north to south in the column, 0 to 15.
     pub z: u8,

@@ -11,7 +11,7 @@ use std::fmt;
 /// the potion. A velocity follows only if it is above 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectData {
-    /// The number.
+    /// Data of the object, which depends on its type.
     pub value: i32,
     /// Speed along x, y and z. Not sent if `value` is 0 or below.
     pub velocity: [Velocity; 3],

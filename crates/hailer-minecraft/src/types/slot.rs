@@ -21,7 +21,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Empty slot.
+    /// Slot without an item.
     pub const EMPTY: Self = Self {
         id: -1,
         count: 0,

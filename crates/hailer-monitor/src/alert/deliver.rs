@@ -87,7 +87,7 @@ enum SecretRef {
 /// A receiver whose secrets were read.
 #[derive(Clone)]
 pub struct OpenReceiver {
-    /// Unique name.
+    /// Unique name of the receiver.
     pub name: String,
     /// Maximum number of messages per minute, from 1 to 6,000.
     pub per_minute: u32,

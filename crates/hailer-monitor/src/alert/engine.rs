@@ -80,7 +80,7 @@ enum Phase {
     Pending,
     /// Waits for its message.
     Ready,
-    /// Notified.
+    /// The condition holds, and receivers were notified.
     Open,
     /// Notified, and false since then, but not yet for `min_duration`.
     Ending(Millis),

@@ -87,7 +87,7 @@ const TICKS_PER_CLEANUP: u64 = 3_600;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AlertConfig {
-    /// Rules.
+    /// Configured alert rules.
     #[serde(default, rename = "alert")]
     pub rules: Vec<Rule>,
     /// Receivers of messages.

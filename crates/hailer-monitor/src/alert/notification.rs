@@ -124,7 +124,7 @@ impl ConditionKind {
 pub struct AffectedServer {
     /// Id of the server; `None` for the monitor itself.
     pub id: Option<ServerId>,
-    /// Configured name.
+    /// Configured name of the server.
     pub name: String,
     /// Configured group; empty if it has none.
     pub group: String,
@@ -185,12 +185,12 @@ pub struct MessageConfig {
 pub enum Priority {
     /// No sound, at the end of the list.
     Min,
-    /// No sound.
+    /// Delivered without sound.
     Low,
-    /// Short sound.
+    /// Delivered with a short sound.
     #[default]
     Default,
-    /// Long sound.
+    /// Delivered with a long sound.
     High,
     /// Long sound, and a window in the foreground.
     Max,

@@ -52,7 +52,7 @@ pub struct QueuedMessage {
     pub attempts: u32,
     /// Error of the last attempt; empty if there was none.
     pub error: String,
-    /// Content.
+    /// Content of the message.
     pub notification: Arc<Notification>,
 }
 
@@ -64,7 +64,7 @@ pub enum MessageState {
     Waiting,
     /// Accepted by the receiver.
     Done,
-    /// Discarded.
+    /// Discarded without delivery.
     GivenUp,
 }
 

@@ -49,7 +49,7 @@ pub(super) const MAX_NAME_CHARS: usize = 64;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RuleConfig")]
 pub struct Rule {
-    /// Unique name.
+    /// Unique name of the rule.
     pub name: String,
     /// When it fires.
     pub condition: Condition,

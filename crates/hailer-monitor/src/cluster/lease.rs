@@ -70,7 +70,7 @@ pub struct HeartbeatResult {
 /// A chunk that this worker has leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquiredChunk {
-    /// The chunk.
+    /// Chunk of servers that is leased.
     pub chunk: Chunk,
     /// Version of its list of servers; grows with each change.
     pub version: u64,

@@ -108,13 +108,13 @@ impl History {
 pub struct ImportCounts {
     /// Records that were read.
     pub records: u64,
-    /// Servers added.
+    /// Number of servers added by an import.
     pub servers: u64,
-    /// Samples added.
+    /// Number of samples added by an import.
     pub samples: u64,
     /// Roll-ups added or replaced.
     pub rollups: u64,
-    /// Events added.
+    /// Number of events added by an import.
     pub events: u64,
     /// Sessions added or extended.
     pub sessions: u64,

@@ -22,7 +22,7 @@ pub enum Format {
     Csv(Table),
 }
 
-/// Writes records.
+/// Writes records of the history in an export format.
 pub struct RecordWriter<W: Write> {
     to: To<W>,
 }

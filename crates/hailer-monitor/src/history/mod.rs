@@ -62,9 +62,9 @@ pub struct History {
 /// Rows that are written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Samples.
+    /// Samples to write.
     pub samples: Vec<Sample>,
-    /// Events.
+    /// Events to write.
     pub events: Vec<Event>,
     /// Sessions of players, open or ended.
     pub sessions: Vec<PlayerSession>,
@@ -85,7 +85,7 @@ impl Batch {
 /// A session of a player on a server. An open session is stored repeatedly with a later end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlayerSession {
-    /// The server.
+    /// Server of the session.
     pub server: ServerId,
     /// The name of the player, or its digest.
     pub player: String,
@@ -98,9 +98,9 @@ pub struct PlayerSession {
 /// Counts of the rows that a batch has added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
-    /// Samples added.
+    /// Number of samples added.
     pub samples: u64,
-    /// Events added.
+    /// Number of events added.
     pub events: u64,
     /// Sessions added or extended.
     pub sessions: u64,
@@ -110,11 +110,11 @@ pub struct WriteCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Single samples.
+    /// One value per sample.
     Raw,
-    /// Five minutes.
+    /// One summary per five minutes.
     FiveMinutes,
-    /// An hour.
+    /// One summary per hour.
     Hour,
     /// A day, in UTC.
     Day,
@@ -145,7 +145,7 @@ impl Level {
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Samples.
+    /// How long single samples are kept.
     pub raw: Duration,
     /// Buckets of five minutes.
     pub five_minutes: Duration,
@@ -216,9 +216,9 @@ pub enum HistoryError {
     /// The folder of the database cannot be created.
     #[error("cannot make the folder {} of the history: {source}", folder.display())]
     Folder {
-        /// The folder.
+        /// Folder of the database file.
         folder: PathBuf,
-        /// The cause.
+        /// Error of the file system.
         source: std::io::Error,
     },
     /// The database cannot be opened.
@@ -226,7 +226,7 @@ pub enum HistoryError {
     Open {
         /// The path, or the host and the name of the database.
         place: String,
-        /// The cause.
+        /// Error of the database.
         source: sqlx::Error,
     },
     /// The file is not a database, or it is damaged.
@@ -237,7 +237,7 @@ pub enum HistoryError {
     Migrate {
         /// The path, or the host and the name of the database.
         place: String,
-        /// The cause.
+        /// Error of the migration.
         source: sqlx::migrate::MigrateError,
     },
     /// A newer version has changed the tables.
@@ -257,7 +257,7 @@ pub enum HistoryError {
     Import {
         /// Line number, from 1.
         line: u64,
-        /// The cause.
+        /// Description of the invalid data.
         message: String,
     },
     /// The key for names of players cannot be created.

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub enum Table {
     /// Servers, removed ones included.
     Servers,
-    /// Samples.
+    /// Table of all samples.
     Samples,
     /// Roll-ups.
     Rollups,
-    /// Events.
+    /// Table of all events.
     Events,
     /// Sessions of players.
     Sessions,
@@ -38,13 +38,13 @@ impl std::str::FromStr for Table {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Record {
-    /// A server.
+    /// Record of a server.
     Server(ExportedServer),
-    /// A sample.
+    /// Record of a sample.
     Sample(ExportedSample),
     /// A roll-up.
     Rollup(ExportedRollup),
-    /// An event.
+    /// Record of an event.
     Event(ExportedEvent),
     /// A session of a player.
     Session(ExportedSession),
@@ -69,7 +69,7 @@ pub struct ExportedServer {
     pub removed: Option<Millis>,
 }
 
-/// A sample.
+/// Exported sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ExportedSample {
@@ -127,7 +127,7 @@ pub struct ExportedRollup {
     pub resent: i64,
 }
 
-/// An event.
+/// Exported event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ExportedEvent {
@@ -138,7 +138,7 @@ pub struct ExportedEvent {
     pub kind: EventKind,
 }
 
-/// A session.
+/// Exported session of a player.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ExportedSession {

@@ -58,7 +58,7 @@ pub(crate) struct Chart<'a> {
 pub(crate) enum ChartStyle {
     /// A line with the area below it filled.
     Area,
-    /// A line.
+    /// A line without a filled area.
     Line,
     /// Columns for shares of a whole; the missing part is drawn above.
     Share,

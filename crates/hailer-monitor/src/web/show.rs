@@ -160,7 +160,7 @@ fn month(month: i8) -> &'static str {
 /// An untrusted text for one line, shortened, with the full text for a `title` attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Cut {
-    /// Shortened text.
+    /// Text, shortened if it was too long.
     pub(crate) text: String,
     /// Full text, up to 1,000 characters; `None`: it was not shortened.
     pub(crate) whole: Option<String>,

@@ -23,7 +23,7 @@ const MAX_PAIRS: usize = 512;
 /// Most players: each has an id below the end mark.
 pub const MAX_PLAYERS: usize = 32;
 
-/// A request.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Whether statistics of the players are requested, which only Quake Wars has.
@@ -148,7 +148,7 @@ impl Layout {
     }
 }
 
-/// A reply.
+/// Reply of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply<'a> {
     /// The game, by its version.
@@ -171,7 +171,7 @@ pub struct Reply<'a> {
     pub viewers: Option<[u32; 2]>,
 }
 
-/// A player.
+/// Player of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Player<'a> {
     /// Number of the slot.
@@ -195,13 +195,13 @@ pub struct Player<'a> {
 /// Statistics of a player (Quake Wars).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics<'a> {
-    /// Experience.
+    /// Experience in this campaign.
     pub experience: f32,
     /// Name of the team.
     pub team: &'a [u8],
-    /// Kills.
+    /// Kills in this match.
     pub kills: i32,
-    /// Deaths.
+    /// Deaths in this match.
     pub deaths: i32,
 }
 

@@ -373,7 +373,7 @@ pub(crate) struct Split<'a> {
 /// Bytes after the sections of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Nothing.
+    /// Nothing follows the sections.
     Nothing,
     /// Bytes that are not a section, after the pairs.
     Other,

@@ -22,7 +22,7 @@ pub(crate) struct Outgoing {
     pub basic: Vec<(String, String)>,
     /// The other known keys.
     pub info: Vec<(String, String)>,
-    /// Settings.
+    /// Rules of the server, as keys and values.
     pub rules: Vec<(String, String)>,
     /// Players. Every row has a field `player`.
     pub players: Vec<Row>,

@@ -25,7 +25,7 @@ pub mod group {
     pub const BASIC: u8 = 1;
     /// Name, map, counts.
     pub const INFO: u8 = 2;
-    /// Settings.
+    /// Group of the rules.
     pub const RULES: u8 = 4;
     /// Players and teams.
     pub const PLAYERS: u8 = 8;

@@ -89,11 +89,11 @@ pub fn write_query(session: SessionId, lists: bool, out: &mut Vec<u8>) {
 /// Which sections a reply has, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
-    /// Pairs.
+    /// Whether pairs of keys and values are requested.
     pub server: bool,
-    /// Player table.
+    /// Whether the player table is requested.
     pub players: bool,
-    /// Team table.
+    /// Whether the team table is requested.
     pub teams: bool,
 }
 

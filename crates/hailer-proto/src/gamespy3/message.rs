@@ -32,7 +32,7 @@ pub enum Form {
     Jc2,
 }
 
-/// A request.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Requests a challenge token.

@@ -139,7 +139,7 @@ impl GameSpy3Responder {
 /// Sections divided into parts. Every cut is after an entry (spec/gamespy3.md#8).
 #[derive(Debug, Default)]
 struct Parts {
-    /// Finished parts.
+    /// Complete datagrams of the reply.
     full: Vec<Vec<u8>>,
     current: Vec<u8>,
 }

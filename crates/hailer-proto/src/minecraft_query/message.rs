@@ -45,7 +45,7 @@ pub enum Token {
     Raw([u8; 4]),
 }
 
-/// A request.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Requests a challenge token.

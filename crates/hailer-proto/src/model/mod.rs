@@ -171,7 +171,7 @@ impl Players {
     }
 }
 
-/// One player.
+/// Player of a status.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Player {

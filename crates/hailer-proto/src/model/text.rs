@@ -56,7 +56,7 @@ pub struct Style {
     pub obfuscated: bool,
 }
 
-/// A colour.
+/// Colour of a run of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     /// One of the sixteen colours of the legacy codes `0` to `f`.

@@ -10,11 +10,11 @@ use compact_str::CompactString;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Value {
-    /// Boolean.
+    /// True or false.
     Bool(bool),
-    /// Integer.
+    /// Signed 64-bit integer.
     Int(i64),
-    /// A number.
+    /// Floating-point number.
     Float(f64),
     /// Text without formatting.
     Str(CompactString),

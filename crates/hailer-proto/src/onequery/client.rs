@@ -61,7 +61,7 @@ enum State {
 struct PlayerPages {
     list: Vec<Player>,
     uuids: BTreeSet<[u8; 16]>,
-    /// Pages received.
+    /// Number of pages received.
     count: usize,
     /// Bytes of these pages.
     bytes: usize,

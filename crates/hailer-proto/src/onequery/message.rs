@@ -98,7 +98,7 @@ pub enum Endpoint {
     Players,
 }
 
-/// A request.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Requests a challenge token.
@@ -107,7 +107,7 @@ pub enum Request<'a> {
     Query(Query<'a>),
 }
 
-/// A query.
+/// Query of one endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Query<'a> {
     /// The requested part.

@@ -57,7 +57,7 @@ const TERMS: &[(&str, &str)] = &[
 /// State of the connection to the responder.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Link {
-    /// Connected.
+    /// The responder sends snapshots.
     Live,
     /// Disconnected, with the number of seconds and the reason.
     Lost(u64, String),

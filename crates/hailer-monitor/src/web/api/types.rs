@@ -27,7 +27,7 @@ pub struct Servers {
 pub struct Server {
     /// Id; never reused.
     pub id: i64,
-    /// Unique name.
+    /// Unique name of the server.
     pub name: String,
     /// Address with protocol, as configured.
     pub target: String,
@@ -35,13 +35,13 @@ pub struct Server {
     pub protocol: String,
     /// Group; empty: none.
     pub group: String,
-    /// Labels.
+    /// Configured labels of the server.
     pub labels: BTreeMap<String, String>,
     /// Polling interval, in seconds; `None`: the default of the monitor.
     pub interval_s: Option<f64>,
     /// Where the server was defined.
     pub origin: Origin,
-    /// Current state.
+    /// Whether the server is up or down.
     pub state: State,
     /// Whether the server alternates between up and down.
     pub is_flapping: bool,
@@ -49,7 +49,7 @@ pub struct Server {
     pub since_ms: Option<Millis>,
     /// Share of the last 24 hours in which the server was up, from 0 to 1.
     pub uptime_share: Option<f64>,
-    /// Last sample.
+    /// Last sample, with or without an answer.
     pub last_sample: Option<Sample>,
     /// Why the last poll failed; `None` if it did not.
     pub error: Option<PollError>,
@@ -110,7 +110,7 @@ pub struct Status {
     pub title: Option<String>,
     /// MOTD; may have several lines.
     pub motd: Option<String>,
-    /// Game.
+    /// Name of the game.
     pub game: Option<String>,
     /// Version of game or server.
     pub version: Option<String>,

@@ -39,7 +39,7 @@ pub(crate) struct Frame {
     has_api: bool,
 }
 
-/// Color theme.
+/// Color theme of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
     /// Theme of the system.

@@ -94,12 +94,12 @@ impl Range {
 /// Order of sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Latest first.
+    /// Sessions that were seen latest come first.
     #[default]
     From,
     /// By player name.
     Player,
-    /// Longest first.
+    /// Players with the longest time come first.
     Played,
 }
 
@@ -204,7 +204,7 @@ pub(crate) struct ChartView {
     pub(crate) svg: Svg,
 }
 
-/// An event.
+/// An event, as the page shows it.
 pub(crate) struct EventView {
     pub(crate) word: &'static str,
     pub(crate) at: Time,
@@ -212,7 +212,7 @@ pub(crate) struct EventView {
     pub(crate) text: Cut,
 }
 
-/// A session.
+/// A session of a player, as the page shows it.
 pub(crate) struct SessionView {
     pub(crate) player: Cut,
     pub(crate) from: String,

@@ -53,7 +53,7 @@ pub(crate) struct StateView {
 pub(crate) struct Time {
     /// RFC 3339.
     pub(crate) exact: String,
-    /// Age.
+    /// Age, such as "5 s".
     pub(crate) ago: String,
     /// Date and time, UTC.
     pub(crate) day: String,

@@ -77,7 +77,7 @@ enum Behaviour {
     New,
 }
 
-/// Version scheme.
+/// Scheme by which versions are numbered.
 #[derive(Clone, Copy, PartialEq)]
 enum Versions {
     /// Like those of Minecraft.
