@@ -353,40 +353,13 @@ impl Leaf {
                 ends.clear();
             }
             (ColumnWriter::Int64ColumnWriter(column), Values::Int(values)) => {
-                for (levels, range) in ranges {
-                    write_batch(
-                        column,
-                        &values[range],
-                        &self.definition,
-                        &self.repetition,
-                        levels,
-                    )?;
-                }
-                values.clear();
+                write_values(column, values, &self.definition, &self.repetition, ranges)?;
             }
             (ColumnWriter::DoubleColumnWriter(column), Values::Number(values)) => {
-                for (levels, range) in ranges {
-                    write_batch(
-                        column,
-                        &values[range],
-                        &self.definition,
-                        &self.repetition,
-                        levels,
-                    )?;
-                }
-                values.clear();
+                write_values(column, values, &self.definition, &self.repetition, ranges)?;
             }
             (ColumnWriter::BoolColumnWriter(column), Values::Flag(values)) => {
-                for (levels, range) in ranges {
-                    write_batch(
-                        column,
-                        &values[range],
-                        &self.definition,
-                        &self.repetition,
-                        levels,
-                    )?;
-                }
-                values.clear();
+                write_values(column, values, &self.definition, &self.repetition, ranges)?;
             }
             _ => return Err(ParquetError::General("a column of another type".into())),
         }
@@ -417,6 +390,21 @@ impl Leaf {
         }
         batches
     }
+}
+
+/// Writes all values in batches, and removes them.
+fn write_values<T: DataType>(
+    column: &mut ColumnWriterImpl<'_, T>,
+    values: &mut Vec<T::T>,
+    definition: &[i16],
+    repetition: &[i16],
+    batches: Vec<(Range<usize>, Range<usize>)>,
+) -> Result<()> {
+    for (levels, range) in batches {
+        write_batch(column, &values[range], definition, repetition, levels)?;
+    }
+    values.clear();
+    Ok(())
 }
 
 fn write_batch<T: DataType>(
