@@ -82,7 +82,7 @@ pub struct Tap {
     secret: Option<Vec<u8>>,
     /// Whether the build was given or detected from the handshake.
     is_announced: bool,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl Tap {
@@ -100,7 +100,7 @@ impl Tap {
             candidates,
             secret,
             is_announced: build.is_some(),
-            ended: false,
+            has_ended: false,
         }
     }
 
@@ -114,7 +114,7 @@ impl Tap {
     /// Marks the end of both directions. [`Tap::next`] then returns packets on which the builds
     /// disagree, too.
     pub fn end(&mut self) {
-        self.ended = true;
+        self.has_ended = true;
     }
 
     /// Returns the build, once only one is possible.
@@ -225,7 +225,7 @@ impl Tap {
             // Wrong candidates usually fail within the next packets.
             self.read(way, MAX_PACKETS_AHEAD);
             if !self.agree(way) {
-                if !self.ended
+                if !self.has_ended
                     && self
                         .candidates
                         .iter()

@@ -207,7 +207,7 @@ fn close_removed(
 ) -> Vec<PlayerSession> {
     let is_removed = |id: ServerId| state.row(id).is_none();
     match update {
-        Ok(update) if update.list_changed => {
+        Ok(update) if update.has_list_changed => {
             let mut closed = Vec::new();
             for id in update.servers.iter().copied().filter(|id| is_removed(*id)) {
                 closed.extend(sessions.close(id));

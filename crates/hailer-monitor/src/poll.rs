@@ -342,7 +342,7 @@ impl Poller {
     fn put(&self, servers: Vec<Read>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update {
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         };
         let mut list = self.shared.table();
@@ -394,7 +394,7 @@ impl Poller {
         self.shared.live.change(
             Update {
                 servers: vec![id],
-                list_changed: true,
+                has_list_changed: true,
                 ..Update::default()
             },
             |_| {},
@@ -406,7 +406,7 @@ impl Poller {
     pub fn resume(&self, servers: Vec<Handover>) -> Vec<ServerId> {
         let mut wrong = Vec::new();
         let mut update = Update {
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         };
         let mut states = HashMap::new();

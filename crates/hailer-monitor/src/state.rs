@@ -215,7 +215,7 @@ pub struct Update {
     /// The new events.
     pub events: Vec<Event>,
     /// Whether servers were added, removed or described differently.
-    pub list_changed: bool,
+    pub has_list_changed: bool,
 }
 
 /// State of all servers.

@@ -16,7 +16,7 @@ pub(super) struct Columns {
     pub(super) unloaded: u64,
     build: Build,
     /// Whether the limit is 0: nothing is decompressed then.
-    ignored: bool,
+    is_ignored: bool,
     inflater: Inflater,
 }
 
@@ -27,7 +27,7 @@ impl Columns {
             decoded: 0,
             unloaded: 0,
             build,
-            ignored: limit == 0,
+            is_ignored: limit == 0,
             inflater: Inflater::default(),
         }
     }
@@ -64,7 +64,7 @@ impl Columns {
             masks,
             ref data,
         } = *packet;
-        if self.ignored {
+        if self.is_ignored {
             return Ok(());
         }
         // Until 12w17a this means a column of air, and 0x32 unloads (spec/minecraft-12w.md#2).
@@ -105,7 +105,7 @@ impl Columns {
     /// # Errors
     /// As for [`chunk`](Self::chunk).
     pub(super) fn bulk(&mut self, packet: &MapChunkBulk) -> Result<(), String> {
-        if self.ignored {
+        if self.is_ignored {
             return Ok(());
         }
         let metas = packet.columns.columns();

@@ -110,8 +110,8 @@ pub struct GameState {
     columns: Columns,
     /// Columns of the dimension before the last change.
     previous_world: Option<World>,
-    first_column: bool,
-    surrounded: bool,
+    has_first_column: bool,
+    is_surrounded: bool,
 }
 
 impl GameState {
@@ -128,8 +128,8 @@ impl GameState {
             warned: 0,
             columns: Columns::new(build, max_columns),
             previous_world: None,
-            first_column: false,
-            surrounded: false,
+            has_first_column: false,
+            is_surrounded: false,
         }
     }
 
@@ -237,7 +237,7 @@ impl GameState {
             if !self.world().is_empty() {
                 self.previous_world = Some(self.columns.take_world());
             }
-            self.surrounded = false;
+            self.is_surrounded = false;
             self.raining = false;
         }
         self.entities.clear();
@@ -353,18 +353,18 @@ impl GameState {
 
     /// Reports the first column, and when all columns around the player are loaded.
     fn check_columns(&mut self, events: &mut VecDeque<ClientEvent>) {
-        if !self.first_column && !self.world().is_empty() {
-            self.first_column = true;
+        if !self.has_first_column && !self.world().is_empty() {
+            self.has_first_column = true;
             events.push_back(ClientEvent::FirstColumn);
         }
-        if !self.surrounded
+        if !self.is_surrounded
             && let Some(Position {
                 feet: [x, _, z], ..
             }) = self.player.position
             && self.columns.surround(x, z, AROUND)
         {
             self.previous_world = None;
-            self.surrounded = true;
+            self.is_surrounded = true;
             events.push_back(ClientEvent::Surrounded {
                 columns: self.world().len(),
             });

@@ -73,7 +73,7 @@ impl Body {
     pub(super) fn tick(
         &mut self,
         target: Option<[f64; 2]>,
-        flies: bool,
+        can_fly: bool,
         block_at: &impl Fn([i32; 3]) -> Option<Block>,
     ) {
         let is_inside = |at: &f64| at.abs() <= MAX_COORDINATE;
@@ -97,7 +97,7 @@ impl Body {
             (.., true) => LADDER_SPEED,
             _ => WALK_SPEED,
         };
-        if flies {
+        if can_fly {
             self.vertical_speed = 0.0;
         } else if is_in_fluid {
             self.vertical_speed += SWIM_ACCELERATION;
@@ -112,7 +112,7 @@ impl Body {
         }
         let [dx, dz] = target.map_or([0.0; 2], |target| self.towards(target, speed));
         self.advance([dx, self.vertical_speed, dz], block_at);
-        if flies {
+        if can_fly {
             return;
         }
         if is_in_fluid {

@@ -155,7 +155,7 @@ impl Server {
         let (Some(x), Some(y), Some(z)) = (x, y, z) else {
             return false;
         };
-        if !(0.0..=300.0).contains(&y) || self.player(id).is_none_or(|player| player.dead) {
+        if !(0.0..=300.0).contains(&y) || self.player(id).is_none_or(|player| player.is_dead) {
             return false;
         }
         self.teleport(id, Position { x, y, z });

@@ -22,7 +22,7 @@ pub(super) enum Phase {
 #[derive(Default)]
 pub(super) struct Login {
     /// Whether the build was detected from the first bytes.
-    pub(super) greeted: bool,
+    pub(super) is_greeted: bool,
     pub(super) name: String,
     pub(super) token: [u8; 4],
     /// Encrypted secret of the client.
@@ -41,7 +41,7 @@ pub(super) struct Client {
     pub(super) packets: Bucket,
     pub(super) bytes: Bucket,
     /// Whether it had too many unsent bytes. Nothing is sent then.
-    pub(super) choked: bool,
+    pub(super) is_choked: bool,
 }
 
 impl Client {
@@ -54,7 +54,7 @@ impl Client {
             last_received: now,
             packets: Bucket::default(),
             bytes: Bucket::default(),
-            choked: false,
+            is_choked: false,
         }
     }
 
@@ -86,7 +86,7 @@ impl Client {
 
     /// Sends a packet, unless the client's build lacks it.
     pub(super) fn send(&mut self, packet: impl Into<Packet>) {
-        if self.choked || self.connection.state() == ConnectionState::Closed {
+        if self.is_choked || self.connection.state() == ConnectionState::Closed {
             return;
         }
         let _ = self.connection.send(&packet.into());

@@ -144,7 +144,7 @@ impl Server {
         let now = self.now;
         let rate = self.config.limits.changes;
         self.player_mut(id)
-            .is_some_and(|player| !player.dead && player.changes.take(1.0, rate, now))
+            .is_some_and(|player| !player.is_dead && player.changes.take(1.0, rate, now))
     }
 
     /// Sends the real block to a player.

@@ -114,7 +114,7 @@ impl Server {
             } else if item.ticks > REST {
                 let near = self.clients.iter().find(|(_, client)| {
                     client.player().is_some_and(|player| {
-                        !player.dead && player.position.distance(item.place) <= GRASP
+                        !player.is_dead && player.position.distance(item.place) <= GRASP
                     })
                 });
                 taken.extend(near.map(|(id, _)| (*entity, *id)));

@@ -26,7 +26,7 @@ impl Server {
         let Phase::Login(login) = &mut client.phase else {
             return false;
         };
-        if login.greeted {
+        if login.is_greeted {
             return true;
         }
         let old = ours < Build::W17a;
@@ -40,7 +40,7 @@ impl Server {
             [] | [0x02] => return false,
             _ => Err("Protocol error"),
         };
-        login.greeted = true;
+        login.is_greeted = true;
         match build {
             Ok(build) => client.connection.set_build(build),
             Err(reason) => self.kick(id, reason),

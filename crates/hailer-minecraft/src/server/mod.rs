@@ -251,7 +251,7 @@ impl Server {
     pub fn outgoing(&self, id: ClientId) -> &[u8] {
         self.clients
             .get(&id)
-            .filter(|client| !client.choked)
+            .filter(|client| !client.is_choked)
             .map_or(&[], |client| client.connection.outgoing())
     }
 
@@ -377,7 +377,7 @@ impl Server {
             Phase::Over => {}
             Phase::Login(login) => {
                 let ip = client.ip;
-                if login.greeted {
+                if login.is_greeted {
                     self.push_event(ServerEvent::Refused {
                         ip,
                         reason: reason.into(),
@@ -458,7 +458,7 @@ impl Server {
         let now = self.now;
         let limits = self.config.limits.clone();
         let over = |client: &Client| match &client.phase {
-            Phase::Login(login) if !login.greeted => {
+            Phase::Login(login) if !login.is_greeted => {
                 now.saturating_sub(client.since) >= limits.first_byte
             }
             Phase::Login(_) => now.saturating_sub(client.since) >= limits.login,
@@ -467,7 +467,7 @@ impl Server {
         };
         for id in self.ids(over) {
             match self.clients.get(&id).map(|client| &client.phase) {
-                Some(Phase::Login(login)) if !login.greeted => self.refuse(id, "sent nothing"),
+                Some(Phase::Login(login)) if !login.is_greeted => self.refuse(id, "sent nothing"),
                 Some(Phase::Login(_)) => self.kick(id, "Took too long to log in"),
                 _ => self.kick(id, "Timed out"),
             }
@@ -492,9 +492,11 @@ impl Server {
     /// Drops clients with too many unsent bytes.
     fn drop_slow_readers(&mut self) {
         let unsent = self.config.limits.unsent;
-        for id in self.ids(|client| !client.choked && client.connection.outgoing().len() > unsent) {
+        for id in
+            self.ids(|client| !client.is_choked && client.connection.outgoing().len() > unsent)
+        {
             if let Some(client) = self.clients.get_mut(&id) {
-                client.choked = true;
+                client.is_choked = true;
                 let len = client.connection.outgoing().len();
                 client.connection.sent_bytes(len);
             }

@@ -99,7 +99,7 @@ impl Server {
     fn step(&mut self, id: ClientId, place: Option<(Position, f64)>, look: Option<(f32, f32)>) {
         let now = self.now;
         let rate = self.config.limits.motion;
-        let Some(player) = self.player_mut(id).filter(|player| !player.dead) else {
+        let Some(player) = self.player_mut(id).filter(|player| !player.is_dead) else {
             return;
         };
         if let Some((yaw, pitch)) = look {
@@ -201,7 +201,7 @@ impl Server {
             let place = self.spawn_place();
             return self.teleport(id, place);
         }
-        player.dead = true;
+        player.is_dead = true;
         let entity = player.entity;
         let name = player.name.clone();
         self.stop_digging(id);
@@ -221,10 +221,10 @@ impl Server {
 
     fn respawn(&mut self, id: ClientId) {
         let level_type = self.level_type();
-        let Some(player) = self.player_mut(id).filter(|player| player.dead) else {
+        let Some(player) = self.player_mut(id).filter(|player| player.is_dead) else {
             return;
         };
-        player.dead = false;
+        player.is_dead = false;
         player.flags = 0;
         let entity = player.entity;
         let mode = player.mode.number();

@@ -101,7 +101,7 @@ pub(super) struct Player {
     pub(super) motion: Bucket,
     pub(super) changes: Bucket,
     pub(super) digging: Option<Digging>,
-    pub(super) dead: bool,
+    pub(super) is_dead: bool,
     /// Movement packets in the air since the player last touched or approached a block.
     pub(super) airborne: u32,
 }
@@ -142,7 +142,7 @@ impl Player {
             motion: Bucket::default(),
             changes: Bucket::default(),
             digging: None,
-            dead: false,
+            is_dead: false,
             airborne: 0,
         }
     }

@@ -61,7 +61,7 @@ impl Server {
             };
             let build = client.build();
             let busy = client.connection.outgoing().len() > BUSY;
-            let Some(player) = client.player_mut().filter(|player| !player.dead) else {
+            let Some(player) = client.player_mut().filter(|player| !player.is_dead) else {
                 continue;
             };
             let mut packets: Vec<Packet> = Vec::new();
@@ -147,7 +147,7 @@ impl Server {
             .clients
             .values()
             .filter_map(Client::player)
-            .filter(|player| !player.dead);
+            .filter(|player| !player.is_dead);
         there.extend(players.map(|player| (player.entity, player.position.column())));
         there.extend(
             self.items

@@ -18,7 +18,7 @@ pub(super) type Blocks = BTreeMap<At, BTreeMap<BlockPosition, Block>>;
 struct LoadedColumn {
     column: Column,
     tops: Box<Tops>,
-    lit: bool,
+    is_lit: bool,
     /// Number of the last use.
     used: u64,
 }
@@ -82,7 +82,7 @@ impl World {
             LoadedColumn {
                 column,
                 tops,
-                lit: false,
+                is_lit: false,
                 used: uses,
             }
         });
@@ -93,7 +93,7 @@ impl World {
     /// Returns the column with up-to-date light.
     pub(super) fn lit(&mut self, at @ (cx, cz): At) -> &Column {
         let around = |i: i32| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1));
-        if !self.loaded(at).lit {
+        if !self.loaded(at).is_lit {
             for i in 0..9 {
                 self.loaded(around(i));
             }
@@ -115,7 +115,7 @@ impl World {
             .light();
             let loaded = self.loaded(at);
             lights.write(&mut loaded.column);
-            loaded.lit = true;
+            loaded.is_lit = true;
         }
         &self.loaded(at).column
     }
@@ -166,7 +166,7 @@ impl World {
         for near in (0..9).map(|i| (cx.wrapping_add(i % 3 - 1), cz.wrapping_add(i / 3 - 1))) {
             self.packed.remove(&near);
             if let Some(loaded) = self.columns.get_mut(&near) {
-                loaded.lit = false;
+                loaded.is_lit = false;
             }
         }
         true

@@ -383,7 +383,7 @@ async fn evaluate(
     let mut ticks = tokio::time::interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let interval = millis(interval);
-    let mut list_changed = true;
+    let mut has_list_changed = true;
     for tick in 1_u64.. {
         loop {
             let update = tokio::select! {
@@ -405,15 +405,15 @@ async fn evaluate(
                             engine.event(&row.server, event);
                         }
                     }
-                    list_changed |= update.list_changed;
+                    has_list_changed |= update.has_list_changed;
                 }
                 // Updates were lost: evaluate the current state of all servers.
-                Err(RecvError::Lagged(_)) => list_changed = true,
+                Err(RecvError::Lagged(_)) => has_list_changed = true,
                 Err(RecvError::Closed) => return,
             }
         }
         // Once per tick, even if thousands of servers are added.
-        if std::mem::take(&mut list_changed) {
+        if std::mem::take(&mut has_list_changed) {
             evaluate_all(&mut lock(&engine), &live, interval);
         }
         let output =

@@ -332,7 +332,7 @@ impl Control {
                 shared.live.change(
                     Update {
                         servers: gone,
-                        list_changed: true,
+                        has_list_changed: true,
                         ..Update::default()
                     },
                     |_| {},

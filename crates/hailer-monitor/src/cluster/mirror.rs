@@ -64,7 +64,7 @@ impl Mirror {
             .collect();
         let update = Update {
             servers: states.keys().copied().collect(),
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         };
         shared.live.change(update, |row| {
@@ -118,7 +118,7 @@ impl Mirror {
             .query_async(link)
             .await?;
         let mut update = Update {
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         };
         for (chunk, version) in versions {

@@ -410,7 +410,7 @@ impl ClusterWatchlist {
         self.0.live.change(
             Update {
                 servers: vec![id],
-                list_changed: true,
+                has_list_changed: true,
                 ..Update::default()
             },
             |_| {},

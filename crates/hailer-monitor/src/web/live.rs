@@ -147,7 +147,7 @@ fn watch(
         app: app.clone(),
         ids,
         changed,
-        list_changed: false,
+        has_list_changed: false,
         is_other_sum,
         form,
         totals: String::new(),
@@ -196,7 +196,7 @@ struct Listener {
     form: Form,
     /// Rows of the page that changed since the last event.
     changed: HashSet<ServerId>,
-    list_changed: bool,
+    has_list_changed: bool,
     /// Whether the totals may have changed.
     is_other_sum: bool,
     /// As last sent.
@@ -227,7 +227,7 @@ impl Listener {
     /// Returns the next event; `None`: the stream ends.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            let has_news = self.list_changed || self.is_other_sum || !self.changed.is_empty();
+            let has_news = self.has_list_changed || self.is_other_sum || !self.changed.is_empty();
             tokio::select! {
                 () = async { drop(self.closing.wait_for(|is_closing| *is_closing).await) } => return None,
                 update = self.updates.recv() => match update {
@@ -252,7 +252,7 @@ impl Listener {
     fn note(&mut self, update: &Update) {
         self.changed
             .extend(update.servers.iter().filter(|id| self.ids.contains(id)));
-        self.list_changed |= update.list_changed;
+        self.has_list_changed |= update.has_list_changed;
         self.is_other_sum |= match self.form {
             Form::Rows => true,
             Form::Word => false,
@@ -264,7 +264,7 @@ impl Listener {
     fn event(&mut self) -> Option<Event> {
         let changed = std::mem::take(&mut self.changed);
         let is_other_sum = std::mem::take(&mut self.is_other_sum);
-        if std::mem::take(&mut self.list_changed) {
+        if std::mem::take(&mut self.has_list_changed) {
             return Some(Event::default().event("list").data("again"));
         }
         if let Form::Word | Form::Events = self.form {

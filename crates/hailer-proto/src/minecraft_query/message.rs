@@ -502,7 +502,7 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
 fn parse_pairs<'a>(
     r: &mut Reader<'a, '_>,
     end: usize,
-    ordered: bool,
+    is_ordered: bool,
     full: &mut Full<'a>,
 ) -> Result<(), Error> {
     let whole = r.whole();
@@ -524,7 +524,8 @@ fn parse_pairs<'a>(
             whole,
             ranges: &ranges,
         };
-        for (index, Layout { key, first, last }) in lay_out(pieces, ordered).into_iter().enumerate()
+        for (index, Layout { key, first, last }) in
+            lay_out(pieces, is_ordered).into_iter().enumerate()
         {
             r.notes().group("pair", index);
             let (Some(key), Some(first_range), Some(last_range)) =
@@ -561,7 +562,7 @@ struct Layout {
 }
 
 /// Decides which pieces between NULs are keys and which are values (spec/minecraft-query.md#6.4).
-fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
+fn lay_out(pieces: Pieces<'_, '_>, is_ordered: bool) -> Vec<Layout> {
     let known = |i: usize| {
         pieces
             .get(i)
@@ -570,7 +571,7 @@ fn lay_out(pieces: Pieces<'_, '_>, ordered: bool) -> Vec<Layout> {
     };
     let mut places = Vec::with_capacity(KEYS.len());
     let mut next = 0;
-    if ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
+    if is_ordered && !pieces.are_whole() && known(0) == Some(Key::Hostname) {
         // The MOTD extends to the last game type, so it includes anything that looks like a key. A
         // game type repeated at the very end does not count: the counts must follow it.
         let is_count = |&i: &usize| matches!(known(i), Some(Key::NumPlayers | Key::MaxPlayers));

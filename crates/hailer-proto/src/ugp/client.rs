@@ -94,7 +94,7 @@ pub struct UgpExchange {
     first: Option<ParsedReply>,
     /// Whether the last reply was unreadable. The next timeout is then a retry for that reason, not
     /// silence.
-    unreadable: bool,
+    is_unreadable: bool,
     /// Retries of the request for players. Each may cause a late copy of its reply.
     copies: u8,
     /// Replies like the first one, received while the rules were requested: late copies, or a
@@ -136,7 +136,7 @@ impl UgpExchange {
             fields: ALL,
             silent: 0,
             first: None,
-            unreadable: false,
+            is_unreadable: false,
             copies: 0,
             again: 0,
         }
@@ -177,7 +177,7 @@ impl UgpExchange {
 
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
         self.fields = UNDISPUTED;
-        if core::mem::take(&mut self.unreadable) {
+        if core::mem::take(&mut self.is_unreadable) {
             return self.send(out);
         }
         self.silent = self.silent.saturating_add(1);
@@ -201,7 +201,7 @@ impl UgpExchange {
         let mut notes = Notes::default();
         match (self.stage, Reply::read(bytes, &mut notes)) {
             (_, Err(error)) => {
-                self.unreadable = true;
+                self.is_unreadable = true;
                 Step::Bad(error.into())
             }
             (Stage::Ping, Ok(Reply::Ping)) => Step::Done(Box::new(Status {

@@ -156,7 +156,7 @@ struct State {
     /// Players who left since the last write, with the server that they moved to, if known.
     gone: HashMap<Uuid, Option<(String, Member)>>,
     /// Too many changes to write them one by one.
-    rewrite: bool,
+    needs_rewrite: bool,
     known: NetworkView,
     connected: bool,
     heard: Option<Instant>,
@@ -225,7 +225,7 @@ impl Network {
             unlisted: 0,
             fresh: HashSet::new(),
             gone: HashMap::new(),
-            rewrite: false,
+            needs_rewrite: false,
             known,
             connected: false,
             heard,
@@ -355,7 +355,7 @@ impl Network {
         let mut state = self.shared.state();
         let max = status.players.max;
         // The others should not wait for the next heartbeat.
-        state.rewrite |= state.local.players.max != max || state.local.name != status.name;
+        state.needs_rewrite |= state.local.players.max != max || state.local.name != status.name;
         state.local = Status {
             players: Default::default(),
             ..status.clone()
@@ -470,7 +470,7 @@ impl State {
         self.fresh.remove(&uuid);
         // A heartbeat removes players who are not in the roster.
         if self.gone.len() >= MAX_CHANGES {
-            self.rewrite = true;
+            self.needs_rewrite = true;
         } else {
             self.gone.insert(uuid, to.map(|to| (to, member)));
         }

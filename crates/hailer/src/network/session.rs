@@ -164,7 +164,7 @@ impl Session<'_> {
             let mut state = shared.state();
             // The script removes players who left; it cannot know where they moved.
             state.gone.retain(|_, to| to.is_some());
-            state.rewrite = false;
+            state.needs_rewrite = false;
             let players = state
                 .roster
                 .iter()
@@ -221,7 +221,7 @@ impl Session<'_> {
         let id = &shared.settings.server_id;
         let too_much = {
             let state = shared.state();
-            state.rewrite || state.fresh.len() > MAX_CHANGES
+            state.needs_rewrite || state.fresh.len() > MAX_CHANGES
         };
         if too_much {
             return self.beat().await;

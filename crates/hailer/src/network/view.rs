@@ -111,7 +111,7 @@ struct Entry {
     read_count: Option<i64>,
     /// Whether there was no heartbeat for too long. Such a server is kept without players and not
     /// shown.
-    stale: bool,
+    is_stale: bool,
 }
 
 impl NetworkView {
@@ -134,7 +134,7 @@ impl NetworkView {
     pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Server>> {
         self.servers
             .values()
-            .filter(|entry| !entry.stale)
+            .filter(|entry| !entry.is_stale)
             .map(|entry| &entry.server)
     }
 
@@ -173,17 +173,17 @@ impl NetworkView {
             // At first only the server's own clock is known. The clock of Redis is used if it makes
             // the hash older.
             let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
-            let stale = alive < now - self.bounds.stale;
+            let is_stale = alive < now - self.bounds.stale;
             let mut entry = Entry {
                 server: Arc::default(),
                 heartbeat: record.heartbeat,
                 alive,
                 read_count: None,
-                stale,
+                is_stale,
             };
             entry.describe(id, record);
             self.servers.insert(id.into(), entry);
-            return !stale;
+            return !is_stale;
         };
         // A heartbeat that changes proves the server alive, even with a wrong clock. One that is
         // not a number never changes.
@@ -191,9 +191,9 @@ impl NetworkView {
             entry.heartbeat = record.heartbeat;
             entry.alive = entry.alive.max(by_redis);
         }
-        let returns = entry.stale && entry.alive + self.bounds.stale >= now;
-        entry.stale &= !returns;
-        let news = returns || !entry.stale && entry.read_count != record.count;
+        let returns = entry.is_stale && entry.alive + self.bounds.stale >= now;
+        entry.is_stale &= !returns;
+        let news = returns || !entry.is_stale && entry.read_count != record.count;
         entry.describe(id, record);
         news
     }
@@ -210,7 +210,7 @@ impl NetworkView {
         let Some((id, entry)) = self.servers.get_key_value(id) else {
             return;
         };
-        if entry.stale {
+        if entry.is_stale {
             return;
         }
         let id = id.clone();
@@ -260,7 +260,7 @@ impl NetworkView {
                 uuid, server, name, ..
             } => {
                 let id = match self.servers.get_key_value(&*server) {
-                    Some((id, entry)) if !entry.stale => id.clone(),
+                    Some((id, entry)) if !entry.is_stale => id.clone(),
                     _ => return Some(server),
                 };
                 self.put(&id, uuid, Member { name, joined: time });
@@ -290,12 +290,12 @@ impl NetworkView {
         let silent = self
             .servers
             .iter()
-            .filter(|(_, entry)| !entry.stale && entry.alive < limit);
+            .filter(|(_, entry)| !entry.is_stale && entry.alive < limit);
         let silent: Vec<_> = silent.map(|(id, _)| id.clone()).collect();
         for id in &silent {
             self.empty(id);
             if let Some(entry) = self.servers.get_mut(id) {
-                entry.stale = true;
+                entry.is_stale = true;
             }
         }
     }

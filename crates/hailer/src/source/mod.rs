@@ -107,7 +107,7 @@ pub enum SourceEvent {
     /// A problem, with a line for the log.
     Trouble(String),
     /// A problem for the status view only, because the limit of log lines is reached.
-    Untold(String),
+    Suppressed(String),
     /// The problem is solved. Contains a log line if the problem had one.
     Over(Option<String>),
 }
@@ -130,9 +130,9 @@ pub struct ProblemLog {
     ahead: Duration,
     /// Time at which the next line would be due at an even rate.
     due: Option<Instant>,
-    untold: u64,
+    suppressed: u64,
     /// Whether the last logged problem still exists.
-    stands: bool,
+    is_open: bool,
 }
 
 impl ProblemLog {
@@ -142,8 +142,8 @@ impl ProblemLog {
             every,
             ahead: every * at_once.saturating_sub(1),
             due: None,
-            untold: 0,
-            stands: false,
+            suppressed: 0,
+            is_open: false,
         }
     }
 
@@ -151,30 +151,32 @@ impl ProblemLog {
     fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
         let due = self.due.map_or(now, |due| due.max(now));
         if due > now + self.ahead {
-            self.untold += 1;
+            self.suppressed += 1;
             return None;
         }
         self.due = Some(due + self.every);
-        self.stands = true;
-        Some(match std::mem::take(&mut self.untold) {
+        self.is_open = true;
+        Some(match std::mem::take(&mut self.suppressed) {
             0 => problem.to_owned(),
-            untold => format!("{problem} (and {untold} more times since the last such line)"),
+            suppressed => {
+                format!("{problem} (and {suppressed} more times since the last such line)")
+            }
         })
     }
 
     /// Returns the problem as an event.
     pub fn word(&mut self, problem: String, now: Instant) -> SourceEvent {
         self.about(&problem, now)
-            .map_or(SourceEvent::Untold(problem), SourceEvent::Trouble)
+            .map_or(SourceEvent::Suppressed(problem), SourceEvent::Trouble)
     }
 
     /// Returns the event for the end of the problem, if there was one.
     pub fn over(&mut self, line: String) -> Option<SourceEvent> {
-        let is_untold = std::mem::take(&mut self.untold) > 0;
-        if std::mem::take(&mut self.stands) {
+        let was_suppressed = std::mem::take(&mut self.suppressed) > 0;
+        if std::mem::take(&mut self.is_open) {
             Some(SourceEvent::Over(Some(line)))
         } else {
-            is_untold.then_some(SourceEvent::Over(None))
+            was_suppressed.then_some(SourceEvent::Over(None))
         }
     }
 }
@@ -207,7 +209,7 @@ mod tests {
         // A short recovery does not reset the limit.
         assert_eq!(
             problems.word("bad".into(), at(121)),
-            SourceEvent::Untold("bad".into())
+            SourceEvent::Suppressed("bad".into())
         );
         assert_eq!(
             problems.over("good".into()),

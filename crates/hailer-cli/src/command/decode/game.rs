@@ -42,7 +42,7 @@ pub(super) struct Game<'a> {
     secrets: Secrets,
     connections: HashMap<(SocketAddr, SocketAddr), Conversation>,
     /// Whether all input was valid.
-    pub(super) sound: bool,
+    pub(super) is_sound: bool,
     /// Number of sessions.
     pub(super) sessions: u64,
 }
@@ -82,7 +82,7 @@ impl<'a> Game<'a> {
                 .transpose()?
                 .unwrap_or_default(),
             connections: HashMap::new(),
-            sound: true,
+            is_sound: true,
             sessions: 0,
         })
     }
@@ -154,7 +154,7 @@ impl<'a> Game<'a> {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error @ RecordingError::Line { .. }) => {
-                    self.sound = false;
+                    self.is_sound = false;
                     stderr!("\x1b[31m{name}:\x1b[0m {error}");
                     continue;
                 }
@@ -206,7 +206,7 @@ impl<'a> Game<'a> {
                     ..broken
                 },
             };
-            self.sound = false;
+            self.is_sound = false;
             let shown = PacketView {
                 place: place.text,
                 connection: None,
@@ -327,7 +327,7 @@ impl<'a> Game<'a> {
         way: PacketDirection,
         error: &TapError,
     ) -> anyhow::Result<()> {
-        self.sound = false;
+        self.is_sound = false;
         let TapError::Packet(broken) = error else {
             stderr!("\x1b[31m{way}:\x1b[0m {error}");
             self.hint_at_swapped_files(way, tap.at(way), tap.rest(way));
@@ -392,7 +392,7 @@ impl<'a> Game<'a> {
             } else if let rest @ [_, ..] = tap.rest(way)
                 && !tap.is_closed(way)
             {
-                self.sound = false;
+                self.is_sound = false;
                 let build = tap.likely();
                 let offset = tap.at(way);
                 let shown = PacketView {
@@ -504,7 +504,7 @@ impl<'a> Game<'a> {
         }
         self.sessions += 1;
         if !it.is_whole && !begins && self.args.game.build.is_none() {
-            self.sound = false;
+            self.is_sound = false;
             stderr!(
                 "\x1b[33mnote:\x1b[0m {}: began before the capture, so the start of a packet is unknown; --build \
                  reads it as if a packet began here",
@@ -527,7 +527,7 @@ impl<'a> Game<'a> {
     }
 
     fn missing(&mut self, name: &str, way: PacketDirection, missing: Missing) {
-        self.sound = false;
+        self.is_sound = false;
         let Missing { at, bytes } = missing;
         let bytes = count(bytes, "byte");
         stderr!(

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let mut session = Session {
         args,
         out: anstream::stdout(),
-        sound: true,
+        is_sound: true,
         skipped: 0,
         requests: HashMap::new(),
         game,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
         Some(shown) => shown,
         None => inputs(args, &mut session),
     };
-    let is_sound = session.sound && session.game.sound;
+    let is_sound = session.is_sound && session.game.is_sound;
     as_known(
         shown,
         if is_sound {
@@ -112,7 +112,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
 struct Session<'a, W: Write> {
     args: &'a Decode,
     out: W,
-    sound: bool,
+    is_sound: bool,
     skipped: u64,
     /// The last request of each conversation, since some deviations of a reply only show in
     /// comparison with it. Hexadecimal input has no addresses and counts as one conversation.
@@ -216,7 +216,7 @@ impl<W: Write> Session<'_, W> {
             self.skipped += 1;
             return Ok(());
         }
-        self.sound &= found.is_some_and(|(_, explanation)| explanation.error.is_none());
+        self.is_sound &= found.is_some_and(|(_, explanation)| explanation.error.is_none());
         if self.args.json {
             let mut json = datagram::json(found, &notes, bytes);
             if !place.is_empty() {

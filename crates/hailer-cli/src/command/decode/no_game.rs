@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 /// Game sessions, which this build cannot decode.
 pub(super) struct Game<'a> {
-    pub(super) sound: bool,
+    pub(super) is_sound: bool,
     pub(super) sessions: u64,
     args: PhantomData<&'a Decode>,
 }
@@ -22,7 +22,7 @@ pub(super) fn is_recording(start: &[u8]) -> bool {
 impl<'a> Game<'a> {
     pub(super) fn new(_: &'a Decode) -> anyhow::Result<Self> {
         Ok(Self {
-            sound: true,
+            is_sound: true,
             sessions: 0,
             args: PhantomData,
         })

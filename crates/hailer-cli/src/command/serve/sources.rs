@@ -254,7 +254,7 @@ impl SourceLog {
             }
         }
         *lock(last_error) = match event {
-            SourceEvent::Trouble(line) | SourceEvent::Untold(line) => Some(line),
+            SourceEvent::Trouble(line) | SourceEvent::Suppressed(line) => Some(line),
             SourceEvent::Over(_) => None,
         };
     }

@@ -68,8 +68,8 @@ pub(super) struct View<'a> {
     pub(super) history: &'a History,
     /// Selected listener; 0 shows the totals of all.
     pub(super) chosen: usize,
-    pub(super) paused: bool,
-    pub(super) help: bool,
+    pub(super) is_paused: bool,
+    pub(super) has_help: bool,
     pub(super) link: &'a Link,
     /// Message about a recent event.
     pub(super) notice: Option<&'a str>,
@@ -153,8 +153,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         column(frame, left, &[answers, drops]);
         column(frame, right, &[source_status, asking]);
     }
-    if view.help {
-        help(frame, area);
+    if view.has_help {
+        draw_help(frame, area);
     }
 }
 
@@ -212,7 +212,7 @@ fn process(snapshot: &Snapshot, view: &View<'_>, width: u16) -> Line<'static> {
             format!("lost for {}", since(*seconds as f64)),
             bold().fg(Color::Red),
         ),
-        Link::Live if view.paused => Span::styled("paused", bold().fg(Color::Yellow)),
+        Link::Live if view.is_paused => Span::styled("paused", bold().fg(Color::Yellow)),
         Link::Live => Span::styled("live", Style::new().fg(Color::Green)),
     };
     both_ends(
@@ -696,7 +696,7 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
     Section::new(title, or_none(rows.collect(), "none"))
 }
 
-fn help(frame: &mut Frame<'_>, area: Rect) {
+fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     let row = |(name, words): &(&str, &str)| {
         Line::from(vec![
             Span::styled(padded(name, 11), bold()),
@@ -743,8 +743,8 @@ mod tests {
         View {
             history,
             chosen: 0,
-            paused: false,
-            help: false,
+            is_paused: false,
+            has_help: false,
             link: &Link::Live,
             notice: None,
         }
@@ -845,11 +845,11 @@ mod tests {
                 (101, 8),
                 (300, 100),
             ] {
-                for (chosen, help) in [(0, false), (1, true), (2, false), (9, false)] {
+                for (chosen, has_help) in [(0, false), (1, true), (2, false), (9, false)] {
                     let screen = shown(
                         &View {
                             chosen,
-                            help,
+                            has_help,
                             ..plain(history)
                         },
                         width,
@@ -914,7 +914,7 @@ mod tests {
         );
         let screen = shown(
             &View {
-                paused: true,
+                is_paused: true,
                 notice: Some("it restarted"),
                 ..plain(&history)
             },
@@ -927,7 +927,7 @@ mod tests {
         );
         let screen = shown(
             &View {
-                help: true,
+                has_help: true,
                 ..plain(&history)
             },
             60,

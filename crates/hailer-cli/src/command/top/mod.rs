@@ -138,8 +138,8 @@ struct Screen {
     history: History,
     /// Selected listener; 0 shows the totals of all.
     chosen: usize,
-    paused: bool,
-    help: bool,
+    is_paused: bool,
+    has_help: bool,
     link: Link,
     lost: Option<Instant>,
     notice: Option<(Instant, String)>,
@@ -150,8 +150,8 @@ impl Default for Screen {
         Self {
             history: History::default(),
             chosen: 0,
-            paused: false,
-            help: false,
+            is_paused: false,
+            has_help: false,
             link: Link::Live,
             lost: None,
             notice: None,
@@ -166,8 +166,8 @@ impl Screen {
         View {
             history,
             chosen: self.chosen,
-            paused: self.paused,
-            help: self.help,
+            is_paused: self.is_paused,
+            has_help: self.has_help,
             link,
             notice,
         }
@@ -181,10 +181,10 @@ impl Screen {
             .map_or(0, |snapshot| snapshot.listeners.len());
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
-            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Esc if self.has_help => self.has_help = false,
             KeyCode::Char('q') | KeyCode::Esc => return false,
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.has_help = !self.has_help,
             KeyCode::Tab | KeyCode::Right | KeyCode::Down => {
                 self.chosen = (self.chosen + 1) % places;
             }
@@ -201,7 +201,7 @@ impl Screen {
             Ok(snapshot) => {
                 self.link = Link::Live;
                 self.lost = None;
-                if self.paused {
+                if self.is_paused {
                     return;
                 }
                 let pid = snapshot.pid;
@@ -258,12 +258,12 @@ mod tests {
                 && screen.press(key(KeyCode::Down))
         );
         assert_eq!(screen.chosen, 0);
-        assert!(screen.press(key(KeyCode::Char('?'))) && screen.help);
+        assert!(screen.press(key(KeyCode::Char('?'))) && screen.has_help);
         assert!(
-            screen.press(key(KeyCode::Esc)) && !screen.help,
+            screen.press(key(KeyCode::Esc)) && !screen.has_help,
             "Esc closes the help first"
         );
-        assert!(screen.press(key(KeyCode::Char('p'))) && screen.paused);
+        assert!(screen.press(key(KeyCode::Char('p'))) && screen.is_paused);
         screen.receive(Ok(invented::snapshot(9.0)), Instant::now());
         assert_eq!(screen.history.last().unwrap().uptime_s, 1.0);
         for last in [
