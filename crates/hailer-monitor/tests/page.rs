@@ -798,7 +798,7 @@ async fn event_streams_send_shown_rows_once_per_second() {
     );
     site.live.change(
         Update {
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         },
         |_| {},

@@ -85,7 +85,8 @@ const CLOSED: [u16; 2] = [3, 5];
 
 #[test]
 fn the_given_port_comes_before_the_derived_one() {
-    let (given, derived) = (server("ugp"), server("ugp"));
+    let given = server("ugp");
+    let derived = server("ugp");
     let query = QueryPort::Fixed(derived.port());
     let id = "swept-both";
     catalog::add_game(Game { id, query, ..GAME }).unwrap();

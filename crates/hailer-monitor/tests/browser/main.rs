@@ -299,7 +299,7 @@ fn live_update(browser: &mut Browser, site: &Site) {
     site.live.remove(ServerId(900));
     site.live.change(
         Update {
-            list_changed: true,
+            has_list_changed: true,
             ..Update::default()
         },
         |_| {},

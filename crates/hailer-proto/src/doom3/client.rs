@@ -242,7 +242,8 @@ mod tests {
         let config = Doom3Config::read(&options).unwrap();
         let responder = Doom3Responder::new(&Status::default(), &config);
         let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
-        let (mut request, mut reply) = (Vec::new(), Vec::new());
+        let mut request = Vec::new();
+        let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
         let from = "192.0.2.7:50000".parse().unwrap();
         responder.answer(from, Epoch(1), &request, &mut reply);

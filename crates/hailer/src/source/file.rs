@@ -83,12 +83,12 @@ impl File {
                 }
                 Some(CheckResult::Problem(stamp, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&statuses));
-                    let word = problems.word(problem, now());
+                    let event = problems.event(problem, now());
                     // A suppressed problem is reported at the next check.
-                    if let SourceEvent::Trouble(_) = word {
+                    if let SourceEvent::Trouble(_) = event {
                         known = Some(stamp);
                     }
-                    report(word);
+                    report(event);
                 }
                 None => {}
             }

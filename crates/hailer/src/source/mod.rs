@@ -148,7 +148,7 @@ impl ProblemLog {
     }
 
     /// Returns the line to log, unless the limit is reached.
-    fn about(&mut self, problem: &str, now: Instant) -> Option<String> {
+    fn line_for(&mut self, problem: &str, now: Instant) -> Option<String> {
         let due = self.due.map_or(now, |due| due.max(now));
         if due > now + self.ahead {
             self.suppressed += 1;
@@ -165,8 +165,8 @@ impl ProblemLog {
     }
 
     /// Returns the problem as an event.
-    pub fn word(&mut self, problem: String, now: Instant) -> SourceEvent {
-        self.about(&problem, now)
+    pub fn event(&mut self, problem: String, now: Instant) -> SourceEvent {
+        self.line_for(&problem, now)
             .map_or(SourceEvent::Suppressed(problem), SourceEvent::Trouble)
     }
 
@@ -197,7 +197,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut problems = ProblemLog::new(Duration::from_secs(60), 1);
         let ages: Vec<_> = (0..=120)
-            .filter_map(|second| problems.about("bad", at(second)))
+            .filter_map(|second| problems.line_for("bad", at(second)))
             .collect();
         let counted = "bad (and 59 more times since the last such line)";
         assert_eq!(ages, ["bad", counted, counted]);
@@ -208,7 +208,7 @@ mod tests {
         );
         // A short recovery does not reset the limit.
         assert_eq!(
-            problems.word("bad".into(), at(121)),
+            problems.event("bad".into(), at(121)),
             SourceEvent::Suppressed("bad".into())
         );
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
         );
         let mut problems = ProblemLog::new(Duration::from_secs(10), 3);
         let ages: Vec<_> = (0..30)
-            .filter(|second| problems.about("bad", at(*second)).is_some())
+            .filter(|second| problems.line_for("bad", at(*second)).is_some())
             .collect();
         assert_eq!(ages, [0, 1, 2, 10, 20]);
     }

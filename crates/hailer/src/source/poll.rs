@@ -66,7 +66,7 @@ impl Poll {
                 }
                 Err(error) => {
                     let problem = format!("{}: {error}{}", self.target, kept(&statuses));
-                    report(problems.word(problem, now()));
+                    report(problems.event(problem, now()));
                 }
             }
             tokio::select! {

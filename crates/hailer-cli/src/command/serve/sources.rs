@@ -549,7 +549,7 @@ async fn watch_health(network: SharedNetwork, log: Arc<SourceLog>, last_error: L
         } else if let Some(error) = error.filter(|_| count != errors) {
             errors = count;
             log.record(
-                problems.word(format!("network: {error}"), Instant::now()),
+                problems.event(format!("network: {error}"), Instant::now()),
                 &last_error,
             );
         }

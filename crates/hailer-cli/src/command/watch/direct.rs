@@ -442,7 +442,7 @@ mod tests {
                 Update {
                     servers: vec![ServerId(id)],
                     events: vec![event],
-                    list_changed: false,
+                    has_list_changed: false,
                 },
                 |_| {},
             );
