@@ -61,6 +61,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod a2s;
+pub mod codepage;
 pub mod doom3;
 pub mod fuzzing;
 pub mod games;
@@ -80,7 +81,9 @@ pub mod quake1;
 pub mod quake2;
 pub mod quake3;
 pub mod registry;
+pub mod samp;
 pub mod sample;
+pub mod teeworlds;
 pub mod token;
 pub mod ugp;
 pub mod wire;

@@ -167,6 +167,8 @@ pub struct Ask {
     pub host: CompactString,
     /// Port of the server, for protocols that send it. 0 if unknown.
     pub port: u16,
+    /// Address of the server, for protocols that send it. `None` if unknown.
+    pub address: Option<SocketAddr>,
 }
 
 /// A text that is never printed.
@@ -201,6 +203,7 @@ impl Default for Ask {
             auth_token: None,
             host: CompactString::default(),
             port: 0,
+            address: None,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
 use crate::quake1::Quake1;
 use crate::quake2::Quake2;
 use crate::quake3::Quake3;
+use crate::samp::Samp;
+use crate::teeworlds::Teeworlds;
 use crate::ugp::Ugp;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
@@ -33,6 +35,8 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Quake2,
     &Quake1,
     &Doom3,
+    &Teeworlds,
+    &Samp,
 ];
 
 /// When a host without a protocol is probed in a protocol.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Protocols that rows name although the registry lacks them. Their games are listed, with this
 /// obstacle.
-const PLANNED: [&str; 43] = [
+const PLANNED: [&str; 40] = [
     "armagetron",
     "ase",
     "assetto",
@@ -30,7 +30,6 @@ const PLANNED: [&str; 43] = [
     "openttd",
     "palworld",
     "rfactor",
-    "samp",
     "satisfactory",
     "sauerbraten",
     "savage",
@@ -41,14 +40,12 @@ const PLANNED: [&str; 43] = [
     "teamspeak2",
     "teamspeak3",
     "teamspeak6",
-    "teeworlds",
     "terraria",
     "tibia",
     "trackmania",
     "tribes1",
     "tribes2",
     "unreal2",
-    "vcmp",
     "ventrilo",
     "zandronum",
 ];

@@ -724,8 +724,8 @@ fn protocol_folders_do_not_import_siblings() {
                     .filter(|other| other != folder)
                     .chain(upper);
                 for sibling in siblings {
-                    if line.contains(&format!("crate::{sibling}"))
-                        || line.contains(&format!("super::super::{sibling}"))
+                    if names_module(line, &format!("crate::{sibling}"))
+                        || names_module(line, &format!("super::super::{sibling}"))
                     {
                         complaints.push(format!(
                             "{}:{}: imports {sibling}; a protocol folder imports only protocol, token, model and wire",
@@ -738,6 +738,15 @@ fn protocol_folders_do_not_import_siblings() {
         }
     }
     golden::settle(&complaints);
+}
+
+/// Returns whether a line has a path that is not just the start of a longer name: `samp` is not
+/// `sample`.
+fn names_module(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let next = line[at + path.len()..].chars().next();
+        next.is_none_or(|c| !c.is_alphanumeric() && c != '_')
+    })
 }
 
 #[test]

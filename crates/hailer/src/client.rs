@@ -757,6 +757,7 @@ impl Client {
         let cookie = Cookie(getrandom::u64()?);
         let ask = &Ask {
             port: transcript.address.port(),
+            address: Some(transcript.address),
             ..ask.clone()
         };
         let mut driver = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);

@@ -329,7 +329,7 @@ games! {
     "ut2004",            "Unreal Tournament 2004",                  ["unreal2"],                         7777,  Offset(1),     "",  [], "NQLM", ["unrealtournament2004"];
     "ut3",               "Unreal Tournament 3",                     ["gamespy3"],                        7777,  Fixed(6500),   "",  [], "NQLM", ["unrealtournament3"];
     "valheim",           "Valheim",                                 ["a2s"],                             2456,  Offset(1),     "",  [StatusNeeds("-public 1"), UnsureCount], "NQM", [];
-    "vcmp",              "VC-MP",                                   ["vcmp"],                            8192,  Same,          "",  [], "NL", ["vcm"];
+    "vcmp",              "VC-MP",                                   ["samp"],                            8192,  Same,          "",  [], "NL", ["vcm"];
     "ventrilo",          "Ventrilo",                                ["ventrilo"],                        3784,  Same,          "",  [], "NQ", [];
     "vietcong",          "Vietcong",                                ["gamespy1"],                        5425,  Offset(10000), "",  [], "NL", [];
     "vietcong2",         "Vietcong 2",                              ["gamespy2"],                        5001,  Fixed(19967),  "",  [], "NL", [];

@@ -171,6 +171,7 @@ impl SweepEngine {
         let ask = Ask {
             host: host.into(),
             port: address.port(),
+            address: Some(address),
             ..self.ask(id).clone()
         };
         let exchange = self.protocol(id).exchange(&ask, self.cookie(id));

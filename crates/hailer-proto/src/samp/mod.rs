@@ -1,0 +1,108 @@
+//! SA-MP: the query of San Andreas Multiplayer, open.mp and Vice City Multiplayer. UDP.
+//!
+//! ```text
+//!   client                                     server
+//!     "SAMP" address port "i"    ─►                    name and counts
+//!                 ◄─  "SAMP" address port "i" password players max name mode language
+//!     "SAMP" address port "r"    ─►                    rules
+//!     "SAMP" address port "d"    ─►                    players
+//! ```
+//!
+//! Little-endian. The client's address is not verified: the responder limits its replies
+//! (spec/samp.md#10).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::SampExchange;
+pub use server::{SampConfig, SampResponder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Samp;
+
+static INFO: Info = Info {
+    id: "samp",
+    title: "SA-MP",
+    games: "San Andreas Multiplayer, open.mp, Vice City Multiplayer",
+    transport: Transport::Datagram,
+    port: 7777,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::HEADER,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "language",
+            help: "Language, or the map of servers before 0.3.7",
+        },
+        Doc {
+            key: "discord",
+            help: "Link to Discord",
+        },
+        Doc {
+            key: "light-banner",
+            help: "Link to a banner for light pages",
+        },
+        Doc {
+            key: "dark-banner",
+            help: "Link to a banner for dark pages",
+        },
+        Doc {
+            key: "logo",
+            help: "Link to a logo",
+        },
+    ],
+    player_fields: &[Doc {
+        key: "id",
+        help: "Number of the player",
+    }],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Samp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(SampExchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = SampConfig::read(options)?;
+        Ok(Arc::new(SampResponder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

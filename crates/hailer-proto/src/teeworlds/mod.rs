@@ -1,0 +1,154 @@
+//! Teeworlds: the queries of Teeworlds 0.5, 0.6 and 0.7 and of DDNet. UDP.
+//!
+//! ```text
+//!   client                                             server
+//!     "xe" extra token, FF FF FF FF "gie3" token  ─►          0.6 and DDNet, 15 bytes
+//!                     ◄─  FF × 10 "iext" token 00 version 00 name 00 … clients
+//!                     ◄─  FF × 10 "iex+" token 00 number 00 … further clients
+//!
+//!     04 00 00 FF FF FF FF 05 token, zeros        ─►          0.7, 519 bytes
+//!                     ◄─  04 00 00 token 05 server's token
+//!     21 server's token, token, "gie3" number     ─►
+//!                     ◄─  21 token, server's token, "inf3" number version 00 … clients
+//! ```
+//!
+//! Only 0.7 verifies the client's address: the responder limits all other replies
+//! (spec/teeworlds.md#10).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::TeeworldsExchange;
+pub use server::{TeeworldsConfig, TeeworldsResponder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Teeworlds;
+
+static INFO: Info = Info {
+    id: "teeworlds",
+    title: "Teeworlds",
+    games: "Teeworlds 0.5 to 0.7, DDNet",
+    transport: Transport::Datagram,
+    port: 8303,
+    srv: None,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::EXTENDED_REQUEST,
+        reply: server::MAX_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "form",
+            help: "Form of the reply: `0.5`, `0.6`, `0.6-64`, `0.6-extended` or `0.7`",
+        },
+        Doc {
+            key: "playing",
+            help: "Clients that play, without spectators",
+        },
+        Doc {
+            key: "max-playing",
+            help: "Maximum number of clients that play",
+        },
+        Doc {
+            key: "shown-clients",
+            help: "Number of clients in the reply's own count, if its name has the true counts",
+        },
+        Doc {
+            key: "map-crc",
+            help: "CRC-32 of the map",
+        },
+        Doc {
+            key: "map-size",
+            help: "Size of the map in bytes",
+        },
+        Doc {
+            key: "progression",
+            help: "Progress of the match in percent, or -1",
+        },
+        Doc {
+            key: "skill-level",
+            help: "Level of skill: 0 casual, 1 normal, 2 competitive",
+        },
+        Doc {
+            key: "flags",
+            help: "All flags of the server, if it sets unknown ones",
+        },
+        Doc {
+            key: "score-is-time",
+            help: "Whether scores are times in seconds, as in races",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Forms of the request without a reply",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "clan",
+            help: "Clan",
+        },
+        Doc {
+            key: "country",
+            help: "Country, as a number of ISO 3166-1",
+        },
+        Doc {
+            key: "spectator",
+            help: "Whether the client only watches",
+        },
+        Doc {
+            key: "bot",
+            help: "Whether the client is a bot",
+        },
+        Doc {
+            key: "kind",
+            help: "Kind of client, if it is unknown",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Teeworlds {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(TeeworldsExchange::new(ask, cookie))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        keys: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = TeeworldsConfig::read(options)?;
+        Ok(Arc::new(TeeworldsResponder::new(status, keys, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}
