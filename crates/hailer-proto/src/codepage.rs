@@ -17,7 +17,7 @@ const CYRILLIC: &str = "\u{402}\u{403}\u{201A}\u{453}\u{201E}\u{2026}\u{2020}\u{
                         \u{401}\u{A9}\u{404}\u{AB}\u{AC}\u{AD}\u{AE}\u{407}\u{B0}\u{B1}\u{406}\u{456}\u{491}\u{B5}\u{B6}\
                         \u{B7}\u{451}\u{2116}\u{454}\u{BB}\u{458}\u{405}\u{455}\u{457}";
 /// Bytes in a row that are letters of Windows-1251, from which a text is Cyrillic. Western languages
-/// rarely have so many accented letters in a row.
+/// rarely have that number of accented letters in a row.
 const CYRILLIC_RUN: usize = 3;
 
 /// A code page.
@@ -95,9 +95,10 @@ fn is_cyrillic(bytes: &[u8]) -> bool {
 pub fn encode(text: &str, limit: usize) -> Vec<u8> {
     let text: String = text.chars().take(limit).collect();
     let bytes = encode_all(&text);
-    match bytes.len() <= limit {
-        true => bytes,
-        false => encode_all(cut(&text, limit)),
+    if bytes.len() <= limit {
+        bytes
+    } else {
+        encode_all(cut(&text, limit))
     }
 }
 

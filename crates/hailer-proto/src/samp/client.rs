@@ -1,4 +1,4 @@
-//! The client: information, then rules and players at once (spec/samp.md#5).
+//! The client: information, then rules and players together (spec/samp.md#5).
 
 use super::deviation::*;
 use super::message::{Body, Game, Info, Kind, Player as Entry, Reply, Request};
@@ -11,11 +11,11 @@ use core::net::{IpAddr, Ipv4Addr};
 
 /// Requests for a part without a reply, after which the exchange ends without it.
 const TRIES: u8 = 2;
-/// Of so many requests for information, the second is for the other game.
+/// One request for information in this number of requests is for the other game: the second.
 const OTHER_GAME_EVERY: u8 = 4;
 /// Default port of VC-MP.
 const VICE_CITY_PORT: u16 = 8192;
-/// Most players of whom servers send a list.
+/// Largest number of players that servers list.
 const MAX_LISTED: i64 = 100;
 
 /// Queries one server.
@@ -31,7 +31,7 @@ pub struct SampExchange {
     silent: u8,
     /// The last request.
     last: Kind,
-    /// Requests to be sent at once, the next one last.
+    /// Requests to be sent directly one after the other, the next one last.
     queue: Vec<Kind>,
     /// Requests without a reply.
     waiting: Vec<Kind>,
@@ -106,9 +106,10 @@ impl SampExchange {
         };
         self.last = kind;
         self.write(kind, false, out);
-        match self.queue.is_empty() {
-            true => Step::Send,
-            false => Step::SendMore,
+        if self.queue.is_empty() {
+            Step::Send
+        } else {
+            Step::SendMore
         }
     }
 
@@ -235,9 +236,10 @@ impl SampExchange {
         if is_open.is_some_and(|version| version.starts_with("omp")) {
             let had = self.waiting.len();
             self.waiting.retain(|kind| *kind != Kind::Details);
-            return match self.waiting.len() < had {
-                true => self.request(&[Kind::Players, Kind::Links], out),
-                false => self.request(&[Kind::Links], out),
+            return if self.waiting.len() < had {
+                self.request(&[Kind::Players, Kind::Links], out)
+            } else {
+                self.request(&[Kind::Links], out)
             };
         }
         self.proceed()
@@ -271,9 +273,10 @@ impl SampExchange {
 
     /// Ends if no reply is missing.
     fn proceed(&mut self) -> Step {
-        match self.waiting.is_empty() {
-            true => self.finish(),
-            false => Step::Progress,
+        if self.waiting.is_empty() {
+            self.finish()
+        } else {
+            Step::Progress
         }
     }
 }

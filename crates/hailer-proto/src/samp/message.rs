@@ -57,7 +57,7 @@ impl Game {
     }
 }
 
-/// What a message is about.
+/// Subject of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Name and counts.
@@ -125,7 +125,7 @@ pub struct Request<'a> {
     pub game: Game,
     /// Address and port of the server, as the client knows them. The server returns them.
     pub address: [u8; 6],
-    /// What is requested.
+    /// Requested part.
     pub kind: Kind,
     /// Bytes of a ping, or the command for the console.
     pub rest: &'a [u8],
@@ -182,7 +182,7 @@ pub struct Reply<'a> {
     pub game: Game,
     /// Returned address and port.
     pub address: [u8; 6],
-    /// What follows.
+    /// Body.
     pub body: Body<'a>,
 }
 
@@ -338,19 +338,18 @@ fn players<'a>(
     let mut players = Vec::new();
     for index in 0..count {
         r.notes().group("players", index);
-        let id = match has_details {
-            true => Some(r.u8("id")?),
-            false => None,
-        };
+        let id = if has_details { Some(r.u8("id")?) } else { None };
         let name = text(r, "name")?;
         let has_score = has_details || game == Game::SanAndreas;
-        let score = match has_score {
-            true => Some(r.i32_le("score")?),
-            false => None,
+        let score = if has_score {
+            Some(r.i32_le("score")?)
+        } else {
+            None
         };
-        let ping = match has_details {
-            true => Some(r.u32_le("ping")?),
-            false => None,
+        let ping = if has_details {
+            Some(r.u32_le("ping")?)
+        } else {
+            None
         };
         players.push(Player {
             id,
@@ -366,13 +365,14 @@ fn players<'a>(
 fn count(r: &mut Reader<'_, '_>, limit: usize) -> Result<usize, Error> {
     let at = r.at();
     let count = usize::from(r.u16_le("count")?);
-    match count > limit {
-        true => Err(Error {
+    if count > limit {
+        Err(Error {
             field: "count",
             at,
             kind: ErrorKind::Limit { limit },
-        }),
-        false => Ok(count),
+        })
+    } else {
+        Ok(count)
     }
 }
 

@@ -35,10 +35,8 @@ pub struct Samp;
 static INFO: Info = Info {
     id: "samp",
     title: "SA-MP",
-    games: "San Andreas Multiplayer, open.mp, Vice City Multiplayer",
     transport: Transport::Datagram,
     port: 7777,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::HEADER,

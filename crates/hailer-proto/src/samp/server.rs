@@ -32,7 +32,7 @@ const MAX_PLAYER_NAME: usize = 24;
 const MAX_RULE: usize = 255;
 /// Most rules.
 const MAX_RULES: usize = 512;
-/// Most players of whom a list is sent.
+/// Largest number of players in a list.
 const MAX_LISTED: usize = 100;
 /// Longest link to Discord, and other links, in bytes.
 const MAX_LINKS: [(&str, usize); 4] = [
@@ -136,7 +136,7 @@ impl SampResponder {
                 Some(Value::Str(link)) => encode(&line(link), usize::MAX),
                 _ => Vec::new(),
             };
-            // A link that is cut is of no use.
+            // A shortened link leads nowhere.
             long(if link.len() <= *limit { &link } else { &[] })
         });
         Self {

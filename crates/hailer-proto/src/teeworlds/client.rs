@@ -233,9 +233,10 @@ impl TeeworldsExchange {
             }) = &self.state
             {
                 let is_empty = lists.iter().all(|(_, list)| list.is_empty());
-                status.deviations.push(match is_empty {
-                    true => &PLAYERS_LEFT_OUT,
-                    false => &MISSING_PLAYERS,
+                status.deviations.push(if is_empty {
+                    &PLAYERS_LEFT_OUT
+                } else {
+                    &MISSING_PLAYERS
                 });
             }
             let form = Form::SixtyFour.name();
@@ -349,9 +350,10 @@ impl TeeworldsExchange {
         };
         let status = status(info);
         let is_cut = info.form == Form::Six && status.players.online > info.clients;
-        let list = match self.with_players {
-            true => info.list.as_slice(),
-            false => &[],
+        let list = if self.with_players {
+            info.list.as_slice()
+        } else {
+            &[]
         };
         if let Err(fault) = parts.add(info.offset, list, notes) {
             return Step::Bad(fault);
@@ -404,7 +406,7 @@ fn expected(info: &Info<'_>) -> i64 {
         Form::Five => info.players,
         _ => info.clients,
     };
-    // Hailer's responder says how many it lists (spec/teeworlds.md#9).
+    // Hailer's responder sends the number of listed clients (spec/teeworlds.md#9).
     let listed = (info.form == Form::Extended).then(|| digits(info.reserved));
     listed.flatten().or(count).unwrap_or(0)
 }

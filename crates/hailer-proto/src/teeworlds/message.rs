@@ -216,9 +216,10 @@ impl Request {
             return Err(Error::bad("command", at, "gief, gie2, gie3 or fstd"));
         }
         r.note(at, "command", || format!("{:?}", by_content(&letters).0));
-        let token = match is(GET_FIVE_PLAIN) {
-            true => None,
-            false => Some(r.u8("token")?),
+        let token = if is(GET_FIVE_PLAIN) {
+            None
+        } else {
+            Some(r.u8("token")?)
         };
         r.end()?;
         Ok(match token {

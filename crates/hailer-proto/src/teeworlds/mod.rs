@@ -39,10 +39,8 @@ pub struct Teeworlds;
 static INFO: Info = Info {
     id: "teeworlds",
     title: "Teeworlds",
-    games: "Teeworlds 0.5 to 0.7, DDNet",
     transport: Transport::Datagram,
     port: 8303,
-    srv: None,
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::EXTENDED_REQUEST,

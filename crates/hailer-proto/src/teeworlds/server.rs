@@ -225,7 +225,7 @@ impl Default for Limits {
     }
 }
 
-/// What a reply has.
+/// Content of a reply.
 struct Server<'a> {
     form: Form,
     is_short: bool,
@@ -301,25 +301,27 @@ impl<'a> Server<'a> {
         out
     }
 
-    /// Returns what precedes the clients. Of a list that is not complete, the older forms count
+    /// Returns the fields before the clients. If the list is not complete, the older forms count
     /// only the listed clients, and their name has the true counts.
     fn head(&self, listed: i64, is_listed: bool) -> Vec<u8> {
         let has_hidden = self.form != Form::Extended
             && self.form != Form::Five
             && is_listed
             && listed < self.clients;
-        let (clients, max) = match has_hidden {
-            true => (listed, listed),
-            false => (self.clients, self.max),
+        let (clients, max) = if has_hidden {
+            (listed, listed)
+        } else {
+            (self.clients, self.max)
         };
-        let name = match has_hidden {
-            true => format!(
+        let name = if has_hidden {
+            format!(
                 "{} [{}/{}]",
                 self.name,
                 self.clients,
                 self.max.max(self.clients)
-            ),
-            false => self.name.clone(),
+            )
+        } else {
+            self.name.clone()
         };
         let spectators = self
             .status
