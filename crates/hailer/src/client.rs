@@ -44,8 +44,6 @@ const MAX_DATAGRAM: usize = 65_535;
 const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
 /// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
-/// Largest number of addresses and ports tried for one target and protocol.
-const MAX_CANDIDATES: usize = 12;
 /// Time for the first useful reply in a protocol once another protocol has answered.
 const DETECTION_WINDOW: Duration = Duration::from_secs(1);
 /// Shortest timeout of one request within `DETECTION_WINDOW`.
@@ -222,6 +220,84 @@ impl Answers {
         }
     }
 
+    /// Combines the results of several exchanges with one server: in the protocols of its target, at
+    /// one or several ports. The answers are merged and get notes as by [`Client::detect`]. Of
+    /// several answers in one protocol, the first counts.
+    ///
+    /// # Errors
+    /// There is no answer: the most informative error in the target's main protocol.
+    pub fn combine(
+        target: &Target,
+        results: Vec<Result<Answer, Error>>,
+        ask: &Ask,
+    ) -> Result<Self, Error> {
+        let main = target.protocol.map(|protocol| protocol.info().id);
+        let mut answers: Vec<Answer> = Vec::new();
+        let mut best_error: Option<Error> = None;
+        let rank = |error: &Error| {
+            let protocol = error.transcript().map(|transcript| transcript.protocol.id);
+            (protocol.is_none_or(|id| Some(id) == main), error.weight())
+        };
+        for result in results {
+            match result {
+                Ok(answer) => {
+                    let id = answer.transcript.protocol.id;
+                    if !answers.iter().any(|it| it.transcript.protocol.id == id) {
+                        answers.push(answer);
+                    }
+                }
+                Err(error) => {
+                    if best_error
+                        .as_ref()
+                        .is_none_or(|best| rank(&error) > rank(best))
+                    {
+                        best_error = Some(error);
+                    }
+                }
+            }
+        }
+        if answers.is_empty() {
+            let none = Error::NoProtocol {
+                failures: Vec::new(),
+            };
+            return Err(best_error.unwrap_or(none));
+        }
+        let mut answers = Self::new(answers, target.game);
+        answers.add_notes(target, ask);
+        Ok(answers)
+    }
+
+    /// Adds the notes on the game of the target, or of the merged answer, to the best answer.
+    fn add_notes(&mut self, target: &Target, ask: &Ask) {
+        let merged = self.merged.as_ref().map(|(_, game)| *game);
+        if let Some(game) = target.game.or(merged) {
+            self.best_mut().notes = self.notes(target, game, ask);
+        }
+    }
+
+    /// Returns the notes on the best answer of a server of a game.
+    fn notes(&self, target: &Target, game: &'static Game, ask: &Ask) -> Vec<String> {
+        let has_answered = |info: &&Info| {
+            let mut answered = self.iter().map(|answer| answer.transcript.protocol.id);
+            answered.any(|id| id == info.id)
+        };
+        let protocols = catalog::protocols_of(game).into_iter();
+        let silent: Vec<&Info> = protocols
+            .map(|protocol| protocol.info())
+            .filter(|info| !has_answered(info))
+            .collect();
+        let best = self.best();
+        let has_asked = ask.players && ask.depth == Depth::Full;
+        let mut notes = merge::notes(game, &best.status, &silent, has_asked);
+        let port = best.transcript.address.port();
+        if let Some(given) = target.port.filter(|given| *given != port) {
+            notes.push(format!(
+                "The query port {port} answered, not the given port {given}"
+            ));
+        }
+        notes
+    }
+
     fn best_mut(&mut self) -> &mut Answer {
         match &mut self.merged {
             Some((answer, _)) => answer,
@@ -235,6 +311,12 @@ impl Answers {
             Some((answer, _)) => *answer,
             None => self.separate.swap_remove(0),
         }
+    }
+
+    /// Returns the game whose protocols the [best](Self::best) answer merges, or `None` if it is not
+    /// merged.
+    pub fn game(&self) -> Option<&'static Game> {
+        self.merged.as_ref().map(|(_, game)| *game)
     }
 
     /// Returns the answers that are not part of the [best](Self::best) one.
@@ -348,6 +430,19 @@ impl Client {
         self.names
             .addresses(&target.host, target.port_without_srv(), default_port, srv)
             .await
+    }
+
+    /// Returns the addresses at which a server may reply, at least one, the most likely first. For
+    /// a game these are all its query ports, at most 12 addresses in total. Follows an SRV record
+    /// if the target's game or protocol has them.
+    ///
+    /// # Errors
+    /// The name does not exist, or cannot be looked up.
+    pub async fn candidates(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
+        match target.protocol {
+            Some(protocol) => self.candidates_in(target, protocol).await,
+            None => self.addresses(target).await,
+        }
     }
 
     /// Queries a server and returns its best answer: the merged one of several protocols of its
@@ -490,43 +585,8 @@ impl Client {
                     .await?
             }
         };
-        let game = target
-            .game
-            .or(answers.merged.as_ref().map(|(_, game)| *game));
-        if let Some(game) = game {
-            let notes = self.notes(target, game, &answers, ask);
-            answers.best_mut().notes = notes;
-        }
+        answers.add_notes(target, ask);
         Ok(answers)
-    }
-
-    /// Returns the notes on the best answer of a server of a game.
-    fn notes(
-        &self,
-        target: &Target,
-        game: &'static Game,
-        answers: &Answers,
-        ask: &Ask,
-    ) -> Vec<String> {
-        let has_answered = |info: &&Info| {
-            let mut answered = answers.iter().map(|answer| answer.transcript.protocol.id);
-            answered.any(|id| id == info.id)
-        };
-        let protocols = catalog::protocols_of(game).into_iter();
-        let silent: Vec<&Info> = protocols
-            .map(|protocol| protocol.info())
-            .filter(|info| !has_answered(info))
-            .collect();
-        let best = answers.best();
-        let has_asked = ask.players && ask.depth == Depth::Full;
-        let mut notes = merge::notes(game, &best.status, &silent, has_asked);
-        let port = best.transcript.address.port();
-        if let Some(given) = target.port.filter(|given| *given != port) {
-            notes.push(format!(
-                "The query port {port} answered, not the given port {given}"
-            ));
-        }
-        notes
     }
 
     /// Queries a target in several protocols, in waves. The next wave starts when all exchanges
@@ -602,7 +662,7 @@ impl Client {
         ask: &Ask,
         detection: Option<&Detection>,
     ) -> Result<Answer, Error> {
-        let addresses = self.candidates(target, protocol).await?;
+        let addresses = self.candidates_in(target, protocol).await?;
         let game = target.game;
         let has_list = game.is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList));
         let ask = &Ask {
@@ -642,35 +702,23 @@ impl Client {
         }
     }
 
-    /// Returns the addresses at which a server may reply, at least one, the most likely first. For
-    /// a game these are all its query ports, at most [`MAX_CANDIDATES`] in total.
-    async fn candidates(
+    /// Returns the addresses at which a server may reply in a protocol.
+    async fn candidates_in(
         &self,
         target: &Target,
         protocol: &'static dyn Protocol,
     ) -> Result<Vec<SocketAddr>, Error> {
-        let srv = target.srv(protocol);
-        let default_ports = target.game.map(|game| game.query_ports(None));
-        let default_port = default_ports
-            .and_then(|ports| ports.first().copied())
-            .unwrap_or(protocol.info().port);
+        let default_port = target.default_port(protocol);
         let addresses = self
             .names
-            .addresses(&target.host, target.port, default_port, srv)
+            .addresses(
+                &target.host,
+                target.port,
+                default_port,
+                target.srv(protocol),
+            )
             .await?;
-        let Some((game, first)) = target.game.zip(addresses.first()) else {
-            return Ok(addresses);
-        };
-        // The port of an SRV record counts as given by the user.
-        let is_given = target.port.is_some() || first.port() != default_port;
-        let ports = game.query_ports(is_given.then_some(first.port()));
-        let at = |port: u16| {
-            let mut addresses = addresses.clone();
-            addresses.iter_mut().for_each(|it| it.set_port(port));
-            addresses
-        };
-        let candidates = ports.into_iter().flat_map(at);
-        Ok(candidates.take(MAX_CANDIDATES).collect())
+        Ok(target.at_query_ports(addresses, default_port))
     }
 
     /// Queries one address.

@@ -9,8 +9,11 @@
 use crate::catalog;
 use hailer_proto::{Game, Info, Protocol};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+
+/// Largest number of addresses and ports tried for one target and protocol.
+const MAX_CANDIDATES: usize = 12;
 
 /// Server as the user specified it.
 #[derive(Clone)]
@@ -100,6 +103,48 @@ impl Target {
         };
         let given = self.port.filter(|port| Some(*port) != game.port);
         game.query_ports(given).first().copied().or(self.port)
+    }
+
+    /// Returns the addresses at which the server may reply, the most likely first: one, or one for
+    /// each query port of the game. `None` if the host is a name, which
+    /// [`Client::candidates`](crate::Client::candidates) looks up, or if there is no protocol.
+    pub fn candidates(&self) -> Option<Vec<SocketAddr>> {
+        let Host::Address(ip) = self.host else {
+            return None;
+        };
+        let default_port = self.default_port(self.protocol?);
+        let address = SocketAddr::new(ip, self.port.unwrap_or(default_port));
+        Some(self.at_query_ports(vec![address], default_port))
+    }
+
+    /// Returns the port of a query in a protocol if the user names none.
+    pub(crate) fn default_port(&self, protocol: &dyn Protocol) -> u16 {
+        let ports = self.game.map(|game| game.query_ports(None));
+        ports
+            .and_then(|ports| ports.first().copied())
+            .unwrap_or(protocol.info().port)
+    }
+
+    /// Returns these addresses at every query port of the game, at most [`MAX_CANDIDATES`] in
+    /// total. A port other than `default_port` counts as given by the user.
+    pub(crate) fn at_query_ports(
+        &self,
+        addresses: Vec<SocketAddr>,
+        default_port: u16,
+    ) -> Vec<SocketAddr> {
+        let Some((game, first)) = self.game.zip(addresses.first()) else {
+            return addresses;
+        };
+        // The port of an SRV record counts as given by the user.
+        let is_given = self.port.is_some() || first.port() != default_port;
+        let ports = game.query_ports(is_given.then_some(first.port()));
+        let at = |port: u16| {
+            let mut addresses = addresses.clone();
+            addresses.iter_mut().for_each(|it| it.set_port(port));
+            addresses
+        };
+        let candidates = ports.into_iter().flat_map(at);
+        candidates.take(MAX_CANDIDATES).collect()
     }
 
     /// Returns the port for a single query, unless an SRV record may name it.

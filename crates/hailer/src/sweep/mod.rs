@@ -46,6 +46,10 @@ pub use pace::{PrefixLimiter, Throttle};
 pub use services::{DefaultKinds, TargetKind};
 pub use stream::StreamSource;
 pub use targets::{Collector, Item, Name, Skipped, Targets};
+#[cfg(unix)]
+pub use tcp::max_connections;
+#[cfg(not(unix))]
+pub use worker::max_connections;
 pub use worker::run;
 
 use crate::client::Answer;

@@ -364,8 +364,9 @@ impl TcpSockets {
     }
 }
 
-/// Returns how many connections the process can open, after raising its limit of open files.
-pub(super) fn max_connections() -> usize {
+/// Returns how many connections a sweep can have open at the same time: the limit of open files of
+/// this process, which is raised as far as allowed, minus 128 for other files.
+pub fn max_connections() -> usize {
     let limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
         let raised = Rlimit {

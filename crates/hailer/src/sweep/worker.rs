@@ -213,6 +213,12 @@ impl Connections {
     }
 }
 
+/// Returns how many connections a sweep can have open at the same time: none on this system.
+#[cfg(not(unix))]
+pub fn max_connections() -> usize {
+    0
+}
+
 #[cfg(not(unix))]
 impl Connections {
     fn new(close: TcpClose) -> Self {
