@@ -1,16 +1,22 @@
 //! The poller: queries each server when its sample is due.
 //!
 //! ```text
-//!   PollTable ─┬─► DueProbes ─► sweep ─┐
-//!              └─► streams ─► Client ──┴─► ResultSink ─► StateTable, PollResults
+//!   PollTable ─► DueProbes ─► sweep ─► ResultSink ─► StateTable, PollResults
 //! ```
 //!
-//! Datagram protocols share one sweep that runs until the poller ends. Stream protocols use a
-//! [`Client`], with at most 256 connections at a time.
+//! All protocols share one sweep that runs until the poller ends: datagrams and connections have
+//! the same pacing, window, retries and limits. A poll consists of one probe, or of several if the
+//! target names a game: see [`plan`].
 //!
-//! Limits: 64 batches of results wait for the history or the cluster; the next are dropped and
-//! counted. Answers are kept up to 16 KiB each and 16 MiB in total. Names of the first 1,024
-//! players of a reply are kept.
+//! Limits: at most 16,384 connections are open, and fewer if the limit of open files leaves less
+//! than 1,024 files for other purposes; a sample that would need another connection is skipped and
+//! counted as missed. 64 batches of results wait for the history or the cluster; the next are
+//! dropped and counted. Answers are kept up to 16 KiB each and 16 MiB in total. Names of the first
+//! 1,024 players of a reply are kept.
+
+mod plan;
+
+use self::plan::GamePlan;
 
 use crate::health::{Health, HealthRules, State};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample, unix_millis};
@@ -19,21 +25,23 @@ use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
-use hailer::proto::{Game, Protocol, Transport};
+use hailer::proto::{Ask, Protocol, Transport};
 use hailer::report::AnswerLine;
-use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
+use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink, TcpClose};
 use hailer::target::Host;
-use hailer::{Answer, Client, Error, Target};
-use std::collections::HashMap;
+use hailer::{Answer, Answers, Client, Error, Target};
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Limit of connections to servers of stream protocols at a time.
-const MAX_OPEN_STREAMS: usize = 256;
+const MAX_OPEN_STREAMS: usize = 16_384;
+/// Files that connections to servers leave for web clients, the history and others.
+const RESERVED_FILES: usize = 1_024;
 /// Limit of batches that wait for the history, which has a larger queue itself.
 const MAX_QUEUED_BATCHES: usize = 64;
 /// Servers added to the table under one lock.
@@ -76,6 +84,9 @@ impl Default for PollConfig {
         // lower limit per network would starve some of them: one host may have hundreds of servers.
         sweep.rate_limits.per_prefix = f64::INFINITY;
         sweep.keep_replies = true;
+        // The same servers are polled again and again, and many log resets. The rate of a monitor
+        // is too low for the reuse of sockets to matter.
+        sweep.tcp_close = TcpClose::Fin;
         Self {
             interval: Duration::from_secs(60),
             rules: HealthRules::default(),
@@ -105,6 +116,8 @@ pub struct Counts {
     pub missed: AtomicU64,
     /// Samples that were dropped because the queue of the history was full.
     pub dropped: AtomicU64,
+    /// Samples that were skipped because too many connections were open. Part of `missed`.
+    skipped: AtomicU64,
     /// When a sample was last taken, in Unix milliseconds. Shows whether the monitor still polls.
     pub last: AtomicU64,
     kept: AtomicU64,
@@ -155,7 +168,7 @@ pub struct Handover {
 pub struct Poller {
     shared: Arc<Shared>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    lookups: tokio::task::JoinHandle<()>,
 }
 
 struct Shared {
@@ -183,15 +196,28 @@ struct PolledServer {
     server: Arc<Server>,
     is_name: bool,
     protocol: &'static dyn Protocol,
-    game: Option<&'static Game>,
     address: Result<SocketAddr, Arc<str>>,
     looked_up: Option<Instant>,
+    /// Protocols and ports, if the target names a game.
+    game: Option<Box<GamePlan>>,
     health: Health,
     /// Whether a poll of this server is under way.
     is_asked: bool,
+    /// Probes of the poll under way, if it has several.
+    poll: Option<Box<OpenPoll>>,
     last_status: Option<Arc<LastStatus>>,
     recent_changes: f32,
     changed_at: Millis,
+}
+
+/// A poll of several probes.
+struct OpenPoll {
+    /// Time of the sample.
+    at: Millis,
+    /// Number of probes without a result.
+    open: usize,
+    /// Place of each probe in the plan, and its result.
+    results: Vec<(u8, Result<Answer, Error>)>,
 }
 
 impl PolledServer {
@@ -203,22 +229,22 @@ impl PolledServer {
         health: Health,
         changed_at: Millis,
     ) -> Self {
-        let address = match &target.host {
-            Host::Address(ip) => Ok(SocketAddr::new(
-                *ip,
-                target.query_port().unwrap_or(protocol.info().port),
-            )),
-            Host::Name(_) => Err("its name was not looked up yet".into()),
-        };
+        let candidates = target.candidates().unwrap_or_default();
+        let address = candidates
+            .first()
+            .copied()
+            .ok_or_else(|| "its name was not looked up yet".into());
+        let ports = candidates.iter().map(SocketAddr::port).collect();
         Self {
             server,
             is_name: matches!(target.host, Host::Name(_)),
             protocol,
-            game: target.game,
             address,
             looked_up: None,
+            game: GamePlan::of(target, ports),
             health,
             is_asked: false,
+            poll: None,
             last_status: None,
             recent_changes: 0.0,
             changed_at,
@@ -265,7 +291,6 @@ impl Poller {
         live: Arc<StateTable>,
     ) -> io::Result<(Self, mpsc::Receiver<Vec<PollResult>>)> {
         let (results, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
-        let (streams, due) = mpsc::channel(MAX_OPEN_STREAMS);
         let shared = Arc::new(Shared {
             settings,
             table: Mutex::default(),
@@ -275,23 +300,23 @@ impl Poller {
             is_over: AtomicBool::new(false),
             lookups: tokio::sync::Notify::new(),
         });
-        let tasks = vec![
-            tokio::spawn(ask_streams(shared.clone(), due)),
-            tokio::spawn(look_up(shared.clone())), //
-        ];
+        let lookups = tokio::spawn(look_up(shared.clone()));
         let thread = {
             let shared = shared.clone();
             std::thread::Builder::new()
                 .name("poll".into())
                 .spawn(move || {
-                    let asked: Arc<Mutex<HashMap<u64, DueSample>>> = Arc::default();
+                    let open: Arc<Mutex<OpenProbes>> = Arc::default();
                     let mut source = DueProbes {
                         shared: shared.clone(),
-                        asked: asked.clone(),
-                        streams,
+                        open: open.clone(),
+                        max_streams: sweep::max_connections()
+                            .saturating_sub(RESERVED_FILES)
+                            .clamp(1, MAX_OPEN_STREAMS),
+                        next: VecDeque::new(),
                         index: 0,
                     };
-                    let mut sink = ResultSink::new(shared.clone(), asked);
+                    let mut sink = ResultSink::new(shared.clone(), open);
                     drop(results);
                     sweep::run(&shared.settings.sweep, &mut source, &mut sink).map(drop)
                 })?
@@ -300,7 +325,7 @@ impl Poller {
             Self {
                 shared,
                 thread: Some(thread),
-                tasks,
+                lookups,
             },
             receiver,
         ))
@@ -530,7 +555,7 @@ fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
 impl Drop for Poller {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        self.lookups.abort();
         if let Some(thread) = self.thread.take() {
             // The thread checks ten times per second whether to end. Its result is not needed.
             let _ = thread.join();
@@ -553,9 +578,10 @@ impl PollTable {
         }
         loop {
             let due = self.schedule.next(now)?;
+            let skipped = counts.skipped.load(Ordering::Relaxed);
             counts
                 .missed
-                .store(self.schedule.missed(), Ordering::Relaxed);
+                .store(self.schedule.missed() + skipped, Ordering::Relaxed);
             match self.watched.get_mut(&due.server) {
                 // The previous poll has no result yet: it started late, or its timeout is longer
                 // than the interval.
@@ -573,50 +599,137 @@ impl PollTable {
 /// Source of targets of the sweep: the due samples.
 struct DueProbes {
     shared: Arc<Shared>,
-    /// By index of the probe.
-    asked: Arc<Mutex<HashMap<u64, DueSample>>>,
-    streams: mpsc::Sender<DueSample>,
+    open: Arc<Mutex<OpenProbes>>,
+    /// Limit of connections at a time.
+    max_streams: usize,
+    /// Further probes of the last poll.
+    next: VecDeque<Probe>,
     index: u64,
+}
+
+/// Probes under way, by index.
+#[derive(Default)]
+struct OpenProbes {
+    probes: HashMap<u64, OpenProbe>,
+    /// How many of them use a connection.
+    streams: usize,
+}
+
+/// A probe under way.
+struct OpenProbe {
+    due: DueSample,
+    /// Place in the plan of the server.
+    place: u8,
+    is_stream: bool,
+}
+
+impl OpenProbes {
+    fn insert(&mut self, index: u64, probe: OpenProbe) {
+        self.streams += usize::from(probe.is_stream);
+        self.probes.insert(index, probe);
+    }
+
+    fn remove(&mut self, index: u64) -> Option<OpenProbe> {
+        let probe = self.probes.remove(&index)?;
+        self.streams -= usize::from(probe.is_stream);
+        Some(probe)
+    }
+}
+
+impl DueProbes {
+    /// Starts a poll. Returns its first probe, or `None` if there are too many connections.
+    fn start(
+        &mut self,
+        due: DueSample,
+        polled: &mut PolledServer,
+        address: SocketAddr,
+    ) -> Option<Probe> {
+        let probes = match &polled.game {
+            Some(plan) => plan.probes(),
+            None => vec![(polled.protocol, address.port())],
+        };
+        let streams = probes.iter().filter(|(protocol, _)| is_stream(*protocol));
+        if streams.count() + open(&self.open).streams > self.max_streams {
+            return None;
+        }
+        polled.poll = (polled.game.is_some()).then(|| {
+            Box::new(OpenPoll {
+                at: due.at,
+                open: probes.len(),
+                results: Vec::new(),
+            })
+        });
+        for (place, (protocol, port)) in (0..).zip(probes) {
+            let is_stream = is_stream(protocol);
+            let has_name = is_stream && polled.is_name;
+            let probe = Probe {
+                index: self.add(due, place, is_stream),
+                address: SocketAddr::new(address.ip(), port),
+                protocol,
+                game: polled.game.as_ref().map(|plan| plan.game()),
+                // Servers behind a proxy are found by their name.
+                name: has_name.then(|| polled.server.target.as_str().into()),
+            };
+            self.next.push_back(probe);
+        }
+        self.next.pop_front()
+    }
+
+    /// Adds a probe and returns its index.
+    fn add(&mut self, due: DueSample, place: u8, is_stream: bool) -> u64 {
+        let index = self.index;
+        self.index += 1;
+        let probe = OpenProbe {
+            due,
+            place,
+            is_stream,
+        };
+        open(&self.open).insert(index, probe);
+        index
+    }
+}
+
+fn open(probes: &Mutex<OpenProbes>) -> MutexGuard<'_, OpenProbes> {
+    probes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_stream(protocol: &dyn Protocol) -> bool {
+    protocol.info().transport == Transport::Stream
 }
 
 impl ProbeSource for DueProbes {
     fn next(&mut self) -> Next {
+        if let Some(probe) = self.next.pop_front() {
+            return Next::Probe(probe);
+        }
+        let shared = self.shared.clone();
+        let mut list = shared.table();
         loop {
-            let mut list = self.shared.table();
-            let Some(due) = list.next(&self.shared.counts) else {
+            let Some(due) = list.next(&shared.counts) else {
                 return Next::Pending;
             };
-            let Some(watched) = list.watched.get_mut(&due.server) else {
+            let Some(polled) = list.watched.get_mut(&due.server) else {
                 continue;
             };
-            if watched.protocol.info().transport == Transport::Stream {
-                if self.streams.try_send(due).is_err() {
-                    // The stream queue is full: skip this sample.
-                    watched.is_asked = false;
-                    self.shared.counts.missed.fetch_add(1, Ordering::Relaxed);
+            let address = match &polled.address {
+                Ok(address) => *address,
+                Err(cause) => {
+                    let error = not_found(polled, cause);
+                    let index = self.add(due, 0, false);
+                    return Next::Failed {
+                        index,
+                        target: polled.server.target.as_str().into(),
+                        error,
+                    };
                 }
-                continue;
-            }
-            let index = self.index;
-            self.index += 1;
-            self.asked
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(index, due);
-            return match &watched.address {
-                Ok(address) => Next::Probe(Probe {
-                    index,
-                    address: *address,
-                    protocol: watched.protocol,
-                    game: watched.game,
-                    name: None,
-                }),
-                Err(cause) => Next::Failed {
-                    index,
-                    target: watched.server.target.as_str().into(),
-                    error: not_found(watched, cause),
-                },
             };
+            let Some(probe) = self.start(due, polled, address) else {
+                // Connections to other servers take all files: skip this sample.
+                polled.is_asked = false;
+                shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            return Next::Probe(probe);
         }
     }
 
@@ -647,19 +760,15 @@ struct ResultSink {
     shared: Arc<Shared>,
     /// `None` after the poller has ended.
     sender: Option<mpsc::Sender<Vec<PollResult>>>,
-    due: Arc<Mutex<HashMap<u64, DueSample>>>,
+    open: Arc<Mutex<OpenProbes>>,
     results: Vec<PollResult>,
 }
 
 impl Sink for ResultSink {
     fn record(&mut self, end: ProbeResult) {
-        let due = self
-            .due
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&end.index);
-        if let Some(due) = due {
-            self.record(due, end.result);
+        let probe = open(&self.open).remove(end.index);
+        if let Some(probe) = probe {
+            self.record_probe(&probe, end.result);
         }
     }
 
@@ -673,22 +782,45 @@ impl Sink for ResultSink {
 }
 
 impl ResultSink {
-    fn new(shared: Arc<Shared>, due: Arc<Mutex<HashMap<u64, DueSample>>>) -> Self {
+    fn new(shared: Arc<Shared>, open: Arc<Mutex<OpenProbes>>) -> Self {
         Self {
             sender: shared.results.upgrade(),
             shared,
-            due,
+            open,
             results: Vec::new(),
         }
     }
 
-    fn record(&mut self, due: DueSample, result: Result<Answer, Error>) {
-        let DueSample { server, at } = due;
-        let counts = &self.shared.counts;
-        let mut table = self.shared.table();
-        let Some(polled) = table.watched.get_mut(&server) else {
+    /// Records the result of a probe, and that of the poll if it was the last one.
+    fn record_probe(&mut self, probe: &OpenProbe, result: Result<Answer, Error>) {
+        let shared = self.shared.clone();
+        let mut table = shared.table();
+        let Some(polled) = table.watched.get_mut(&probe.due.server) else {
             return;
         };
+        let result = match &mut polled.poll {
+            None => Some(result),
+            Some(poll) if poll.at == probe.due.at => {
+                poll.results.push((probe.place, result));
+                poll.open = poll.open.saturating_sub(1);
+                (poll.open == 0).then(|| polled.combine(&shared.settings.sweep.ask))
+            }
+            // The server has another target by now.
+            Some(_) => None,
+        };
+        if let Some(result) = result {
+            self.record_poll(probe.due, polled, result);
+        }
+    }
+
+    fn record_poll(
+        &mut self,
+        due: DueSample,
+        polled: &mut PolledServer,
+        result: Result<Answer, Error>,
+    ) {
+        let at = due.at;
+        let counts = &self.shared.counts;
         polled.is_asked = false;
         let before = polled.last_status.clone();
         let (sample, status, error) = match result {
@@ -723,7 +855,6 @@ impl ResultSink {
             recent_changes: polled.recent_changes,
             changed_at: polled.changed_at,
         };
-        drop(table);
         counts.samples.fetch_add(1, Ordering::Relaxed);
         counts.last.store(unix_millis() as u64, Ordering::Relaxed);
         self.results.push(PollResult {
@@ -776,6 +907,51 @@ impl ResultSink {
 }
 
 impl PolledServer {
+    /// Returns the result of a poll of several probes, and updates the plan of the next ones.
+    fn combine(&mut self, ask: &Ask) -> Result<Answer, Error> {
+        let mut results = self
+            .poll
+            .take()
+            .map(|poll| poll.results)
+            .unwrap_or_default();
+        results.sort_by_key(|(place, _)| *place);
+        let results: Vec<_> = results.into_iter().map(|(_, result)| result).collect();
+        if let Some(plan) = &mut self.game {
+            plan.record(&results);
+        }
+        let target = self.server.target().map_err(Error::Target)?;
+        Answers::combine(&target, results, ask).map(Answers::into_best)
+    }
+
+    /// Sets the address after a lookup. `found`: at least one address, at one or several ports.
+    fn set_addresses(&mut self, found: &[SocketAddr]) {
+        let mut hosts: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+        hosts.dedup();
+        let old = self.address.as_ref().ok();
+        let old = old.and_then(|old| hosts.iter().position(|host| *host == old.ip()));
+        let place = match old {
+            // Keep the current address while the server replies: the order of the addresses of a
+            // name has no meaning.
+            Some(place) if !self.health.is_silent() => place,
+            // Try the next address: this machine may have no IPv6, or one of several hosts may be
+            // down.
+            Some(place) => (place + 1) % hosts.len(),
+            None => 0,
+        };
+        let Some(host) = hosts.get(place) else {
+            self.address = Err("no address".into());
+            return;
+        };
+        let here: Vec<&SocketAddr> = found.iter().filter(|found| found.ip() == *host).collect();
+        self.address = here
+            .first()
+            .map(|address| **address)
+            .ok_or_else(|| "no address".into());
+        if let Some(plan) = &mut self.game {
+            plan.set_ports(here.iter().map(|address| address.port()).collect());
+        }
+    }
+
     /// Returns whether another change may be reported now, and counts it.
     fn may_report_change(&mut self, at: Millis) -> bool {
         let refilled = (at - self.changed_at).max(0) as f32 / CHANGE_REFILL_MS;
@@ -858,7 +1034,14 @@ fn last_status(
     let mut new_status = LastStatus {
         at,
         address: Some(transcript.address),
+        protocol: Some(transcript.protocol.id),
         title: status.title().map(Into::into),
+        has_password: status.has_password,
+        has_anti_cheat: status.has_anti_cheat,
+        bots: status
+            .players
+            .bots
+            .and_then(|bots| u32::try_from(bots).ok()),
         game: status.game,
         version: status.version,
         map: status.map,
@@ -872,6 +1055,7 @@ fn last_status(
             .collect(),
         is_whole: status.players.roster == Roster::Whole
             && status.players.list.len() <= MAX_PLAYERS,
+        is_sample: status.players.roster == Roster::Sample,
         motd: status.motd,
         answer: Box::default(),
         replies: Vec::new(),
@@ -900,8 +1084,14 @@ impl LastStatus {
 }
 
 /// Returns the changes from one status to the next. A value that a reply leaves out is no change:
-/// short replies omit some.
+/// short replies omit some. Answers in different protocols describe a server in different words, so
+/// they are not compared.
 fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
+    if let (Some(old), Some(new)) = (before.protocol, now.protocol)
+        && old != new
+    {
+        return Vec::new();
+    }
     let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
         let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
@@ -922,38 +1112,6 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
     all.into_iter().flatten().collect()
 }
 
-/// Polls servers of stream protocols, each over a new connection.
-async fn ask_streams(shared: Arc<Shared>, mut due: mpsc::Receiver<DueSample>) {
-    let mut settings = hailer::ClientConfig::default();
-    settings.limits = shared.settings.sweep.limits;
-    settings.name_server = shared.settings.name_server;
-    settings.keep_datagrams = shared.settings.sweep.keep_replies;
-    let client = Arc::new(Client::new(settings));
-    let places = Arc::new(tokio::sync::Semaphore::new(MAX_OPEN_STREAMS));
-    while let Some(due) = due.recv().await {
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return;
-        };
-        let server = shared
-            .table()
-            .watched
-            .get(&due.server)
-            .map(|watched| watched.server.clone());
-        let Some(target) = server.and_then(|server| server.target().ok()) else {
-            continue;
-        };
-        let client = client.clone();
-        let shared = shared.clone();
-        tokio::spawn(async move {
-            let result = client.query(target).await;
-            let mut sink = ResultSink::new(shared, Arc::default());
-            sink.record(due, result);
-            sink.pass_on();
-            drop(place);
-        });
-    }
-}
-
 /// Resolves host names, and refreshes the results because addresses may change.
 async fn look_up(shared: Arc<Shared>) {
     let mut settings = hailer::ClientConfig::default();
@@ -968,13 +1126,10 @@ async fn look_up(shared: Arc<Shared>) {
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.table().watched {
-            // Clients of stream protocols resolve names themselves.
-            let is_ours =
-                watched.is_name && watched.protocol.info().transport == Transport::Datagram;
             let is_due = watched
                 .looked_up
                 .is_none_or(|at| at.elapsed() >= again(watched));
-            if is_ours && is_due {
+            if watched.is_name && is_due {
                 watched.looked_up = Some(Instant::now());
                 wanted.extend(watched.server.target().map(|target| (*id, target)));
             }
@@ -986,26 +1141,11 @@ async fn look_up(shared: Arc<Shared>) {
             let client = client.clone();
             let shared = shared.clone();
             tokio::spawn(async move {
-                let found = client.addresses(&target).await;
+                let found = client.candidates(&target).await;
                 let mut list = shared.table();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
-                        Ok(found) => {
-                            let old = watched.address.as_ref().ok();
-                            let old =
-                                old.and_then(|old| found.iter().position(|found| found == old));
-                            let place = match old {
-                                // Keep the current address while the server replies: the order of
-                                // the addresses of a name has no meaning.
-                                Some(place) if !watched.health.is_silent() => place,
-                                // Try the next address: this machine may have no IPv6, or one of
-                                // several hosts may be down.
-                                Some(place) => (place + 1) % found.len(),
-                                None => 0,
-                            };
-                            watched.address =
-                                found.get(place).copied().ok_or_else(|| "no address".into());
-                        }
+                        Ok(found) => watched.set_addresses(&found),
                         // A failing DNS server does not remove known addresses.
                         Err(Error::NameNotFound { .. }) => {
                             watched.address = Err("there is no such name".into());

@@ -4,6 +4,9 @@
 //! absent from two whole lists in a row has left; one list may lack a part. Names are personal
 //! data: they can be replaced by a keyed hash, or dropped, before they are stored.
 //!
+//! A sample of the players begins and continues no session. Sessions that were open before end when
+//! their players were not listed for 15 minutes.
+//!
 //! At most 250,000 sessions are open, and 1,000 on one server; further players are not tracked.
 
 use crate::history::{PlayerSession, player_key};
@@ -214,8 +217,11 @@ impl SessionTracker {
         let mut changed = Vec::new();
         let server = result.sample.server;
         if let Some(status) = &result.status {
-            let names = status.players.iter().map(|name| name.as_str());
-            changed = self.see(server, result.sample.at, names, status.is_whole);
+            // A sample names other players each time, and not only players.
+            let listed = status.players.iter().filter(|_| !status.is_sample);
+            let names = listed.map(|name| name.as_str());
+            let is_whole = status.is_whole && !status.is_sample;
+            changed = self.see(server, result.sample.at, names, is_whole);
         }
         let is_down = |kind: &EventKind| matches!(kind, EventKind::Down { .. });
         if result.events.iter().any(is_down) {
@@ -307,6 +313,10 @@ impl OpenSession {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::ServerState;
+    use crate::sample::Sample;
+    use crate::state::LastStatus;
+    use std::sync::Arc;
 
     const MINUTE: Millis = 60_000;
     const SERVER: ServerId = ServerId(1);
@@ -360,6 +370,68 @@ mod tests {
             shown(&sessions.see(SERVER, 20 * MINUTE, ["Alice"], true)),
             "Alice 20-20"
         );
+    }
+
+    /// Returns the result of a poll at a minute, with these names.
+    fn poll(minute: Millis, names: &[&str], is_whole: bool, is_sample: bool) -> PollResult {
+        let status = LastStatus {
+            players: names.iter().map(|name| (*name).into()).collect(),
+            is_whole,
+            is_sample,
+            ..LastStatus::default()
+        };
+        let sample = Sample {
+            server: SERVER,
+            at: minute * MINUTE,
+            answered: true,
+            players: Some(40),
+            max: None,
+            latency: None,
+            sent: 1,
+            resent: 0,
+        };
+        PollResult {
+            sample,
+            error: None,
+            status: Some(Arc::new(status)),
+            events: Vec::new(),
+            state: ServerState::default(),
+        }
+    }
+
+    #[test]
+    fn a_sample_begins_no_session_and_ends_none() {
+        let mut sessions = SessionTracker::new(Privacy::Names);
+        // Each poll lists other players, and texts of the owner.
+        for minute in 0..30 {
+            let names = [
+                &*format!("Player{minute}"),
+                "Visit our shop",
+                "------------",
+            ];
+            for is_whole in [false, true] {
+                let result = poll(minute, &names, is_whole, true);
+                assert_eq!(told(&sessions.record(&result)), "");
+            }
+            assert!(sessions.is_empty());
+        }
+        // Another protocol of the server lists all players, but loses some polls.
+        let whole = poll(30, &["Alice", "Bob"], true, false);
+        assert_eq!(told(&sessions.record(&whole)), "Alice 30-30, Bob 30-30");
+        for minute in 31..34 {
+            let sample = poll(minute, &["Carol"], false, true);
+            assert_eq!(told(&sessions.record(&sample)), "");
+        }
+        let whole = poll(34, &["Alice", "Bob"], true, false);
+        assert_eq!(told(&sessions.record(&whole)), "Alice 30-34, Bob 30-34");
+        // Only samples follow: the sessions end where the players were last seen.
+        for minute in 35..60 {
+            assert_eq!(
+                told(&sessions.record(&poll(minute, &["Alice"], false, true))),
+                ""
+            );
+        }
+        assert!(sessions.is_empty());
     }
 
     #[test]

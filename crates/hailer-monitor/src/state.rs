@@ -61,6 +61,8 @@ pub struct LastStatus {
     pub at: Millis,
     /// Address that replied.
     pub address: Option<SocketAddr>,
+    /// Id of the protocol of the answer; of several, the main one.
+    pub protocol: Option<&'static str>,
     /// Name of the server, or else the first line of its MOTD; unfiltered.
     pub title: Option<CompactString>,
     /// MOTD with formatting.
@@ -73,10 +75,18 @@ pub struct LastStatus {
     pub map: Option<CompactString>,
     /// Player limit.
     pub max: Option<u32>,
+    /// Whether players need a password to join.
+    pub has_password: Option<bool>,
+    /// Whether the server uses anti-cheat software.
+    pub has_anti_cheat: Option<bool>,
+    /// Number of bots, which the number of players may include or not.
+    pub bots: Option<u32>,
     /// Names of the players online, without formatting.
     pub players: Box<[CompactString]>,
     /// Whether `players` lists all players who are online.
     pub is_whole: bool,
+    /// Whether `players` is a sample that the server chose. It may contain texts that are no names.
+    pub is_sample: bool,
     /// The answer as JSON, see `schema/answer-v2.json`; empty if it exceeded a limit.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply; empty if they exceeded a limit.
@@ -286,6 +296,16 @@ impl Rows {
 }
 
 impl LastStatus {
+    /// Returns how complete the list of players is: `whole`, `partial`, `sample` or `absent`.
+    pub fn roster(&self) -> &'static str {
+        match (&*self.players, self.is_sample, self.is_whole) {
+            (_, true, _) => "sample",
+            (_, _, true) => "whole",
+            ([], ..) => "absent",
+            _ => "partial",
+        }
+    }
+
     /// Decodes the whole status. `None` if the answer was too long to be kept, or if a node of
     /// another version wrote it in a way that this version cannot read.
     pub fn status(&self) -> Option<Status> {

@@ -4,7 +4,7 @@
 
 use crate::sample::Millis;
 use crate::state::LastStatus;
-use hailer::Text;
+use hailer::{Text, catalog};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -15,6 +15,8 @@ pub(crate) struct StatusRecord {
     pub(crate) at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     address: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    protocol: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     /// Text as received, and whether it contains formatting codes.
@@ -28,6 +30,12 @@ pub(crate) struct StatusRecord {
     map: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    has_password: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    has_anti_cheat: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bots: Option<u32>,
 }
 
 impl StatusRecord {
@@ -41,12 +49,16 @@ impl StatusRecord {
         Self {
             at: status.at,
             address: status.address,
+            protocol: status.protocol.map(str::to_owned),
             title: status.title.as_deref().map(str::to_owned),
             motd,
             game: status.game.as_deref().map(str::to_owned),
             version: status.version.as_deref().map(str::to_owned),
             map: status.map.as_deref().map(str::to_owned),
             max: status.max,
+            has_password: status.has_password,
+            has_anti_cheat: status.has_anti_cheat,
+            bots: status.bots,
         }
     }
 
@@ -59,15 +71,20 @@ impl StatusRecord {
                 Text::unformatted(raw)
             }
         });
+        let protocol = self.protocol.as_deref().and_then(catalog::protocol);
         LastStatus {
             at: self.at,
             address: self.address,
+            protocol: protocol.map(|protocol| protocol.info().id),
             title: self.title.map(Into::into),
             motd,
             game: self.game.map(Into::into),
             version: self.version.map(Into::into),
             map: self.map.map(Into::into),
             max: self.max,
+            has_password: self.has_password,
+            has_anti_cheat: self.has_anti_cheat,
+            bots: self.bots,
             ..LastStatus::default()
         }
     }

@@ -134,6 +134,10 @@ mod tests {
             motd: Some(Text::legacy(motd)),
             version: Some("1.21".into()),
             max: Some(20),
+            protocol: Some("a2s"),
+            has_password: Some(true),
+            has_anti_cheat: Some(false),
+            bots: Some(2),
             ..LastStatus::default()
         });
         let update = Update {
@@ -164,6 +168,11 @@ mod tests {
         assert_eq!(
             (status.version.as_deref(), status.max, status.at),
             (Some("1.21"), Some(20), 2_000)
+        );
+        assert_eq!(status.protocol, Some("a2s"));
+        assert_eq!(
+            (status.has_password, status.has_anti_cheat, status.bots),
+            (Some(true), Some(false), Some(2))
         );
         assert!(restarted.row(ServerId(2)).unwrap().last_status.is_none());
     }

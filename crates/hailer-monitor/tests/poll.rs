@@ -1,8 +1,10 @@
 //! Polls of real responders on loopback, for some seconds.
 
-use hailer::proto::registry;
+use hailer::catalog;
+use hailer::proto::games::{Game, QueryPort};
+use hailer::proto::{Player, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Status, Text};
+use hailer::{Client, ClientConfig, Status, Text};
 use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
 use hailer_monitor::poll::{PollConfig, PollResult, Poller};
@@ -11,7 +13,9 @@ use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::StateTable;
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -263,9 +267,208 @@ async fn overlapping_polls_are_not_missed_samples() {
     let ended = until(&mut results, |batch| batch.samples.len() >= 2).await;
     let gap = ended.samples[1].at - ended.samples[0].at;
     assert!(gap > 1_000, "polls overlap: {gap} ms apart");
-    let missed = poll
-        .counts()
-        .missed
-        .load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(missed, 0);
+    assert_eq!(poll.counts().missed.load(Ordering::Relaxed), 0);
+}
+
+/// Serves each connection on a thread of its own. The threads end with their connections.
+fn serve_streams(serve: fn(TcpStream) -> std::io::Result<()>) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Starts a server of some protocols on one port.
+fn start(protocols: &[&str], status: &Status) -> ResponderPool {
+    let protocols: Vec<_> = protocols
+        .iter()
+        .map(|id| registry::find(id).unwrap())
+        .collect();
+    let post = ListenerConfig {
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        board: Board::new(&protocols, status).unwrap(),
+        relay: None,
+        inherited: None,
+    };
+    ResponderPool::start(vec![post], &PoolConfig::default()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_misuse_connections_are_bounded() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let refusing = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    // A valid beginning of a long reply, byte for byte.
+    let dripping = serve_streams(|mut stream| {
+        stream.write_all(&[0xFD, 0x7F, 0x00, 0xFA, 0x7F])?;
+        loop {
+            stream.write_all(b"x")?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let endless = serve_streams(|mut stream| {
+        stream.write_all(&[0xFF, 0xFF, 0x7F, 0x00, 0xFA, 0xFF, 0x7F])?;
+        loop {
+            stream.write_all(&[b'x'; 4_096])?;
+        }
+    });
+    let closing = serve_streams(|mut stream| stream.read(&mut [0; 64]).map(drop));
+    let good = start(&["minecraft-status"], &status("1.0", 7));
+
+    let mut settings = PollConfig::default();
+    let mut limits = settings.sweep.limits;
+    limits.timeout = Duration::from_millis(150);
+    limits.deadline = Duration::from_millis(700);
+    limits.max_bytes = 64 << 10;
+    settings.sweep.limits = limits;
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(settings, live.clone()).unwrap();
+    let bad = [
+        silent.local_addr().unwrap(),
+        refusing,
+        dripping,
+        endless,
+        closing,
+    ];
+    // Many of each kind must not keep the others from being polled.
+    for (id, address) in (1..).zip(bad.iter().cycle().take(200)) {
+        let target = format!("minecraft-status://{address}");
+        poll.watch(server(id, target), None).unwrap();
+    }
+    let target = format!("minecraft-status://{}", good.addresses()[0]);
+    poll.watch(server(1_000, target), None).unwrap();
+    let polled = until(&mut batches, |batch| {
+        let count = |id| {
+            batch
+                .samples
+                .iter()
+                .filter(|it| it.server == ServerId(id))
+                .count()
+        };
+        (1..=200).all(|id| count(id) >= 2) && count(1_000) >= 4
+    })
+    .await;
+    let of_good = polled
+        .samples
+        .iter()
+        .filter(|it| it.server == ServerId(1_000));
+    assert!(
+        of_good
+            .clone()
+            .all(|sample| sample.answered && sample.players == Some(7))
+    );
+    assert_eq!(poll.counts().missed.load(Ordering::Relaxed), 0);
+    // The same limits as in a single query have the same results.
+    let mut config = ClientConfig::default();
+    config.limits = limits;
+    let client = Client::new(config);
+    for (id, expected) in (1..).zip(["silence", "port-closed", "malformed", "flood", "refused"]) {
+        let row = live.named(&format!("server-{id}")).unwrap();
+        assert_eq!(row.state, State::Down, "{id}");
+        let queried = client.query(row.server.target.as_str()).await;
+        let error = queried.unwrap_err();
+        assert_eq!(error.kind(), expected, "{error}");
+        assert_eq!(row.error.unwrap().0, expected, "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_game_is_polled_in_all_its_protocols() {
+    let mut crowded = status("1.21.8", 0);
+    let names: Vec<String> = (0..40).map(|number| format!("Player{number}")).collect();
+    let named = |name: &String| Player::named(Text::unformatted(name.as_str()));
+    crowded.players.online = Some(40);
+    crowded.players.max = Some(50);
+    crowded.players.set_list(names.iter().map(named).collect());
+    let both = start(&["minecraft-status", "minecraft-query"], &crowded);
+    let only_status = start(&["minecraft-status"], &crowded);
+    let only_query = start(&["minecraft-query"], &crowded);
+
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
+    for (id, pool) in (1..).zip([&both, &only_status, &only_query]) {
+        let target = format!("minecraft://{}", pool.addresses()[0]);
+        poll.watch(server(id, target), None).unwrap();
+    }
+    let polled = until(&mut batches, |batch| batch.samples.len() >= 9).await;
+    assert!(
+        polled
+            .samples
+            .iter()
+            .all(|sample| sample.answered && sample.players == Some(40)),
+        "{:?}",
+        polled.samples
+    );
+    let [both, only_status, only_query] = [1, 2, 3].map(|id| {
+        let row = live.named(&format!("server-{id}")).unwrap();
+        let status = row.last_status.unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&status.answer).unwrap();
+        (status, answer)
+    });
+    assert_eq!(both.0.protocol, Some("minecraft-status"));
+    assert!(both.0.is_whole && !both.0.is_sample);
+    assert_eq!(both.0.players.len(), 40);
+    assert_eq!(both.1["sources"]["players.list"], "minecraft-query");
+    assert_eq!(both.0.version.as_deref(), Some("1.21.8"));
+    assert!(only_status.0.is_sample && !only_status.0.is_whole);
+    let note = only_status.1["notes"][0].as_str().unwrap();
+    assert!(note.contains("enable-query"), "{note}");
+    assert_eq!(only_query.0.protocol, Some("minecraft-query"));
+    assert!(only_query.0.is_whole);
+    let changes = polled
+        .events
+        .iter()
+        .filter(|event| event.kind != EventKind::Up);
+    assert_eq!(changes.count(), 0, "{:?}", polled.events);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_query_port_of_a_game_is_found() {
+    catalog::add_game(Game {
+        id: "poll-test",
+        name: "Poll Test",
+        protocols: &["ugp"],
+        port: Some(7_777),
+        query: QueryPort::FirstOf(&[QueryPort::Same, QueryPort::Offset(1)]),
+        srv: None,
+        quirks: &[],
+        sources: "",
+        aliases: &[],
+    })
+    .unwrap();
+    let pool = start(&["ugp"], &status("1.0", 7));
+    let port = pool.addresses()[0].port();
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
+    let target = format!("poll-test://127.0.0.1:{}", port - 1);
+    poll.watch(server(1, target), None).unwrap();
+    let polled = until(&mut batches, |batch| batch.samples.len() >= 3).await;
+    assert!(polled.samples.iter().all(|sample| sample.answered));
+    let status = live.named("server-1").unwrap().last_status.unwrap();
+    assert_eq!(status.address.map(|address| address.port()), Some(port));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_server_gets_the_name_of_its_target() {
+    static HANDSHAKE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let address = serve_streams(|mut stream| {
+        let mut buffer = [0; 64];
+        let length = stream.read(&mut buffer)?;
+        HANDSHAKE.lock().unwrap().extend(&buffer[..length]);
+        Ok(())
+    });
+    let (poll, mut batches) = Poller::start(PollConfig::default(), Arc::default()).unwrap();
+    let target = format!("minecraft://localhost:{}", address.port());
+    poll.watch(server(1, target), None).unwrap();
+    until(&mut batches, |_| {
+        let handshake = HANDSHAKE.lock().unwrap();
+        handshake.windows(9).any(|part| part == b"localhost")
+    })
+    .await;
 }

@@ -1,7 +1,7 @@
 //! Simulated servers for page tests and for the `page` example. Each status passes through its real
 //! protocol.
 
-use hailer::proto::model::{Extra, Rule};
+use hailer::proto::model::{Extra, Roster, Rule};
 use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, memory};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
@@ -266,6 +266,7 @@ pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis
     LastStatus {
         at: now,
         address: Some("192.0.2.7:25565".parse().unwrap()),
+        protocol: Some(protocol.info().id),
         title: status.title().map(Into::into),
         motd: status.motd.clone(),
         game: status.game.clone(),
@@ -281,7 +282,11 @@ pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis
             .unwrap()
             .into(),
         replies,
-        is_whole: true,
+        has_password: status.has_password,
+        has_anti_cheat: status.has_anti_cheat,
+        bots: status.players.bots.and_then(|bots| bots.try_into().ok()),
+        is_whole: status.players.roster == Roster::Whole,
+        is_sample: status.players.roster == Roster::Sample,
         max: status.players.max.and_then(|max| max.try_into().ok()),
     }
 }

@@ -633,6 +633,8 @@ fn affected_server(
         item.title = text(&status.title);
         item.version = text(&status.version);
         item.map = text(&status.map);
+        item.bots = status.bots;
+        item.has_password = status.has_password;
         item.motd = status.motd.as_ref().map(|motd| cut(&motd.plain()));
     }
     item

@@ -111,6 +111,11 @@ impl Context<'_> {
             Placeholder::Motd => or_unknown(item.motd.as_ref()),
             Placeholder::Version => or_unknown(item.version.as_ref()),
             Placeholder::Map => or_unknown(item.map.as_ref()),
+            Placeholder::Bots => or_unknown(item.bots),
+            Placeholder::Password => or_unknown(
+                item.has_password
+                    .map(|is_needed| if is_needed { "yes" } else { "no" }),
+            ),
             Placeholder::Rule => notification.rule.clone(),
             Placeholder::Condition => notification.condition.word().into(),
             Placeholder::Status => notification.kind.word().into(),
@@ -771,6 +776,10 @@ struct JsonServer {
     #[serde(skip_serializing_if = "Option::is_none")]
     map: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    bots: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    has_password: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
 }
 
@@ -797,6 +806,8 @@ impl JsonServer {
             motd: short(&item.motd),
             version: short(&item.version),
             map: short(&item.map),
+            bots: item.bots,
+            has_password: item.has_password,
             url: page_url(page, item),
         }
     }

@@ -160,6 +160,10 @@ pub struct AffectedServer {
     pub version: Option<String>,
     /// Map that the server reports.
     pub map: Option<String>,
+    /// Number of bots.
+    pub bots: Option<u32>,
+    /// Whether players need a password to join.
+    pub has_password: Option<bool>,
 }
 
 /// Priority of a rule's messages, and templates that replace the default ones.

@@ -68,6 +68,8 @@ placeholders! {
     Motd "motd" "MOTD without formatting",
     Version "version" "version that the server reports",
     Map "map" "map that the server reports",
+    Bots "bots" "number of bots that the server reports",
+    Password "password" "whether players need a password to join: yes or no",
     Rule "rule" "name of the alert",
     Condition "condition" "condition of the alert, as a keyword",
     Status "status" "firing, repeated, resolved or test",

@@ -163,6 +163,8 @@ pub(super) struct StatusEntry {
     words: StatusRecord,
     players: Vec<String>,
     is_whole: bool,
+    #[serde(default)]
+    is_sample: bool,
     /// Lengths in bytes of the answer and of each reply.
     answer: usize,
     replies: Vec<usize>,
@@ -188,6 +190,7 @@ impl StatusEntry {
             words: StatusRecord::of(status),
             players,
             is_whole: status.is_whole,
+            is_sample: status.is_sample,
             answer,
             replies,
         }
@@ -206,6 +209,7 @@ impl StatusEntry {
         let status = LastStatus {
             players,
             is_whole: self.is_whole,
+            is_sample: self.is_sample,
             answer,
             replies,
             ..self.words.into_status()
@@ -222,6 +226,9 @@ pub(super) fn is_same_status(one: &LastStatus, other: &LastStatus) -> bool {
         && one.map == other.map
         && one.game == other.game
         && one.address == other.address
+        && one.has_password == other.has_password
+        && one.has_anti_cheat == other.has_anti_cheat
+        && one.bots == other.bots
         && one.players == other.players
 }
 

@@ -44,9 +44,7 @@ pub(super) fn seen(id: i64, name: &str) -> ServerView {
         map: Some("world".into()),
         players: ["Alice".into(), "Bob".into(), "名前".into()].into(),
         is_whole: false,
-        answer: Box::default(),
-        max: None,
-        replies: Vec::new(),
+        ..LastStatus::default()
     };
     let last = Sample {
         server: ServerId(id),

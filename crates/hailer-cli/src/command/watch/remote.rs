@@ -280,10 +280,11 @@ impl Monitor {
         } = whole;
         let seen = seen(server);
         let mut last_status = seen.last_status.as_deref().cloned().unwrap_or_default();
-        last_status.is_whole = seen
-            .last
-            .and_then(|last| last.players)
-            .is_some_and(|on| on as usize == players.len());
+        last_status.is_whole = !last_status.is_sample
+            && seen
+                .last
+                .and_then(|last| last.players)
+                .is_some_and(|on| on as usize == players.len());
         last_status.players = players.into_iter().map(Into::into).collect();
         last_status.answer = last_answer
             .map(|answer| answer.to_string().into_bytes().into())
@@ -438,6 +439,10 @@ fn last_status(status: types::Status) -> LastStatus {
         version: status.version.map(Into::into),
         map: status.map.map(Into::into),
         max: status.players_max,
+        has_password: status.has_password,
+        has_anti_cheat: status.has_anti_cheat,
+        bots: status.bots,
+        is_sample: status.roster == "sample",
         ..LastStatus::default()
     }
 }

@@ -120,5 +120,9 @@ fn status(status: &LastStatus) -> Status {
         version: status.version.clone().map(Into::into),
         map: status.map.clone().map(Into::into),
         players_max: status.max,
+        has_password: status.has_password,
+        has_anti_cheat: status.has_anti_cheat,
+        bots: status.bots,
+        roster: status.roster().into(),
     }
 }

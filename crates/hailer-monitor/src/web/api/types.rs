@@ -118,6 +118,18 @@ pub struct Status {
     pub map: Option<String>,
     /// Player limit.
     pub players_max: Option<u32>,
+    /// Whether players need a password to join.
+    #[serde(default)]
+    pub has_password: Option<bool>,
+    /// Whether the server uses anti-cheat software.
+    #[serde(default)]
+    pub has_anti_cheat: Option<bool>,
+    /// Number of bots, which the number of players may include or not.
+    #[serde(default)]
+    pub bots: Option<u32>,
+    /// How complete the list of players is: `whole`, `partial`, `sample` or `absent`.
+    #[serde(default)]
+    pub roster: String,
 }
 
 /// Players in the last 24 hours.

@@ -37,7 +37,7 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-crwwgxigWEoAsbH08Gmw
 <style>{{ css|safe }}</style>
 <article>
 <h1>{{ label }}</h1>
-<p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}</p>
+<p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}{% if let Some(bots) = bots %}, {{ bots }} bots{% endif %}{% if has_password %} · password{% endif %}</p>
 {% if let Some(title) = title %}<p>{{ title }}</p>
 {% endif %}{% if let Some(version) = version %}<p>{{ version }}</p>
 {% endif %}</article>
@@ -49,6 +49,8 @@ struct Card<'a> {
     label: &'a str,
     state: &'static str,
     players: Option<String>,
+    bots: Option<u32>,
+    has_password: bool,
     title: Option<String>,
     version: Option<String>,
 }
@@ -123,6 +125,10 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
         )
     });
     let status = row.and_then(|row| row.last_status.as_deref());
+    let bots = status
+        .and_then(|status| status.bots)
+        .filter(|bots| *bots > 0 && players.is_some());
+    let has_password = status.is_some_and(|status| status.has_password == Some(true));
     let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
     let title = status.and_then(|status| status.title.as_deref()).map(cut);
     let version = status.and_then(|status| status.version.as_deref()).map(cut);
@@ -132,6 +138,8 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
         label,
         state,
         players,
+        bots,
+        has_password,
         title,
         version,
     };

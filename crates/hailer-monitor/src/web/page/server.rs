@@ -207,13 +207,17 @@ fn figures(
         }
     };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
-    let max = last.and_then(|last| last.max);
+    let max = count(last.and_then(|last| last.max)).map(|max| format!("of {max}"));
+    let bots = said.and_then(|said| said.bots).filter(|bots| *bots > 0);
+    let bots = bots.map(|bots| match bots {
+        1 => "1 bot".to_owned(),
+        bots => format!("{} bots", show::count(bots.into())),
+    });
+    let note: Vec<String> = max.into_iter().chain(bots).collect();
     add(
         "Players",
         count(last.and_then(|last| last.players)),
-        count(max)
-            .map(|max| format!("of {max}"))
-            .unwrap_or_default(),
+        note.join(", "),
     );
     let resent = last
         .filter(|last| last.resent > 0)
