@@ -67,7 +67,7 @@ fn demo_starts_with_a_year_of_history() {
     );
     let is_in_demo = |protocol: &&&dyn Protocol| {
         let id = protocol.info().id;
-        registry::DEFAULTS.contains(&id) || id == "minecraft-status"
+        registry::DEFAULTS.contains(&id) || matches!(id, "minecraft-status" | "a2s")
     };
     for protocol in registry::PROTOCOLS.iter().filter(is_in_demo) {
         let is_of = |server: &Value| {

@@ -218,6 +218,10 @@ fn sessions(
     now: Millis,
     sessions: &mut Vec<PlayerSession>,
 ) {
+    // The monitor records no sessions of samples either.
+    if !town.lists_all_players() {
+        return;
+    }
     let today = now.div_euclid(DAY);
     for day in today - SESSIONS..=today + 1 {
         for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {

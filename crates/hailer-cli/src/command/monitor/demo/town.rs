@@ -3,7 +3,7 @@
 
 use crate::population::Population;
 use hailer::proto::Protocol;
-use hailer::proto::model::Player;
+use hailer::proto::model::{Player, Roster};
 use hailer::{Status, Text, registry};
 use hailer_monitor::history::NewServer;
 use hailer_monitor::sample::Millis;
@@ -85,10 +85,12 @@ enum Versions {
     /// Year and month.
     Calendar,
     Unversioned,
+    /// The version of the protocol's sample, which never changes.
+    AsSampled,
 }
 
 use Region::{America, Asia, Europe};
-use Versions::{Calendar, Releases, Unversioned};
+use Versions::{AsSampled, Calendar, Releases, Unversioned};
 
 type Row = (
     &'static str,
@@ -139,6 +141,13 @@ const TOWNS: &[Row] = &[
     ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Behaviour::Usual),
     ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Behaviour::New),
     ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Behaviour::Builds),
+    ("mesa", "Steam", "a2s", AsSampled, "Mesa | PvE | weekly wipe", 58, 100, Europe, Behaviour::Usual),
+    ("dustbowl", "Steam", "a2s", AsSampled, "Dustbowl 24/7 | no respawn times", 26, 32, America, Behaviour::Usual),
+    ("sandbox", "Steam", "a2s", AsSampled, "Sandbox: build, then break", 14, 24, Europe, Behaviour::Lossy),
+    ("barrens", "Steam", "a2s", AsSampled, "The Barrens [hardcore]", 31, 64, Asia, Behaviour::Restarts),
+    ("beacon", "Modern", "minecraft-status", Releases, "§bBeacon §8| §fskyblock, §eone chunk each", 47, 120, Europe, Behaviour::Usual),
+    ("deepslate", "Modern", "minecraft-status", Releases, "§8Deep§7slate §f» caves and cliffs\n§7a new world every month", 22, 60, America, Behaviour::Usual),
+    ("cherry-grove", "Modern", "minecraft-status", Releases, "§dCherry Grove §7✿ §fpeaceful, always", 11, 30, Asia, Behaviour::New),
     ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Behaviour::Usual),
     ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Behaviour::Usual),
     ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, again and again", 2, 8, Asia, Behaviour::Restarts),
@@ -276,7 +285,7 @@ impl SimulatedServer {
             }
             (Calendar, Behaviour::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
             (Calendar, _) => format!("2026.{}", 1 + since / (40 * DAY)),
-            (Unversioned, _) => return None,
+            (Unversioned | AsSampled, _) => return None,
         })
     }
 
@@ -293,14 +302,21 @@ impl SimulatedServer {
         } else {
             status.motd = Some(Text::legacy(self.motd));
         }
-        status.version = self.version(at).map(Into::into);
+        if self.versions != AsSampled {
+            status.version = self.version(at).map(Into::into);
+        }
         if self.behaviour == Behaviour::Hostile {
             status.map = Some("</title><script>alert('owned')</script>".into());
         }
-        let on = self
-            .on(at)
-            .map(|member| self.player(member))
-            .take(self.max as usize);
+        let has_scores = self.protocol.info().id == "a2s";
+        let on = self.on(at).take(self.max as usize).map(|(member, since)| {
+            let mut player = self.player(member);
+            if has_scores {
+                player.score = Some((self.random(member.into(), 60) % 90) as i64);
+                player.time_s = Some(((at - since) / 1_000) as f32);
+            }
+            player
+        });
         let on: Vec<Player> = on.collect();
         status.players.max = Some(self.max.into());
         status.players.online = Some(on.len() as i64);
@@ -332,14 +348,18 @@ impl SimulatedServer {
         self.peak * MEMBERS
     }
 
-    /// Returns the members who are online at a time.
-    fn on(&self, at: Millis) -> impl Iterator<Item = u32> {
+    /// Returns whether a reply lists all players, rather than a sample.
+    pub(super) fn lists_all_players(&self) -> bool {
+        self.protocol.sample(self.seed).players.roster != Roster::Sample
+    }
+
+    /// Returns the members who are online at a time, and when each of them joined.
+    fn on(&self, at: Millis) -> impl Iterator<Item = (u32, Millis)> {
         let today = at.div_euclid(DAY);
-        (0..self.members()).filter(move |member| {
-            let is_on = |(from, to): (Millis, Millis)| from <= at && at < to;
-            (today - 1..=today + 1)
-                .filter_map(|day| self.session(*member, day))
-                .any(is_on)
+        (0..self.members()).filter_map(move |member| {
+            let is_on = |(from, to): &(Millis, Millis)| *from <= at && at < *to;
+            let mut sessions = (today - 1..=today + 1).filter_map(|day| self.session(member, day));
+            sessions.find(is_on).map(|(from, _)| (member, from))
         })
     }
 
