@@ -16,7 +16,7 @@
 
 mod plan;
 
-use self::plan::GamePlan;
+use self::plan::{GamePlan, PlannedProbe};
 
 use crate::health::{Health, HealthRules, State};
 use crate::sample::{Difference, Event, EventKind, Millis, Sample, unix_millis};
@@ -234,14 +234,13 @@ impl PolledServer {
             .first()
             .copied()
             .ok_or_else(|| "its name was not looked up yet".into());
-        let ports = candidates.iter().map(SocketAddr::port).collect();
         Self {
             server,
             is_name: matches!(target.host, Host::Name(_)),
             protocol,
             address,
             looked_up: None,
-            game: GamePlan::of(target, ports),
+            game: GamePlan::of(target),
             health,
             is_asked: false,
             poll: None,
@@ -646,27 +645,31 @@ impl DueProbes {
     ) -> Option<Probe> {
         let probes = match &polled.game {
             Some(plan) => plan.probes(),
-            None => vec![(polled.protocol, address.port())],
+            None => vec![PlannedProbe {
+                protocol: polled.protocol,
+                port: None,
+                game: None,
+            }],
         };
-        let streams = probes.iter().filter(|(protocol, _)| is_stream(*protocol));
+        let streams = probes.iter().filter(|probe| is_stream(probe.protocol));
         if streams.count() + open(&self.open).streams > self.max_streams {
             return None;
         }
-        polled.poll = (polled.game.is_some()).then(|| {
+        polled.poll = polled.game.as_ref().map(|_| {
             Box::new(OpenPoll {
                 at: due.at,
                 open: probes.len(),
                 results: Vec::new(),
             })
         });
-        for (place, (protocol, port)) in (0..).zip(probes) {
-            let is_stream = is_stream(protocol);
+        for (place, probe) in (0..).zip(probes) {
+            let is_stream = is_stream(probe.protocol);
             let has_name = is_stream && polled.is_name;
             let probe = Probe {
                 index: self.add(due, place, is_stream),
-                address: SocketAddr::new(address.ip(), port),
-                protocol,
-                game: polled.game.as_ref().map(|plan| plan.game()),
+                address: SocketAddr::new(address.ip(), probe.port.unwrap_or(address.port())),
+                protocol: probe.protocol,
+                game: probe.game,
                 // Servers behind a proxy are found by their name.
                 name: has_name.then(|| polled.server.target.as_str().into()),
             };
@@ -942,14 +945,14 @@ impl PolledServer {
             self.address = Err("no address".into());
             return;
         };
-        let here: Vec<&SocketAddr> = found.iter().filter(|found| found.ip() == *host).collect();
-        self.address = here
-            .first()
-            .map(|address| **address)
-            .ok_or_else(|| "no address".into());
-        if let Some(plan) = &mut self.game {
-            plan.set_ports(here.iter().map(|address| address.port()).collect());
+        let address = found.iter().copied().find(|found| found.ip() == *host);
+        let address = address.ok_or_else(|| "no address".into());
+        if address != self.address
+            && let Some(plan) = &mut self.game
+        {
+            plan.forget_ports();
         }
+        self.address = address;
     }
 
     /// Returns whether another change may be reported now, and counts it.

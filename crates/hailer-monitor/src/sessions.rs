@@ -411,23 +411,23 @@ mod tests {
             ];
             for is_whole in [false, true] {
                 let result = poll(minute, &names, is_whole, true);
-                assert_eq!(told(&sessions.record(&result)), "");
+                assert_eq!(shown(&sessions.record(&result)), "");
             }
             assert!(sessions.is_empty());
         }
         // Another protocol of the server lists all players, but loses some polls.
         let whole = poll(30, &["Alice", "Bob"], true, false);
-        assert_eq!(told(&sessions.record(&whole)), "Alice 30-30, Bob 30-30");
+        assert_eq!(shown(&sessions.record(&whole)), "Alice 30-30, Bob 30-30");
         for minute in 31..34 {
             let sample = poll(minute, &["Carol"], false, true);
-            assert_eq!(told(&sessions.record(&sample)), "");
+            assert_eq!(shown(&sessions.record(&sample)), "");
         }
         let whole = poll(34, &["Alice", "Bob"], true, false);
-        assert_eq!(told(&sessions.record(&whole)), "Alice 30-34, Bob 30-34");
+        assert_eq!(shown(&sessions.record(&whole)), "Alice 30-34, Bob 30-34");
         // Only samples follow: the sessions end where the players were last seen.
         for minute in 35..60 {
             assert_eq!(
-                told(&sessions.record(&poll(minute, &["Alice"], false, true))),
+                shown(&sessions.record(&poll(minute, &["Alice"], false, true))),
                 ""
             );
         }

@@ -1,6 +1,6 @@
 //! Arguments of the commands that monitor servers.
 
-use super::{Asking, MoreGames};
+use super::{Asking, GameIds, MoreGames};
 use crate::log::LogArgs;
 use crate::values;
 use clap::{Args, Subcommand, ValueHint};
@@ -12,7 +12,7 @@ pub(super) const MONITOR: &str = "\
 SIGHUP reads the servers in the configuration file again.
 
 Examples:
-  hailer monitor minecraft-query://127.0.0.1 ugp://127.0.0.1      web page: http://127.0.0.1:8080
+  hailer monitor minecraft://127.0.0.1 ugp://127.0.0.1            web page: http://127.0.0.1:8080
   hailer monitor --config monitor.toml --check-config             check the configuration
   hailer monitor add ugp://192.0.2.7 --token-file token           add a server at run time
   hailer monitor test-alert --config monitor.toml                 send a test notification
@@ -35,12 +35,15 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct Monitor {
-    /// Servers to monitor, as HOST or PROTOCOL://HOST; without a protocol, it is detected at the start
+    /// Servers to monitor, as HOST, GAME://HOST or PROTOCOL://HOST; without both, the protocol is detected at the start
     #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
     pub(crate) target: Vec<String>,
     /// Read the servers and options from a TOML file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
+    /// Game of targets without GAME://; `hailer games` lists them
+    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", requires = "target")]
+    pub(crate) game: Option<String>,
     #[command(flatten)]
     pub(crate) games: MoreGames,
     /// Check the configuration file, report all mistakes, and stop
@@ -108,9 +111,12 @@ pub(crate) struct MonitorRemote {
 
 #[derive(Args)]
 pub(crate) struct MonitorAdd {
-    /// Server to add, with its protocol, such as ugp://192.0.2.7
+    /// Server to add, with its game or protocol, such as minecraft://192.0.2.7
     #[arg(value_hint = ValueHint::Hostname)]
     pub(crate) target: String,
+    /// Game of a target without GAME://; `hailer games` lists them
+    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME")]
+    pub(crate) game: Option<String>,
     /// Name of the server [default: derived from the target]
     #[arg(long)]
     pub(crate) name: Option<String>,

@@ -162,25 +162,37 @@ impl Asking {
     }
 }
 
+/// Returns the game with an id or alias, or the problem and its fix.
+pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
+    catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| {
+        let ids = catalog::games().into_iter().map(|game| game.id);
+        match config::reader::close(id, ids) {
+            Some(close) => format!("unknown game; did you mean {close}?"),
+            None => "unknown game; `hailer games` lists them".into(),
+        }
+    })
+}
+
+/// Returns whether the URL of a target names a protocol, or another game.
+pub(crate) fn names_another(target: &Target, game: &Game) -> bool {
+    match target.game {
+        Some(other) => other.id != game.id,
+        None => target.protocol.is_some(),
+    }
+}
+
 /// Returns the game that `--game` names.
 fn named_game(id: &str) -> anyhow::Result<&'static Game> {
-    let Some(game) = catalog::game(&id.to_ascii_lowercase()) else {
-        let ids = catalog::games().into_iter().map(|game| game.id);
-        let fix = match config::reader::close(id, ids) {
-            Some(close) => format!("did you mean {close}?"),
-            None => "`hailer games` lists them".into(),
-        };
-        usage!("--game {id}: unknown game; {fix}");
-    };
-    Ok(game)
+    match game_of(id) {
+        Ok(game) => Ok(game),
+        Err(problem) => usage!("--game {id}: {problem}"),
+    }
 }
 
 /// Applies `--game` to a target.
-fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
+pub(crate) fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Target> {
     let game = named_game(id)?;
-    let is_other = target.game.is_some_and(|other| other.id != game.id);
-    let has_protocol = target.game.is_none() && target.protocol.is_some();
-    if is_other || has_protocol {
+    if names_another(&target, game) {
         usage!("{text}: the URL names another game or a protocol; drop it, or --game {id}");
     }
     match target.with_game(game) {

@@ -4,13 +4,14 @@
 //! servers do not answer in all of them, so a monitor of 100,000 servers must not repeat hopeless
 //! probes:
 //!
-//! - The main protocol is queried in every poll: at the port that answered last, or else at every
-//!   query port of the game, at most four.
+//! - The main protocol is queried in every poll: at the port that answered last, or else at the
+//!   query ports of the game, one after the other, at most four.
 //! - A complementary protocol is queried in every poll while it answers. After
 //!   [`PATIENCE`] silent polls in a row it is queried only in every [`RARE`]th poll. When the main
 //!   protocol answers after a silent poll, all protocols are queried again.
 
-use hailer::proto::{Game, Protocol};
+use hailer::proto::Protocol;
+use hailer::proto::games::{Game, Quirk};
 use hailer::{Answer, Error, Target, catalog};
 
 /// Polls without an answer in a complementary protocol after which it is rarely queried.
@@ -22,10 +23,17 @@ const RARE: u32 = 10;
 #[derive(Debug)]
 pub(super) struct GamePlan {
     game: &'static Game,
-    /// Ports at which the server may reply, the most likely first. At least one.
-    ports: Vec<u16>,
     /// The main protocol, then the others.
     parts: Vec<Part>,
+}
+
+/// A probe of a poll.
+pub(super) struct PlannedProbe {
+    pub(super) protocol: &'static dyn Protocol,
+    /// `None` for the first query port.
+    pub(super) port: Option<u16>,
+    /// Game whose further query ports and quirks apply.
+    pub(super) game: Option<&'static Game>,
 }
 
 /// One protocol of a game.
@@ -46,8 +54,8 @@ impl std::fmt::Debug for Part {
 
 impl GamePlan {
     /// Returns the plan for a target that names a game; `None` for other targets, which need one
-    /// probe per poll. `ports`: as returned by a lookup, the most likely first.
-    pub(super) fn of(target: &Target, ports: Vec<u16>) -> Option<Box<Self>> {
+    /// probe per poll.
+    pub(super) fn of(target: &Target) -> Option<Box<Self>> {
         let game = target.game?;
         let protocols = catalog::protocols_of(game).into_iter();
         let part = |protocol| Part {
@@ -56,36 +64,27 @@ impl GamePlan {
             silent_polls: 0,
         };
         let parts = protocols.map(part).collect();
-        Some(Box::new(Self { game, ports, parts }))
+        Some(Box::new(Self { game, parts }))
     }
 
-    /// Returns the game.
-    pub(super) fn game(&self) -> &'static Game {
-        self.game
+    /// Forgets the ports that answered, because the address has changed.
+    pub(super) fn forget_ports(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.port = None);
     }
 
-    /// Replaces the ports after a lookup.
-    pub(super) fn set_ports(&mut self, ports: Vec<u16>) {
-        if ports != self.ports {
-            self.parts.iter_mut().for_each(|part| part.port = None);
-            self.ports = ports;
-        }
-    }
-
-    /// Returns the protocol and port of each probe of the next poll, the main protocol first.
-    pub(super) fn probes(&self) -> Vec<(&'static dyn Protocol, u16)> {
-        let mut probes = Vec::new();
-        for (number, part) in self.parts.iter().enumerate() {
-            let is_main = number == 0;
-            if !is_main && !part.is_due() {
-                continue;
-            }
-            match part.port {
-                Some(port) => probes.push((part.protocol, port)),
-                None => probes.extend(self.ports.iter().map(|port| (part.protocol, *port))),
-            }
-        }
-        probes
+    /// Returns the probes of the next poll, that of the main protocol first.
+    pub(super) fn probes(&self) -> Vec<PlannedProbe> {
+        let has_quirks = self.game.quirks.contains(&Quirk::NoPlayerList);
+        let probe = |part: &Part| PlannedProbe {
+            protocol: part.protocol,
+            port: part.port,
+            // A server whose port is known is not searched at other ports during an outage.
+            game: (part.port.is_none() || has_quirks).then_some(self.game),
+        };
+        let due = self.parts.iter().enumerate();
+        due.filter(|(number, part)| *number == 0 || part.is_due())
+            .map(|(_, part)| probe(part))
+            .collect()
     }
 
     /// Records the results of a poll.
@@ -140,26 +139,27 @@ mod tests {
     }
 
     fn plan(target: &str) -> GamePlan {
-        let target: Target = target.parse().unwrap();
-        let candidates = target.candidates().unwrap();
-        let ports = candidates.iter().map(|address| address.port()).collect();
-        *GamePlan::of(&target, ports).unwrap()
+        *GamePlan::of(&target.parse().unwrap()).unwrap()
     }
 
-    fn probes(plan: &GamePlan) -> Vec<(&'static str, u16)> {
+    fn probes(plan: &GamePlan) -> Vec<(&'static str, Option<u16>)> {
         let probes = plan.probes().into_iter();
         probes
-            .map(|(protocol, port)| (protocol.info().id, port))
+            .map(|probe| (probe.protocol.info().id, probe.port))
             .collect()
     }
 
     #[test]
     fn a_silent_complementary_protocol_is_queried_rarely() {
         let mut plan = plan("minecraft://127.0.0.1");
-        let both = [("minecraft-status", 25_565), ("minecraft-query", 25_565)];
+        let ids = |plan: &GamePlan| -> Vec<&str> {
+            let probes = probes(plan).into_iter();
+            probes.map(|(protocol, _)| protocol).collect()
+        };
+        let both = ["minecraft-status", "minecraft-query"];
         let mut queried = Vec::new();
         for poll in 0..31 {
-            let probes = probes(&plan);
+            let probes = ids(&plan);
             assert_eq!(probes[0], both[0]);
             if probes.len() == 2 {
                 assert_eq!(probes[1], both[1]);
@@ -169,30 +169,33 @@ mod tests {
         }
         assert_eq!(queried, [0, 1, 2, 10, 20, 30]);
         // It answers: every poll queries it again.
-        plan.record(&both.map(|(id, port)| answer(id, port)));
-        assert_eq!(probes(&plan), both);
+        plan.record(&both.map(|id| answer(id, 25_565)));
+        assert_eq!(ids(&plan), both);
         // The server was down for long, and is back.
         (0..5).for_each(|_| plan.record(&[]));
-        assert_eq!(probes(&plan), both[..1]);
+        assert_eq!(ids(&plan), both[..1]);
         plan.record(&[answer("minecraft-status", 25_565)]);
-        assert_eq!(probes(&plan), both);
+        assert_eq!(ids(&plan), both);
     }
 
     #[test]
-    fn all_query_ports_are_tried_until_one_answers() {
-        // Port 26900, and the one above it.
+    fn the_port_that_answered_is_queried_until_it_fails() {
         let mut plan = plan("7dtd://127.0.0.1");
-        let all = probes(&plan);
-        assert!(all.len() > 1, "{all:?}");
-        plan.record(&[answer("a2s", all[1].1)]);
-        assert_eq!(probes(&plan), [all[1]]);
+        assert_eq!(probes(&plan), [("a2s", None)]);
+        assert!(plan.probes()[0].game.is_some());
+        plan.record(&[answer("a2s", 26_901)]);
+        assert_eq!(probes(&plan), [("a2s", Some(26_901))]);
+        assert!(plan.probes()[0].game.is_none());
         plan.record(&[]);
-        assert_eq!(probes(&plan), all);
+        assert_eq!(probes(&plan), [("a2s", None)]);
+        plan.record(&[answer("a2s", 26_901)]);
+        plan.forget_ports();
+        assert_eq!(probes(&plan), [("a2s", None)]);
     }
 
     #[test]
     fn other_targets_need_no_plan() {
         let target: Target = "a2s://127.0.0.1".parse().unwrap();
-        assert!(GamePlan::of(&target, vec![27_015]).is_none());
+        assert!(GamePlan::of(&target).is_none());
     }
 }

@@ -33,13 +33,14 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     let labels: Map<String, Value> = (args.label.iter())
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
+    let target = super::in_game(&args.target, args.game.as_deref())?;
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| config::name_of(&args.target));
+        .unwrap_or_else(|| config::name_of(&target));
     let server = json!({
         "name": name,
-        "target": args.target,
+        "target": target,
         "group": args.group,
         "labels": labels,
         "interval_s": args.interval.map(|interval| interval.as_secs_f64()),
@@ -49,7 +50,7 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     writeln!(
         anstream::stdout(),
         "watching {} as {}",
-        line(&args.target, 300),
+        line(&target, 300),
         line(shown, CELL)
     )?;
     Ok(Exit::Success)

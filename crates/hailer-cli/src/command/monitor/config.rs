@@ -3,6 +3,7 @@
 //! `hailer monitor --example` prints every key with an explanation: see `example-monitor.toml`.
 
 use super::cluster::{Cluster, ClusterInput};
+use crate::command;
 use crate::config::check::{Checker, lines_of};
 use crate::config::reader::{
     self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time, close,
@@ -10,7 +11,8 @@ use crate::config::reader::{
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
 use crate::values::byte_size;
-use hailer::catalog;
+use hailer::target::TargetError;
+use hailer::{Target, catalog};
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::schedule::MIN_INTERVAL_MS;
@@ -120,6 +122,7 @@ struct KeepInput {
 struct ServerInput {
     name: Spanned<String>,
     target: Spanned<String>,
+    game: Option<Spanned<String>>,
     group: Option<Spanned<String>>,
     #[serde(default)]
     labels: Ordered<TextOrNumber>,
@@ -409,9 +412,18 @@ impl ServerInput {
             .as_slice()
             .first()
             .map_or(name_at.clone(), |(key, _)| key.span());
+        let mut target = self.target.into_inner();
+        if let Some(game) = self.game {
+            match in_game(&target, game.get_ref()) {
+                Ok(in_game) => target = in_game,
+                Err(problem) => {
+                    return checker.wrong(&game.span(), format!("server.game: {problem}"));
+                }
+            }
+        }
         let new = NewServer {
             name: self.name.into_inner(),
-            target: self.target.into_inner(),
+            target,
             group: self.group.map(Spanned::into_inner).unwrap_or_default(),
             labels: labels
                 .map(|(key, value)| (key.into_inner(), value.into_inner().0))
@@ -438,6 +450,21 @@ impl ServerInput {
         }
         mistakes.is_empty().then_some(new)
     }
+}
+
+/// Returns a target as a server of a game, or the problem.
+fn in_game(target: &str, id: &str) -> Result<String, String> {
+    let game = command::game_of(id).map_err(|problem| format!("{id:?}: {problem}"))?;
+    let parsed: Target = target
+        .parse()
+        .map_err(|error: TargetError| error.to_string())?;
+    if command::names_another(&parsed, game) {
+        return Err(format!(
+            "the target {target} names another game or a protocol; drop it, or this key"
+        ));
+    }
+    let target = parsed.with_game(game).map_err(|error| error.to_string())?;
+    Ok(target.to_string())
 }
 
 /// Returns the words that a target may have before `://`.
@@ -561,6 +588,48 @@ mod tests {
             for key in known {
                 assert!(full_example().contains(key), "the example lacks {key}");
             }
+        }
+    }
+
+    #[test]
+    fn a_game_becomes_part_of_the_target() {
+        let target = |target: &str, game: &str| {
+            let text =
+                format!("[[server]]\nname = \"a\"\ntarget = \"{target}\"\ngame = \"{game}\"\n");
+            read(&text).map(|config| config.servers[0].target.clone())
+        };
+        assert_eq!(target("192.0.2.7", "rust"), Ok("rust://192.0.2.7".into()));
+        assert_eq!(
+            target("play.example.com:25566", "Minecraft"),
+            Ok("minecraft://play.example.com:25566".into())
+        );
+        assert_eq!(target("rust://h", "rust"), Ok("rust://h".into()));
+        for (text, game, expected) in [
+            (
+                "192.0.2.7",
+                "rusty",
+                "FILE:4: server.game: \"rusty\": unknown game; did you mean",
+            ),
+            (
+                "a2s://h",
+                "rust",
+                "FILE:4: server.game: the target a2s://h names another game",
+            ),
+            (
+                "dayz://h",
+                "rust",
+                "FILE:4: server.game: the target dayz://h names another game",
+            ),
+            (
+                "192.0.2.7",
+                "squad",
+                "FILE:4: server.game: \"squad://192.0.2.7\": servers of Squad",
+            ),
+            ("a b", "rust", "FILE:4: server.game: \"a b\": "),
+        ] {
+            let problem = target(text, game).unwrap_err();
+            assert!(problem.starts_with(expected), "{problem}");
+            assert_eq!(problem.lines().count(), 1, "{problem}");
         }
     }
 

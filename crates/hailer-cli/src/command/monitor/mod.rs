@@ -12,11 +12,11 @@ use self::cluster::Cluster;
 use self::config::{CheckedMonitorConfig, Players};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
-use crate::command::watch;
+use crate::command::{self, watch};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::line;
 use anyhow::bail;
-use hailer::{Client, ClientConfig, registry};
+use hailer::{Client, ClientConfig, Target, registry};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
 use hailer_monitor::monitor_health::MonitorHealth;
@@ -149,7 +149,7 @@ fn plan(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
     let mut plan = match &args.config {
         Some(path) => config::read(path)?,
         None => CheckedMonitorConfig {
-            servers: from_targets(&args.target)?,
+            servers: from_targets(&args.target, args.game.as_deref())?,
             ..CheckedMonitorConfig::default()
         },
     };
@@ -247,16 +247,31 @@ async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<
             bail!("{target}: no reply; write PROTOCOL://{target} to monitor it anyway");
         };
         if let Some(server) = unknown.get_mut(target) {
-            server.target = format!("{}://{target}", answer.transcript.protocol.id);
+            let protocol = answer.transcript.protocol.id;
+            // The server answers in several protocols of a game: all of them are polled.
+            let word = answers.game().map_or(protocol, |game| game.id);
+            server.target = format!("{word}://{target}");
         }
     }
     Ok(())
 }
 
+/// Applies `--game` to a target.
+fn in_game(text: &str, game: Option<&str>) -> anyhow::Result<String> {
+    let Some(game) = game else {
+        return Ok(text.to_owned());
+    };
+    match text.parse::<Target>() {
+        Ok(target) => Ok(command::in_game(target, text, game)?.to_string()),
+        Err(error) => usage!("{error}"),
+    }
+}
+
 /// Returns the servers of the command line, named as typed.
-fn from_targets(targets: &[String]) -> anyhow::Result<Vec<NewServer>> {
+fn from_targets(targets: &[String], game: Option<&str>) -> anyhow::Result<Vec<NewServer>> {
     let mut servers: Vec<NewServer> = Vec::new();
-    for target in targets {
+    for text in targets {
+        let target = &in_game(text, game)?;
         let name = config::name_of(target);
         if servers.iter().any(|server| server.name == name) {
             usage!("{target}: given twice; drop one of them");

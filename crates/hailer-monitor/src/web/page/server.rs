@@ -208,7 +208,9 @@ fn figures(
     };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
     let max = count(last.and_then(|last| last.max)).map(|max| format!("of {max}"));
-    let bots = said.and_then(|said| said.bots).filter(|bots| *bots > 0);
+    let bots = status
+        .and_then(|status| status.bots)
+        .filter(|bots| *bots > 0);
     let bots = bots.map(|bots| match bots {
         1 => "1 bot".to_owned(),
         bots => format!("{} bots", show::count(bots.into())),
