@@ -288,6 +288,29 @@ mod tests {
                 "cut to {end}"
             );
         }
+        // Only DayZ has a description.
+        let more = [&bytes[..], &[1, b'x']].concat();
+        assert!(BinaryRules::parse(&more, 0).is_err());
+    }
+
+    #[test]
+    fn each_mod_has_its_own_row() {
+        let game_mod = |id, name| Mod {
+            hash: 0xAB,
+            id,
+            is_dlc: false,
+            name,
+        };
+        let rules = BinaryRules {
+            mods: vec![game_mod(12, b"a"), game_mod(0, b"b"), game_mod(345, b"c")],
+            ..BinaryRules::default()
+        };
+        let rows = rules.mod_rows();
+        let rows: Vec<Vec<_>> = rows.iter().map(Iterator::collect).collect();
+        let hash = ("hash", "000000ab");
+        assert_eq!(rows[0], [("name", "a"), ("id", "12"), hash]);
+        assert_eq!(rows[1], [("name", "b"), hash]);
+        assert_eq!(rows[2], [("name", "c"), ("id", "345"), hash]);
     }
 
     #[test]

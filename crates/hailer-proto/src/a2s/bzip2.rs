@@ -399,6 +399,23 @@ mod tests {
         assert_eq!(decompress(TEXTS, texts().len()).unwrap(), texts());
     }
 
+    /// 60,000 times "ab": a block of more than 100,000 bytes.
+    const LONG_BLOCK: &[u8] = b"\x42\x5A\x68\x39\x31\x41\x59\x26\x53\x59\xB2\x4C\x68\x7E\x00\x75\
+        \x2F\x81\x00\x30\x00\x20\x00\x30\x80\x29\x18\x14\x49\x58\x14\x49\
+        \x5C\x5D\xC9\x14\xE1\x42\x42\xC9\x31\xA1\xF8";
+
+    #[test]
+    fn blocks_are_as_long_as_their_level_allows() {
+        assert_eq!(
+            decompress(LONG_BLOCK, 120_000).unwrap(),
+            b"ab".repeat(60_000)
+        );
+        // Level 1 allows 100,000 bytes.
+        let mut low = LONG_BLOCK.to_vec();
+        low[3] = b'1';
+        assert!(decompress(&low, 120_000).is_err());
+    }
+
     #[test]
     fn output_is_limited() {
         for (data, length) in [

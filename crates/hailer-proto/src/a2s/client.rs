@@ -21,8 +21,9 @@ use super::message::{
 use super::split::{Assembled, Assembly, Layout};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Notes};
+use crate::wire::{Deviation, Error, Notes};
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
@@ -92,6 +93,8 @@ pub struct A2sExchange {
     players: Option<Vec<Player>>,
     rules: Vec<Rule>,
     rules_extra: Vec<Extra>,
+    /// Error of the last list that does not parse.
+    list_error: Option<Error>,
     deviations: Vec<&'static Deviation>,
 }
 
@@ -137,6 +140,7 @@ impl A2sExchange {
             players: None,
             rules: Vec::new(),
             rules_extra: Vec::new(),
+            list_error: None,
             deviations: Vec::new(),
         }
     }
@@ -281,7 +285,7 @@ impl A2sExchange {
                 return Step::Progress;
             }
             Ok(Assembled::Duplicate) => return Step::Wait,
-            Err(error) => return Step::Bad(error.into()),
+            Err(error) => return self.unreadable(error),
         };
         self.keep_all(&notes);
         let has_header = joined.starts_with(message::SINGLE);
@@ -296,7 +300,7 @@ impl A2sExchange {
         let app_id = (self.phase == Phase::Lists).then_some(self.app_id);
         let reply = match parse_reply(bytes, has_header, app_id, &mut notes) {
             Ok(reply) => reply,
-            Err(error) => return Step::Bad(error.into()),
+            Err(error) => return self.unreadable(error),
         };
         match reply {
             // A ping reply, or a list before info, proves that the server is there.
@@ -323,6 +327,12 @@ impl A2sExchange {
             // Repeated, or a list that was not requested.
             Reply::Players(_) | Reply::Rules(_) | Reply::Ping => Step::Wait,
         }
+    }
+
+    /// Keeps the error for a status without lists.
+    fn unreadable(&mut self, error: Error) -> Step {
+        self.list_error = Some(error);
+        Step::Bad(error.into())
     }
 
     fn receive_challenge(&mut self, challenge: Challenge, out: &mut Vec<u8>) -> Step {
@@ -396,6 +406,7 @@ impl A2sExchange {
             return Step::Progress;
         }
         self.phase = Phase::Lists;
+        self.list_error = None;
         self.timeouts = 0;
         self.challenges = 0;
         self.send_lists(out)
@@ -497,6 +508,10 @@ impl A2sExchange {
         if !unanswered.is_empty() {
             let names = Value::from(unanswered.join(", "));
             status.extra.push(Extra::new("unanswered", names));
+            let error = self.list_error.map(|error| error.to_string());
+            status
+                .extra
+                .extend(error.map(|error| Extra::new("list-error", error)));
         }
         status.deviations = core::mem::take(&mut self.deviations);
         Step::Done(Box::new(status))
@@ -1007,6 +1022,44 @@ mod tests {
 
     fn challenge(number: u32) -> Vec<u8> {
         [b"\xFF\xFF\xFF\xFFA".as_slice(), &number.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn only_the_first_reply_in_the_source_form_replaces_the_old_form() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        exchange.handle(Input::Start, &mut Vec::new());
+        let old = b"\xFF\xFF\xFF\xFFm1\0Old\0m\0f\0g\0\x01\x08\x2Fdl\0\0\0\0";
+        assert_eq!(hear(&mut exchange, old), Step::Send);
+        for (name, step) in [(&b"First"[..], Step::Progress), (b"Second", Step::Wait)] {
+            let mut info = Vec::new();
+            let name = Info {
+                name,
+                ..Info::default()
+            };
+            message::write_info(&name, &mut info);
+            assert_eq!(hear(&mut exchange, &info), step);
+        }
+        assert_eq!(hear(&mut exchange, old), Step::Wait);
+        let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
+        assert_eq!(status.name, Some(Text::unformatted("First")));
+        assert_eq!(met(&status), ["both-info"]);
+    }
+
+    #[test]
+    fn an_unreadable_list_is_explained() {
+        let mut exchange = at_lists(440, 1);
+        let cut = b"\xFF\xFF\xFF\xFFE\x01";
+        assert!(matches!(hear(&mut exchange, cut), Step::Bad(_)));
+        let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
+        assert_eq!(
+            (status.extra("unanswered"), status.extra("list-error")),
+            (
+                Some(&Value::from("players, rules")),
+                Some(&Value::from("count at offset 5: ends 1 byte too early"))
+            )
+        );
+        let status = lists(440, 0, b"\0", b"\0\0");
+        assert_eq!(status.extra("list-error"), None);
     }
 
     #[test]

@@ -900,3 +900,42 @@ fn failed_name(bytes: &[u8]) -> &'static str {
 pub(super) fn decimal(number: u64) -> String {
     format!("{number}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(count: usize) -> Result<usize, Error> {
+        let mut bytes = Vec::new();
+        write_rules_header(count as u16, &mut bytes);
+        for _ in 0..count {
+            write_rule(b"a", b"", &mut bytes);
+        }
+        match parse_reply(&bytes, true, None, &mut Notes::default())? {
+            Reply::Rules(rules) => Ok(rules.list.len()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_datagrams_above_the_limit_are_big() {
+        for (length, is_big) in [(MAX_DATAGRAM, false), (MAX_DATAGRAM + 1, true)] {
+            let mut bytes = Vec::from(*b"\xFF\xFF\xFF\xFFj");
+            bytes.resize(length, b'0');
+            let mut notes = Notes::default();
+            explain(&bytes, Direction::Reply.into(), &mut notes);
+            assert_eq!(notes.met().any(|met| met.name == "big-datagram"), is_big);
+        }
+    }
+
+    #[test]
+    fn the_number_of_rules_is_limited() {
+        assert_eq!(rules(MAX_RULES), Ok(MAX_RULES));
+        let error = rules(MAX_RULES + 1).unwrap_err();
+        let limit = ErrorKind::Limit { limit: MAX_RULES };
+        assert_eq!(
+            (error.field, error.at, error.kind),
+            ("rules", 7 + 3 * MAX_RULES, limit)
+        );
+    }
+}

@@ -143,6 +143,10 @@ static INFO: Info = Info {
             key: "unanswered",
             help: "Requests without a complete reply: `players`, `rules` or both",
         },
+        Doc {
+            key: "list-error",
+            help: "Error in the last reply with a missing list, if one arrived",
+        },
     ],
     player_fields: &[
         Doc {

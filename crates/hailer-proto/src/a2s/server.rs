@@ -652,6 +652,27 @@ mod tests {
     }
 
     #[test]
+    fn rules_fill_the_longest_reply() {
+        // Rules of 1,000 bytes, and one that fills the rest or is a byte too long.
+        let rule = |length: usize| Rule {
+            key: "k".into(),
+            value: "v".repeat(length - 3).into(),
+        };
+        let rest = (MAX_REPLY - RULES_HEADER) % 1_000;
+        let whole_rules = (MAX_REPLY - RULES_HEADER) / 1_000;
+        for (last, listed) in [(rest, whole_rules + 1), (rest + 1, whole_rules)] {
+            let mut status = Status::default();
+            status.rules = (0..whole_rules).map(|_| rule(1_000)).collect();
+            status.rules.push(rule(last));
+            let (reply, _) = whole(&responder(&status), Request::Rules);
+            let Reply::Rules(rules) = parse(&reply) else {
+                panic!()
+            };
+            assert_eq!(rules.list.len(), listed);
+        }
+    }
+
+    #[test]
     fn repeated_replies_have_the_same_id() {
         let responder = responder(&crowd(255, "n"));
         let request = bytes(Request::Players(Some(challenge(&responder, NOW))));
@@ -664,6 +685,9 @@ mod tests {
 
     #[test]
     fn options() {
+        let defaults = A2sConfig::read(&Options::default()).unwrap();
+        assert!(defaults.bind_port && defaults.is_info_challenged);
+        assert_eq!(defaults.players, Disclosure::Names);
         let status = crowd(2, "n");
         let anonymous = with_option(&status, "players", "anonymous");
         let (reply, _) = whole(&anonymous, Request::Players);

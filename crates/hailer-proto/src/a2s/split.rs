@@ -432,6 +432,37 @@ mod tests {
     }
 
     #[test]
+    fn only_marked_messages_are_compressed() {
+        // The mark of bzip2 is where compressed messages have it, with and without a size field.
+        for (header, has_size) in [(&[2, 0][..], false), (&[2, 0, 0xE0, 4], true)] {
+            let payload = [SINGLE, b"....", BZIP2_MAGIC].concat();
+            let of = |id| Layout::of_first(&part(id, header, &payload));
+            let plain = match has_size {
+                true => Layout::Source,
+                false => Layout::NoSize,
+            };
+            assert_eq!(of(7), Some(plain));
+            assert_eq!(of(COMPRESSED | 7), Some(Layout::Compressed { has_size }));
+        }
+    }
+
+    #[test]
+    fn the_layout_of_later_parts_is_a_guess() {
+        for (header, layout) in [
+            (&[0x12, 0xFF][..], Layout::GoldSource),
+            (&[0x12, 0x12], Layout::GoldSource),
+            (&[0x12, 0x11], Layout::Source),
+            (&[0x22, 0xFF], Layout::Source),
+            (&[0x42, 0xFF], Layout::Source),
+            (&[0x02, 0xFF], Layout::Source),
+        ] {
+            assert_eq!(guess(&part(7, header, b"x")), layout, "{header:02x?}");
+        }
+        let compressed = Layout::Compressed { has_size: false };
+        assert_eq!(guess(&part(COMPRESSED, &[2, 1], b"x")), compressed);
+    }
+
+    #[test]
     fn messages_arrive_interleaved() {
         let parts = |id: u32| {
             let (first, second) = MESSAGE.split_at(9);
@@ -566,6 +597,13 @@ mod tests {
             let error = insert(&mut Assembly::default(), &part).unwrap_err();
             assert_eq!(error.field, field);
         }
+        // The largest length is legal, so the data is the problem.
+        let largest = compressed(MAX_BYTES as u32, checksum, data);
+        let error = insert(&mut Assembly::default(), &largest).unwrap_err();
+        assert!(!matches!(error.kind, ErrorKind::Limit { .. }), "{error}");
+        let above = compressed(MAX_BYTES as u32 + 1, checksum, data);
+        let error = insert(&mut Assembly::default(), &above).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Limit { .. }), "{error}");
         // In two parts: the second has neither length nor checksum.
         let (first, second) = data.split_at(20);
         let mut first = compressed(length, checksum, first);
