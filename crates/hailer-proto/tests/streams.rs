@@ -379,6 +379,7 @@ fn the_protocol_number_is_that_of_client_status_or_option() {
     let none = Options::default();
     assert_eq!(number(&plain, &none, 47), 47);
     assert_eq!(number(&plain, &none, i32::MAX), i32::MAX);
+    assert_eq!(number(&plain, &none, 0), 0);
     assert_eq!(number(&plain, &none, -1), minecraft_status::NEWEST);
     let mut own = Status::default();
     own.extra.push(hailer_proto::Extra::new("protocol", 5));
@@ -684,6 +685,122 @@ fn replies_of_the_responder_fit() {
         let (step, _) = receive(&reply);
         assert_eq!(step, Step::Send);
     }
+}
+
+/// Parts of a status that is too long are left out in order.
+#[test]
+fn long_replies_lose_icon_then_sample_then_mods() {
+    let mut request = Vec::new();
+    message::Handshake {
+        protocol: 47,
+        host: "h".into(),
+        port: 1,
+        intent: message::Intent::Status,
+    }
+    .write(&mut request);
+    request.extend([1, 0]);
+    let parts = |icon: usize, name: usize, mods: usize| {
+        let mut status = statuses::plain(0);
+        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        png.resize(icon, 7);
+        status.icon = hailer_proto::Icon::from_png(&png).ok();
+        status
+            .extra
+            .push(hailer_proto::Extra::new("mod-loader", "FML"));
+        let mut rows = hailer_proto::Rows::with_capacity(COLUMNS, mods);
+        for _ in 0..mods {
+            rows.push([Some(&*"x".repeat(80)), Some("1")]);
+        }
+        status.extra.push(hailer_proto::Extra {
+            key: "mods",
+            value: hailer_proto::Value::Rows(rows),
+        });
+        let player = hailer_proto::Player::named(Text::unformatted("y".repeat(name)));
+        status.players.set_list(vec![player; 12]);
+        let (reply, _) = send(&mut *connect(&status, &Options::default()), &[&request]);
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        ["favicon", "sample", "modinfo"].map(|key| reply.contains(key))
+    };
+    assert_eq!(parts(1_000, 16, 10), [true, true, true]);
+    assert_eq!(parts(40_000, 16, 10), [false, true, true]);
+    assert_eq!(parts(40_000, 16, 1_000), [false, false, false]);
+    // 110 bytes for each mod and 116 for each player: without the sample, the mods fit.
+    assert_eq!(parts(40_000, 64, 268), [false, false, true]);
+}
+
+/// Numbers have at most 5 bytes, and texts before 1.7 at most 32,767 units.
+#[test]
+fn numbers_and_texts_have_limits() {
+    let six = [0x80, 0x80, 0x80, 0x80, 0x80, 0];
+    let packet = |body: &[u8]| {
+        let mut out = Vec::new();
+        message::write_packet(body, &mut out);
+        out
+    };
+    for (reply, field) in [
+        (packet(&six), "packet id"),
+        (packet(&[&[0][..], &six].concat()), "JSON length"),
+    ] {
+        let (step, _) = receive(&reply);
+        let Step::Bad(fault) = step else {
+            panic!("{step:?}")
+        };
+        let text = fault.to_string();
+        assert!(
+            text.starts_with(field) && text.ends_with("at most 5 bytes"),
+            "{text}"
+        );
+    }
+    for (request, field) in [
+        (packet(&six), "packet id"),
+        (packet(&[&[0][..], &six].concat()), "protocol"),
+        (packet(&[&[0, 47][..], &six].concat()), "host"),
+        (
+            packet(&[&[0, 47, 1, b'h', 0, 1][..], &six].concat()),
+            "intent",
+        ),
+    ] {
+        let mut notes = wire::Notes::default();
+        let error = message::Handshake::read(&mut wire::Reader::new(&request, &mut notes));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.starts_with(field) && error.ends_with("at most 5 bytes"),
+            "{error}"
+        );
+    }
+    let kick = |units: u16| message::legacy_length(&[&[0xFF][..], &units.to_be_bytes()].concat());
+    assert_eq!(kick(32_767), Ok(Err(3 + 2 * 32_767)));
+    assert!(kick(32_768).is_err());
+    // Requests have successive numbers.
+    let mut exchange = protocol().exchange(&Ask::default(), Cookie(1));
+    exchange.handle(Input::Start, &mut Vec::new());
+    assert_eq!(exchange.stage(), 0);
+    exchange.handle(Input::Datagram(&status("{}")), &mut Vec::new());
+    assert_eq!(exchange.stage(), 1);
+}
+
+const COLUMNS: &&[&str] = &(&["id", "version"] as &[_]);
+
+/// Clients before 1.16 do not know these colors, and texts of codes only are no version.
+#[test]
+fn legacy_replies_have_no_rgb() {
+    let text = |motd: &str, version: &str| {
+        let mut status = statuses::plain(0);
+        status.motd = Some(Text::legacy(motd));
+        status.version = Some(version.into());
+        let (bytes, _) = send(&mut *connect(&status, &Options::default()), &[b"\xFE\x01"]);
+        let units: Vec<u16> = bytes[3..]
+            .chunks(2)
+            .map(|unit| u16::from_be_bytes([unit[0], unit[1]]))
+            .collect();
+        let text = String::from_utf16(&units).unwrap();
+        let parts: Vec<&str> = text.split('\0').collect();
+        format!("{}|{}", parts[2], parts[3])
+    };
+    assert_eq!(text("\u{A7}aGreen", "1.8"), "1.8|\u{A7}aGreen");
+    let hex = "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0RGB";
+    assert_eq!(text(hex, "\u{A7}a1.8"), "1.8|RGB");
+    assert_eq!(text("\u{A7}#FF8800RGB", "\u{A7}a"), "Minecraft|RGB");
 }
 
 #[test]

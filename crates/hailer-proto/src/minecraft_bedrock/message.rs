@@ -507,6 +507,15 @@ mod tests {
     }
 
     #[test]
+    fn fields_above_the_limit_are_one() {
+        for (more, count) in [(59, 54), (60, 55), (61, 55), (100, 55)] {
+            let text = format!("MCPE;N;1;v;0;9;7{}", ";x".repeat(more - 3));
+            let fields = read(&text).0.rest;
+            assert_eq!(fields.len(), count, "{more}");
+        }
+    }
+
+    #[test]
     fn numbers_have_at_most_20_digits() {
         let online = |digits: &str| read(&format!("MCPE;N;1;v;{digits};9;")).0.online;
         assert_eq!(online("99999999999999999999"), Some(i64::MAX));

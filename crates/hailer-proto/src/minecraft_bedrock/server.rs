@@ -364,6 +364,22 @@ mod tests {
         assert!(text(&motd, &config).contains(";Second;Survival;"));
     }
 
+    /// FNV-1a.
+    #[test]
+    fn numbers_of_servers_are_stable() {
+        assert_eq!(hash(""), 0xCBF2_9CE4_8422_2325 >> 1);
+        assert_eq!(hash("a"), 0xAF63_DC4C_8601_EC8C >> 1);
+        assert_eq!(hash("foobar"), 0x8594_4171_F739_67E8 >> 1);
+    }
+
+    #[test]
+    fn only_cut_texts_lose_half_a_code() {
+        assert_eq!(whole("ab\u{A7}", 4), "ab\u{A7}");
+        assert_eq!(whole("ab\u{A7}c", 4), "ab");
+        assert_eq!(whole("\u{4E2D}x", 2), "\u{4E2D}");
+        assert_eq!(whole("", 0), "");
+    }
+
     #[test]
     fn options_replace_the_status() {
         let options = Options::default()
@@ -377,6 +393,9 @@ mod tests {
         assert!(text(&full, &config).contains(";800;1.21.60;3;4;5;"));
         full.players.max = Some(5);
         assert!(text(&full, &config).contains(";800;1.21.60;3;5;5;"));
+        let zero = Options::default().with("protocol", 0).with("guid", 0);
+        let zero = BedrockConfig::read(&zero).unwrap();
+        assert_eq!((zero.protocol, zero.guid), (Some(0), Some(0)));
         let error = |key, value: Value| {
             let options = Options::default().with(key, value);
             BedrockConfig::read(&options).unwrap_err().to_string()

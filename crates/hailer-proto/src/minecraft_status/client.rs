@@ -253,7 +253,6 @@ impl StatusExchange {
             let step = self.hear(rest, out);
             if step == Step::Send {
                 out.clear();
-                self.stage -= 1;
                 return self.without_pong().unwrap_or(Step::Wait);
             }
             return step;

@@ -598,6 +598,55 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_one_level_deeper() {
+        for template in ["x.y", "%s"] {
+            let nested = |depth: usize| {
+                let open = format!(r#"{{"translate":"{template}","with":["#);
+                let text = format!("{}{}{}", open.repeat(depth), 7, "]}".repeat(depth));
+                flatten(&text).is_ok()
+            };
+            // Lists of arguments count as a level of JSON only.
+            assert!(nested(60), "{template}");
+            assert!(nested(63), "{template}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_distinguished_from_the_others() {
+        let keys = [
+            "text",
+            "translate",
+            "keybind",
+            "score",
+            "selector",
+            "nbt",
+            "object",
+            "",
+            "bold",
+            "italic",
+            "underlined",
+            "strikethrough",
+            "obfuscated",
+            "color",
+            "fallback",
+            "with",
+            "extra",
+        ];
+        let object = |keys: &[&str]| {
+            let entries: Vec<String> = keys.iter().map(|key| format!("\"{key}\":null")).collect();
+            format!("{{{}}}", entries.join(","))
+        };
+        let (_, met) = flatten(&object(&keys)).unwrap();
+        assert_eq!(met, ["unknown-color"], "each key once");
+        for key in keys {
+            let (_, met) = flatten(&object(&[key, "font", key])).unwrap();
+            assert!(met.contains(&"duplicate-keys"), "{key:?}: {met:?}");
+        }
+        let (_, met) = flatten(&object(&["font", "insertion", "font"])).unwrap();
+        assert_eq!(met, [""; 0], "keys without a meaning");
+    }
+
+    #[test]
     fn depth_number_and_length_have_limits() {
         let nested = |depth| {
             format!(

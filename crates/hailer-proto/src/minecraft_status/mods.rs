@@ -516,6 +516,31 @@ mod tests {
     }
 
     #[test]
+    fn missing_bits_at_the_end_are_zero() {
+        let bytes = [1, 2, 3, 4];
+        let text = packed(&bytes);
+        let mut cut: Vec<char> = text.chars().collect();
+        assert_eq!(
+            cut.pop(),
+            Some('\0'),
+            "the last character holds zero bits only"
+        );
+        assert_eq!(unpacked(&String::from_iter(cut)), bytes);
+    }
+
+    #[test]
+    fn texts_in_other_encodings_are_named() {
+        let json = b"{\"modList\":[{\"modid\":\"a\",\"version\":\"\xFF\"}]}";
+        let json = Json::parse(json, 0..json.len(), "JSON").unwrap();
+        let mut notes = Notes::default();
+        assert!(ModList::read_modinfo(json.root(), &mut notes).is_some());
+        assert_eq!(
+            notes.met().map(|met| met.name).collect::<Vec<_>>(),
+            ["invalid-utf8"]
+        );
+    }
+
+    #[test]
     fn lists_of_both_other_forms() {
         let (status, met) = read(
             r#"{"type":"FML","modList":[{"modid":"mcp","version":"9.19"},{"modid":"FML"},{"version":"1"}]}"#,
@@ -598,6 +623,23 @@ mod tests {
         }
         // The claimed number of bytes is not allocated.
         assert!(unpacked("\u{7FFF}\u{7FFF}a").capacity() < 64);
+    }
+
+    #[test]
+    fn the_numbers_of_mods_and_channels_are_limited() {
+        let counts = |mods: usize, channels: usize| {
+            let mut bytes = vec![0];
+            bytes.extend((mods as u16).to_be_bytes());
+            bytes.extend([1, 1, b'a'].repeat(mods));
+            super::super::message::write_varint(channels as i32, &mut bytes);
+            bytes.extend([1, b'c', 0, 0].repeat(channels));
+            let mut list = ModList::new("FML3");
+            let result = list.unpack(&bytes);
+            (list.mods.len(), list.channels.len(), result.is_ok())
+        };
+        assert_eq!(counts(MAX_ROWS, MAX_ROWS), (MAX_ROWS, MAX_ROWS, true));
+        assert_eq!(counts(MAX_ROWS + 1, 0), (MAX_ROWS, 0, false));
+        assert_eq!(counts(0, MAX_ROWS + 1), (0, MAX_ROWS, false));
     }
 
     #[test]

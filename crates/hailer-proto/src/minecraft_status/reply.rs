@@ -530,3 +530,206 @@ fn convert(item: Item<'_, '_>, values: &mut usize, depth: usize) -> Option<Value
         ),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn parse(json: &str) -> (Status, Vec<&'static str>) {
+        let mut bytes = Vec::new();
+        let mut body = Vec::from([0]);
+        message::write_string(json, &mut body);
+        message::write_packet(&body, &mut bytes);
+        let mut notes = Notes::default();
+        let reply = read(&mut Reader::new(&bytes, &mut notes), Depth::Full, true);
+        let Ok(Reply::Status(status)) = reply else {
+            panic!("{reply:?}")
+        };
+        let absent = ["no-version", "no-players", "no-description"];
+        let met = notes.met().map(|met| met.name);
+        (*status, met.filter(|name| !absent.contains(name)).collect())
+    }
+
+    fn other(json: &str) -> String {
+        let (status, _) = parse(json);
+        status
+            .extra("other")
+            .map(Value::to_string)
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn the_last_value_of_a_duplicate_key_counts() {
+        assert_eq!(other(r#"{"a":1,"b":2,"a":3}"#), other(r#"{"b":2,"a":3}"#));
+        let icon = "data:image/png;base64,iVBORw0KGgo=";
+        let (status, met) = parse(&format!(r#"{{"favicon":{icon:?},"favicon":null}}"#));
+        assert_eq!(status.icon, None);
+        assert_eq!(met, ["duplicate-keys", "favicon-other"]);
+        let (status, _) = parse(&format!(r#"{{"favicon":null,"favicon":{icon:?}}}"#));
+        assert!(status.icon.is_some());
+        let (status, met) = parse(
+            r#"{"isModded":true,"isModded":false,"version":{"name":"a","name":"b"},"players":{"max":1,"max":2}}"#,
+        );
+        assert_eq!(status.extra("is-modded"), Some(&Value::Bool(false)));
+        assert_eq!(
+            (status.version.as_deref(), status.players.max),
+            (Some("b"), Some(2))
+        );
+        assert_eq!(met, ["duplicate-keys"]);
+        // Keys with escapes are other bytes.
+        assert_eq!(parse(r#"{"a":1,"b":2}"#).1, [""; 0]);
+    }
+
+    #[test]
+    fn fields_without_a_meaning_are_limited() {
+        let list = |count: usize| format!(r#"{{"a":[{}0]}}"#, "0,".repeat(count - 1));
+        let length = |json: &str| match parse(json).0.extra("other") {
+            Some(Value::Table(entries)) => match &entries[0].1 {
+                Value::List(list) => list.len(),
+                other => panic!("{other:?}"),
+            },
+            _ => 0,
+        };
+        // The list is a value too.
+        assert_eq!(length(&list(MAX_OTHER_VALUES - 1)), MAX_OTHER_VALUES - 1);
+        assert_eq!(length(&list(MAX_OTHER_VALUES)), MAX_OTHER_VALUES - 1);
+        assert_eq!(length(&list(MAX_OTHER_VALUES + 1)), MAX_OTHER_VALUES - 1);
+        let nested = |depth: usize| {
+            other(&format!(
+                r#"{{"a":{}7{}}}"#,
+                "[".repeat(depth),
+                "]".repeat(depth)
+            ))
+        };
+        assert!(nested(MAX_OTHER_DEPTH).contains('7'));
+        assert!(!nested(MAX_OTHER_DEPTH + 1).contains('7'));
+        assert_eq!(
+            other(r#"{"a":null,"b":1.5,"c":"x","d":true,"e":-1}"#),
+            other(r#"{"b":1.5,"c":"x","d":true,"e":-1}"#)
+        );
+    }
+
+    #[test]
+    fn ids_of_players_have_several_forms() {
+        let player = |id: &str| {
+            let json = format!(r#"{{"players":{{"sample":[{{"name":"a","id":{id}}}]}}}}"#);
+            let (status, met) = parse(&json);
+            let player = &status.players.list[0];
+            (player.uuid, player.extra.len(), met)
+        };
+        let bytes = *b"\x01\x02\x03\x04\xFF\xFF\xFF\xFF\x7F\xFF\xFF\xFF\x80\0\0\0";
+        let hyphens = r#""01020304-ffff-ffff-7fff-ffff80000000""#;
+        assert_eq!(player(hyphens), (Some(bytes), 0, Vec::new()));
+        let odd = |uuid, extras| (uuid, extras, Vec::from(["uuid-odd"]));
+        let plain = hyphens.replace('-', "");
+        assert_eq!(player(&plain), odd(Some(bytes), 0));
+        assert_eq!(
+            player("[16909060,-1,2147483647,-2147483648]"),
+            odd(Some(bytes), 0)
+        );
+        for other in [
+            "[1,2,3]",
+            "[1,2,3,4,5]",
+            "[1,2,3,2147483648]",
+            "7",
+            r#""x""#,
+        ] {
+            assert_eq!(player(other), odd(None, 1), "{other}");
+        }
+        assert_eq!(player("null"), (None, 0, Vec::new()));
+    }
+
+    #[test]
+    fn other_depths_skip_what_only_a_full_query_shows() {
+        let json =
+            r#"{"favicon":7,"players":{"online":1,"sample":[{"name":"a"}]},"a":1,"modinfo":7}"#;
+        let mut bytes = Vec::new();
+        let mut body = Vec::from([0]);
+        message::write_string(json, &mut body);
+        message::write_packet(&body, &mut bytes);
+        let mut notes = Notes::default();
+        let reply = read(&mut Reader::new(&bytes, &mut notes), Depth::Basic, true);
+        let Ok(Reply::Status(status)) = reply else {
+            panic!("{reply:?}")
+        };
+        assert_eq!(status.players.online, Some(1));
+        assert_eq!((status.players.list.len(), status.extra.len()), (0, 0));
+        let met: Vec<_> = notes.met().map(|met| met.name).collect();
+        assert_eq!(met, ["no-version", "no-description"]);
+        assert_eq!(parse(r#"{"players":{"sample":{}}}"#).1, ["wrong-type"]);
+        assert_eq!(parse(r#"{"players":{"sample":null}}"#).1, [""; 0]);
+    }
+
+    #[test]
+    fn names_of_players_are_recognized() {
+        for name in [
+            "Alex",
+            ".Bedrock",
+            "*Bedrock",
+            "a_b-c",
+            "\u{4E2D}\u{6587}",
+            &"x".repeat(20),
+            "_",
+        ] {
+            assert!(is_player_name(name), "{name:?}");
+        }
+        for name in [
+            "",
+            ".",
+            "..Alex",
+            "Alex!",
+            "two words",
+            "\u{A7}6Gold",
+            &"x".repeat(21),
+        ] {
+            assert!(!is_player_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_sample_is_limited() {
+        let sample = |count: usize| {
+            let entry = r#"{"name":"a"},"#.repeat(count);
+            let json = format!(
+                r#"{{"players":{{"sample":[{}]}}}}"#,
+                entry.trim_end_matches(',')
+            );
+            parse(&json).0.players.list.len()
+        };
+        assert_eq!(sample(MAX_PLAYERS), MAX_PLAYERS);
+        assert_eq!(sample(MAX_PLAYERS + 1), MAX_PLAYERS);
+    }
+
+    #[test]
+    fn components_without_a_status_are_refusals() {
+        let is_refusal = |json: &str| {
+            let mut bytes = Vec::new();
+            let mut body = Vec::from([0]);
+            message::write_string(json, &mut body);
+            message::write_packet(&body, &mut bytes);
+            let mut notes = Notes::default();
+            let reply = read(&mut Reader::new(&bytes, &mut notes), Depth::Basic, true);
+            matches!(reply, Ok(Reply::Disconnect(_)))
+        };
+        for json in [
+            r#""x""#,
+            "[]",
+            "7",
+            r#"{"text":"x"}"#,
+            r#"{"translate":"x"}"#,
+            r#"{"extra":[]}"#,
+        ] {
+            assert!(is_refusal(json), "{json}");
+        }
+        for json in [
+            "{}",
+            r#"{"version":{},"text":"x"}"#,
+            r#"{"players":{},"text":"x"}"#,
+            r#"{"description":"","extra":[]}"#,
+            r#"{"a":1}"#,
+        ] {
+            assert!(!is_refusal(json), "{json}");
+        }
+    }
+}
