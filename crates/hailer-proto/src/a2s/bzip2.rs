@@ -4,6 +4,7 @@
 //! data. The checksums inside of bzip2 are skipped, because the message has its own CRC-32.
 
 use crate::wire::Error;
+pub(super) use crate::wire::crc32;
 use alloc::vec::Vec;
 
 /// Field name in errors.
@@ -318,20 +319,6 @@ fn expand(block: &Block, limit: usize, out: &mut Vec<u8>) -> bool {
         }
     }
     true
-}
-
-/// Returns the CRC-32 of ISO 3309, as in zlib.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0xEDB8_8320;
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            let carry = if crc & 1 == 1 { POLYNOMIAL } else { 0 };
-            crc = crc >> 1 ^ carry;
-        }
-    }
-    !crc
 }
 
 #[cfg(test)]

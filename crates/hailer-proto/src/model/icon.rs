@@ -1,5 +1,6 @@
 //! Icons of servers.
 
+use crate::wire::crc32;
 use alloc::boxed::Box;
 use alloc::string::String;
 use base64::Engine;
@@ -9,6 +10,9 @@ use core::fmt;
 
 /// Longest icon, in bytes. Icons of 64 × 64 pixels have at most about 16 KiB.
 const MAX_ICON_BYTES: usize = 64 * 1024;
+/// Largest width and height of an image that [`Icon::image_size`] accepts, in pixels. Larger ones
+/// take more than 1 MiB once decoded.
+const MAX_IMAGE_PIXELS: u32 = 512;
 const PNG_START: &[u8] = b"\x89PNG\r\n\x1a\n";
 const DATA_URI_START: &str = "data:image/png;base64,";
 /// The usual alphabet, with or without padding.
@@ -35,6 +39,10 @@ pub enum IconError {
     NotPng,
     /// The image has more than 64 KiB.
     TooLarge,
+    /// A part of the PNG file is damaged, missing or in the wrong place.
+    Damaged,
+    /// The image has more than 512 × 512 pixels, or none.
+    Dimensions,
 }
 
 impl fmt::Display for IconError {
@@ -44,6 +52,8 @@ impl fmt::Display for IconError {
             Self::NotBase64 => "the icon is not in base64",
             Self::NotPng => "the icon is not a PNG image",
             Self::TooLarge => "the icon has more than 64 KiB",
+            Self::Damaged => "the icon is a damaged PNG image",
+            Self::Dimensions => "the icon must have 1 to 512 pixels in each direction",
         })
     }
 }
@@ -93,11 +103,74 @@ impl Icon {
         &self.0
     }
 
+    /// Checks the structure of the PNG file and returns width and height in pixels. Do not pass an
+    /// icon that fails to a program that decodes images.
+    ///
+    /// Every chunk must have its checksum. The header comes first, then at least one chunk of image
+    /// data, and nothing follows the end. The image data is not decompressed.
+    ///
+    /// # Errors
+    ///
+    /// The file is damaged, or the image has more than 512 × 512 pixels.
+    pub fn image_size(&self) -> Result<(u32, u32), IconError> {
+        let mut rest = self.0.get(PNG_START.len()..).unwrap_or_default();
+        let mut size = None;
+        let mut has_data = false;
+        loop {
+            let (kind, data, after) = chunk(rest).ok_or(IconError::Damaged)?;
+            rest = after;
+            match (kind, size) {
+                (b"IHDR", None) => size = Some(header(data)?),
+                (_, None) | (b"IHDR", Some(_)) => return Err(IconError::Damaged),
+                (b"IDAT", _) => has_data = true,
+                (b"IEND", Some(size)) if has_data && data.is_empty() && rest.is_empty() => {
+                    return Ok(size);
+                }
+                (b"IEND", _) => return Err(IconError::Damaged),
+                _ => {}
+            }
+        }
+    }
+
     /// Returns the icon as a `data:` URI.
     pub fn data_uri(&self) -> String {
         let mut text = String::from(DATA_URI_START);
         BASE64.encode_string(&self.0, &mut text);
         text
+    }
+}
+
+/// Splits the first chunk off: kind, data and the bytes after it. `None` if it is cut short or its
+/// checksum is wrong.
+fn chunk(bytes: &[u8]) -> Option<(&[u8; 4], &[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let (checked, rest) = rest.split_at_checked(length.checked_add(4)?)?;
+    let (checksum, rest) = rest.split_first_chunk::<4>()?;
+    let (kind, data) = checked.split_first_chunk::<4>()?;
+    (crc32(checked) == u32::from_be_bytes(*checksum)).then_some((kind, data, rest))
+}
+
+/// Returns the size in the header of an image.
+fn header(data: &[u8]) -> Result<(u32, u32), IconError> {
+    let [w0, w1, w2, w3, h0, h1, h2, h3, depth, color, 0, 0, 0 | 1] = *data else {
+        return Err(IconError::Damaged);
+    };
+    let is_known = match color {
+        0 => [1, 2, 4, 8, 16].contains(&depth),
+        3 => [1, 2, 4, 8].contains(&depth),
+        2 | 4 | 6 => [8, 16].contains(&depth),
+        _ => false,
+    };
+    if !is_known {
+        return Err(IconError::Damaged);
+    }
+    let width = u32::from_be_bytes([w0, w1, w2, w3]);
+    let height = u32::from_be_bytes([h0, h1, h2, h3]);
+    let is_fit = |pixels: u32| (1..=MAX_IMAGE_PIXELS).contains(&pixels);
+    match is_fit(width) && is_fit(height) {
+        true => Ok((width, height)),
+        false => Err(IconError::Dimensions),
     }
 }
 
@@ -137,6 +210,63 @@ mod tests {
             Icon::from_png(b"\x89PNG\r\n\x1a\nAB").unwrap().data_uri(),
             "data:image/png;base64,iVBORw0KGgpBQg=="
         );
+    }
+
+    fn chunk_of(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+        let checked = [&kind[..], data].concat();
+        let length = (data.len() as u32).to_be_bytes();
+        [&length[..], &checked, &crc32(&checked).to_be_bytes()].concat()
+    }
+
+    fn header_of(width: u32, height: u32, depth: u8, color: u8) -> Vec<u8> {
+        let size = [width.to_be_bytes(), height.to_be_bytes()].concat();
+        chunk_of(b"IHDR", &[&size[..], &[depth, color, 0, 0, 0]].concat())
+    }
+
+    fn size_of_parts(parts: &[&[u8]]) -> Result<(u32, u32), IconError> {
+        let png = [PNG_START, &parts.concat()].concat();
+        Icon::from_png(&png).unwrap().image_size()
+    }
+
+    #[test]
+    fn only_whole_images_have_a_size() {
+        let header = header_of(64, 32, 8, 6);
+        let data = chunk_of(b"IDAT", &[1, 2, 3]);
+        let text = chunk_of(b"tEXt", b"a");
+        let end = chunk_of(b"IEND", b"");
+        let whole = [&header[..], &text, &data, &data, &end].concat();
+        assert_eq!(size_of_parts(&[&whole]), Ok((64, 32)));
+        for length in 0..whole.len() {
+            assert_eq!(size_of_parts(&[&whole[..length]]), Err(IconError::Damaged));
+        }
+        for at in 0..whole.len() {
+            let mut other = whole.clone();
+            other[at] ^= 1;
+            assert_eq!(size_of_parts(&[&other]), Err(IconError::Damaged), "{at}");
+        }
+        for parts in [
+            &[&data[..], &header, &end][..],
+            &[&header, &end],
+            &[&header, &header, &data, &end],
+            &[&header, &data, &end, &end],
+            &[&header, &data, &end, b"<script>"],
+            &[&header, &data, &chunk_of(b"IEND", b"x")],
+            &[&header_of(64, 64, 3, 6), &data, &end],
+            &[&header_of(64, 64, 16, 3), &data, &end],
+            &[&header_of(64, 64, 8, 5), &data, &end],
+            &[&chunk_of(b"IHDR", &[0; 12]), &data, &end],
+        ] {
+            assert_eq!(size_of_parts(parts), Err(IconError::Damaged), "{parts:?}");
+        }
+        for (width, height, size) in [
+            (512, 1, Ok((512, 1))),
+            (513, 1, Err(IconError::Dimensions)),
+            (0, 64, Err(IconError::Dimensions)),
+            (64, u32::MAX, Err(IconError::Dimensions)),
+        ] {
+            let header = header_of(width, height, 8, 2);
+            assert_eq!(size_of_parts(&[&header, &data, &end]), size);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //!   next.
 //! - Bytes after the end of a message are an error or a named deviation, never ignored.
 
+mod crc;
 mod deviation;
 pub mod json;
 mod notes;
@@ -15,6 +16,7 @@ mod reader;
 mod text;
 mod writer;
 
+pub(crate) use crc::crc32;
 pub use deviation::Deviation;
 pub(crate) use deviation::deviations;
 pub use notes::{Field, Notes};
