@@ -25,6 +25,7 @@ pub mod cluster;
 mod error;
 pub mod health;
 pub mod history;
+pub mod icon;
 mod local;
 pub mod monitor;
 pub mod monitor_health;

@@ -830,7 +830,11 @@ impl ResultSink {
             Ok(answer) => {
                 let sample = answered(due, &answer);
                 let target = &polled.server.target;
-                let status = last_status(target, answer, at, before.as_deref(), counts);
+                let mut answer = answer;
+                let icon = answer.status.icon.take();
+                let icon = icon.and_then(|icon| self.shared.live.icons().insert(icon));
+                let mut status = last_status(target, answer, at, before.as_deref(), counts);
+                status.icon = icon;
                 (sample, Some(Arc::new(status)), None)
             }
             Err(error) => {
@@ -1060,6 +1064,7 @@ fn last_status(
             && status.players.list.len() <= MAX_PLAYERS,
         is_sample: status.players.roster == Roster::Sample,
         motd: status.motd,
+        icon: None,
         answer: Box::default(),
         replies: Vec::new(),
     };

@@ -11,6 +11,7 @@ use self::index::Index;
 use self::totals::Totals;
 use crate::cached::Cached;
 use crate::health::{Health, State};
+use crate::icon::{IconId, Icons};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Server, ServerId};
 use crate::uptime::{Uptime, sample_length_ms};
@@ -81,13 +82,15 @@ pub struct LastStatus {
     pub has_anti_cheat: Option<bool>,
     /// Number of bots, which the number of players may include or not.
     pub bots: Option<u32>,
+    /// Icon, in [`StateTable::icons`] or the history.
+    pub icon: Option<IconId>,
     /// Names of the players online, without formatting.
     pub players: Box<[CompactString]>,
     /// Whether `players` lists all players who are online.
     pub is_whole: bool,
     /// Whether `players` is a sample that the server chose. It may contain texts that are no names.
     pub is_sample: bool,
-    /// The answer as JSON, see `schema/answer-v2.json`; empty if it exceeded a limit.
+    /// The answer as JSON without the icon, see `schema/answer-v2.json`; empty if it exceeded a limit.
     pub answer: Box<[u8]>,
     /// The datagrams of the reply; empty if they exceeded a limit.
     pub replies: Vec<Box<[u8]>>,
@@ -236,6 +239,7 @@ pub struct StateTable {
     /// differently.
     list: AtomicU64,
     index: Index,
+    icons: Icons,
     totals: Cached<Totals>,
     updates: broadcast::Sender<Arc<Update>>,
     /// Time of the newest event, in Unix milliseconds.
@@ -320,6 +324,7 @@ impl Default for StateTable {
             list: AtomicU64::new(0),
             happened: AtomicI64::new(0),
             index: Index::default(),
+            icons: Icons::default(),
             totals: Cached::default(),
             updates: broadcast::Sender::new(MAX_PENDING_UPDATES),
         }
@@ -327,6 +332,11 @@ impl Default for StateTable {
 }
 
 impl StateTable {
+    /// Returns the icons of the servers.
+    pub fn icons(&self) -> &Icons {
+        &self.icons
+    }
+
     /// Adds a server, or replaces its description. The state is kept if the target is the same.
     pub fn set(&self, server: impl Into<Arc<Server>>) {
         self.write().set(server.into());

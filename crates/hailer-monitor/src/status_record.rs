@@ -36,6 +36,9 @@ pub(crate) struct StatusRecord {
     has_anti_cheat: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bots: Option<u32>,
+    /// Digest of the icon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    icon: Option<String>,
 }
 
 impl StatusRecord {
@@ -59,6 +62,7 @@ impl StatusRecord {
             has_password: status.has_password,
             has_anti_cheat: status.has_anti_cheat,
             bots: status.bots,
+            icon: status.icon.map(|icon| icon.to_string()),
         }
     }
 
@@ -85,6 +89,7 @@ impl StatusRecord {
             has_password: self.has_password,
             has_anti_cheat: self.has_anti_cheat,
             bots: self.bots,
+            icon: self.icon.and_then(|icon| icon.parse().ok()),
             ..LastStatus::default()
         }
     }

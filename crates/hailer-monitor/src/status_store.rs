@@ -1,10 +1,11 @@
-//! Keeps the last status of each server in the history, so that pages show MOTD, version and player
-//! limit after a restart, also of servers that are down.
+//! Keeps the last status of each server in the history, so that pages show MOTD, version, player
+//! limit and icon after a restart, also of servers that are down.
 //!
 //! Bounds: one row of at most [`MAX_RECORD_BYTES`] per server, written at most once per minute and only
-//! if the status changed; 8 bytes per server in memory.
+//! if the status changed, and one icon of at most 64 KiB; about 40 bytes per server in memory.
 
 use crate::history::{History, HistoryError};
+use crate::icon::IconId;
 use crate::server::ServerId;
 use crate::state::{LastStatus, StateTable, Update};
 use crate::status_record::StatusRecord;
@@ -19,6 +20,8 @@ use tokio::time::MissedTickBehavior;
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 /// Limit for a stored record, in bytes. Longer records are not stored.
 const MAX_RECORD_BYTES: usize = 16 << 10;
+/// Icons written with one statement.
+const ICONS_PER_WRITE: usize = 64;
 
 /// Writes changed statuses to the history.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct StatusStore {
     history: History,
     /// Digest of the stored status of each server.
     stored: HashMap<ServerId, u64>,
+    /// Stored icon of each server.
+    icons: HashMap<ServerId, IconId>,
 }
 
 impl StatusStore {
@@ -35,12 +40,15 @@ impl StatusStore {
     /// If the history cannot be read.
     pub(crate) async fn load(history: History, live: &StateTable) -> Result<Self, HistoryError> {
         let mut stored = HashMap::new();
+        let mut icons = HashMap::new();
         let mut statuses = HashMap::new();
         for (id, text) in history.last_statuses().await? {
             // A record of another version is replaced by the next answer.
             if let Ok(record) = serde_json::from_str::<StatusRecord>(&text) {
                 stored.insert(id, digest(&record));
-                statuses.insert(id, Arc::new(record.into_status()));
+                let status = record.into_status();
+                icons.extend(status.icon.map(|icon| (id, icon)));
+                statuses.insert(id, Arc::new(status));
             }
         }
         let update = Update {
@@ -52,7 +60,11 @@ impl StatusStore {
                 row.last_status = statuses.remove(&row.server.id);
             }
         });
-        Ok(Self { history, stored })
+        Ok(Self {
+            history,
+            stored,
+            icons,
+        })
     }
 
     /// Stores the statuses that changed since the last call.
@@ -64,6 +76,7 @@ impl StatusStore {
             live.pick(|row| Some((row.server.id, row.last_status.clone()?)));
         current.sort_unstable_by_key(|(id, _)| *id);
         let mut changed = Vec::new();
+        let mut icons = Vec::new();
         for (id, status) in current {
             let record = StatusRecord::of(&status);
             let digest = digest(&record);
@@ -73,7 +86,16 @@ impl StatusStore {
             let text = serde_json::to_string(&record).unwrap_or_default();
             if text.len() <= MAX_RECORD_BYTES {
                 changed.push((id, text, digest));
+                let icon = status.icon.filter(|icon| self.icons.get(&id) != Some(icon));
+                icons.extend(icon.and_then(|icon| Some((id, icon, live.icons().find(icon)?))));
             }
+        }
+        // Icons before the statuses that name them, in parts that fit into memory.
+        for part in icons.chunks(ICONS_PER_WRITE) {
+            let rows = part.iter().map(|(id, icon, png)| (*id, *icon, &**png));
+            self.history.save_icons(rows.collect()).await?;
+            self.icons
+                .extend(part.iter().map(|(id, icon, _)| (*id, *icon)));
         }
         let rows = changed.iter().map(|(id, text, _)| (*id, text.as_str()));
         self.history.save_statuses(rows.collect()).await?;
@@ -109,8 +131,10 @@ fn digest(record: &StatusRecord) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::icon::tests::PNG;
     use crate::server::{Origin, Server};
     use hailer::Text;
+    use hailer::proto::model::Icon;
 
     fn table() -> StateTable {
         let live = StateTable::default();
@@ -175,5 +199,35 @@ mod tests {
             (Some(true), Some(false), Some(2))
         );
         assert!(restarted.row(ServerId(2)).unwrap().last_status.is_none());
+    }
+
+    #[tokio::test]
+    async fn restart_keeps_icons() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let live = table();
+        let mut store = StatusStore::load(history.clone(), &live).await.unwrap();
+        let icon = Icon::from_png(PNG).unwrap();
+        let id = live.icons().insert(icon.clone());
+        let status = Arc::new(LastStatus {
+            at: 1_000,
+            icon: id,
+            ..LastStatus::default()
+        });
+        let update = Update {
+            servers: vec![ServerId(1)],
+            ..Update::default()
+        };
+        live.change(update, |row| row.last_status = Some(status.clone()));
+        store.save(&live).await.unwrap();
+
+        let restarted = table();
+        StatusStore::load(history.clone(), &restarted)
+            .await
+            .unwrap();
+        let status = restarted.row(ServerId(1)).unwrap().last_status.unwrap();
+        assert!(id.is_some() && status.icon == id);
+        assert_eq!(history.icon(id.unwrap()).await.unwrap(), Some(icon));
+        let other = "0".repeat(32).parse().unwrap();
+        assert_eq!(history.icon(other).await.unwrap(), None);
     }
 }

@@ -5,6 +5,7 @@ use hailer_testkit::fleet;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
+use hailer::proto::model::Icon;
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession};
 use hailer_monitor::sample::{Event, EventKind};
@@ -312,6 +313,50 @@ async fn static_files_are_cached() {
         !script.contains("http") && !file.text.contains("url("),
         "nothing is loaded from other sites"
     );
+}
+
+#[tokio::test]
+async fn icons_come_from_our_own_origin() {
+    /// A PNG file of one pixel.
+    const PNG: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\x0dIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82";
+    let site = Site::of(fleet::fleet(fleet::now())).await;
+    let icon = Icon::from_png(PNG).unwrap();
+    let id = site.live.icons().insert(icon).unwrap();
+    let server = site.live.named("harbour").unwrap().server.id;
+    let update = Update {
+        servers: vec![server],
+        ..Update::default()
+    };
+    site.live.change(update, |row| {
+        let mut status = row.last_status.as_deref().cloned().unwrap_or_default();
+        status.icon = Some(id);
+        row.last_status = Some(Arc::new(status));
+    });
+    let path = format!("/icon/{id}.png");
+    for page in ["/server/harbour", "/?q=harbour"] {
+        let page = site.get(page).await;
+        let image = format!(r#"<img class="icon" src="{path}""#);
+        assert_eq!(page.text.matches(&image).count(), 1);
+        assert!(
+            page.header("content-security-policy")
+                .contains("img-src 'self'")
+        );
+    }
+    let file = site.get(&path).await;
+    assert_eq!(file.status, 200);
+    assert_eq!(file.header("content-type"), "image/png");
+    assert_eq!(file.header("x-content-type-options"), "nosniff");
+    assert!(file.header("content-security-policy").ends_with("sandbox"));
+    assert!(file.header("cache-control").contains("immutable"));
+    assert_eq!(file.text, String::from_utf8_lossy(PNG));
+    let again = site
+        .ask(&path, &[("if-none-match", file.header("etag"))])
+        .await;
+    assert_eq!(again.status, 304);
+    let other = format!("/icon/{}.png", "0".repeat(32));
+    for unknown in [&other, "/icon/..%2f..%2fetc.png", "/icon/x.png", "/icon/"] {
+        assert_eq!(site.get(unknown).await.status, 404, "{unknown}");
+    }
 }
 
 #[tokio::test]

@@ -272,6 +272,7 @@ pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis
         game: status.game.clone(),
         version: status.version.clone(),
         map: status.map.clone(),
+        icon: None,
         players: status
             .players
             .list

@@ -32,6 +32,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "last status",
         include_str!("../../migrations/0003_last_status.sql"),
     ),
+    (
+        4,
+        "last icon",
+        include_str!("../../migrations/0004_last_icon.sql"),
+    ),
 ];
 
 /// Limit of connections. Readers do not wait for the writer.

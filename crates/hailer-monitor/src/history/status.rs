@@ -1,8 +1,11 @@
-//! Last statuses of servers, as JSON records of [`StatusStore`](crate::status_store::StatusStore).
+//! Last statuses of servers, as JSON records of [`StatusStore`](crate::status_store::StatusStore),
+//! and their icons.
 
 use super::insert::{Insert, Values, run};
 use super::{History, HistoryError};
+use crate::icon::IconId;
 use crate::server::ServerId;
+use hailer::proto::model::Icon;
 use sqlx::Row;
 
 impl History {
@@ -43,5 +46,49 @@ impl History {
         let mut change = self.begin().await?;
         run(&mut change, table.rows(self.dialect, rows)).await?;
         change.commit().await
+    }
+
+    /// Stores icons, in place of older ones of the same server.
+    ///
+    /// # Errors
+    /// If the history cannot be written.
+    pub(crate) async fn save_icons(
+        &self,
+        icons: Vec<(ServerId, IconId, &Icon)>,
+    ) -> Result<(), HistoryError> {
+        if icons.is_empty() {
+            return Ok(());
+        }
+        let table = Insert {
+            head: "INSERT INTO last_icon (server, digest, png) VALUES ",
+            columns: 3,
+            tail: " ON CONFLICT (server) DO UPDATE SET digest = excluded.digest, png = excluded.png",
+        };
+        let rows = icons.into_iter().map(|(server, id, icon)| {
+            move |values: &mut Values| {
+                values.add(server.0);
+                values.add(id.to_string());
+                values.add(icon.data_uri());
+            }
+        });
+        let mut change = self.begin().await?;
+        run(&mut change, table.rows(self.dialect, rows)).await?;
+        change.commit().await
+    }
+
+    /// Returns a stored icon. `None` if no server has it.
+    ///
+    /// # Errors
+    /// If the history cannot be read.
+    pub(crate) async fn icon(&self, id: IconId) -> Result<Option<Icon>, HistoryError> {
+        let query = sqlx::query("SELECT png FROM last_icon WHERE digest = $1 LIMIT 1");
+        let found = self
+            .all(query.bind(id.to_string()), |row| {
+                Ok(row.try_get::<String, _>(0)?)
+            })
+            .await?;
+        Ok(found
+            .first()
+            .and_then(|text| Icon::from_data_uri(text).ok()))
     }
 }

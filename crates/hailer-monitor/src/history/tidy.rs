@@ -303,6 +303,7 @@ impl History {
             for delete_expired in [
                 "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed < $1)",
+                "DELETE FROM last_icon WHERE server IN (SELECT id FROM server WHERE removed < $1)",
                 // Keep the row with the highest number, so that the number is not used again.
                 "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {

@@ -19,6 +19,7 @@ mod chart;
 mod files;
 mod guard;
 mod host;
+mod icon;
 mod listeners;
 mod live;
 mod motd;
@@ -137,6 +138,7 @@ pub fn router(app: App) -> Router {
         .route("/live/server/{name}", get(live::server))
         .route("/live/events", get(live::events))
         .route("/static/{name}", get(files::show))
+        .route("/icon/{name}", get(icon::show))
         .fallback(page::not_found)
         .method_not_allowed_fallback(page::not_allowed)
         .layer(middleware::from_fn_with_state(app.clone(), guard::guard))

@@ -124,5 +124,6 @@ fn status(status: &LastStatus) -> Status {
         has_anti_cheat: status.has_anti_cheat,
         bots: status.bots,
         roster: status.roster().into(),
+        icon: status.icon.map(|icon| icon.path()),
     }
 }

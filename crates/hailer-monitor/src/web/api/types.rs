@@ -130,6 +130,9 @@ pub struct Status {
     /// How complete the list of players is: `whole`, `partial`, `sample` or `absent`.
     #[serde(default)]
     pub roster: String,
+    /// Path of the icon on this site, a PNG file.
+    #[serde(default)]
+    pub icon: Option<String>,
 }
 
 /// Players in the last 24 hours.

@@ -23,9 +23,9 @@ const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--
 :root[data-style=dark]{color-scheme:dark;--ink:#e6edf3;--paper:#161b22;--line:#30363d;--faint:#9198a1;--up:#3fb950;--down:#ff7b72}\
 body{margin:0;font:14px/1.4 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\
 article{border:1px solid var(--line);border-radius:6px;padding:10px 12px;overflow-wrap:anywhere}\
-h1{font-size:15px;margin:0 0 4px}p{margin:0;color:var(--faint)}b{color:var(--ink)}\
+h1{font-size:15px;margin:0 0 4px}img{image-rendering:pixelated;border-radius:4px;vertical-align:middle}p{margin:0;color:var(--faint)}b{color:var(--ink)}\
 .up{color:var(--up)}.down{color:var(--down)}.unknown{color:var(--faint)}";
-const POLICY: &str = "default-src 'none'; style-src 'sha256-crwwgxigWEoAsbH08Gmwe5f5r9b2toxV+wZt+2sE+2s='; base-uri 'none'; form-action 'none'; frame-ancestors *";
+const POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'sha256-IDvgUtDcP0+FaCWHIfXUZKV7BMdf3HPeqR30wLQJunk='; base-uri 'none'; form-action 'none'; frame-ancestors *";
 
 #[derive(Template)]
 #[template(
@@ -36,7 +36,7 @@ const POLICY: &str = "default-src 'none'; style-src 'sha256-crwwgxigWEoAsbH08Gmw
 <title>{{ label }}</title>
 <style>{{ css|safe }}</style>
 <article>
-<h1>{{ label }}</h1>
+<h1>{% if let Some(icon) = icon %}<img src="{{ icon }}" width="32" height="32" alt=""> {% endif %}{{ label }}</h1>
 <p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}{% if let Some(bots) = bots %}, {{ bots }} bots{% endif %}{% if has_password %} · password{% endif %}</p>
 {% if let Some(title) = title %}<p>{{ title }}</p>
 {% endif %}{% if let Some(version) = version %}<p>{{ version }}</p>
@@ -53,6 +53,8 @@ struct Card<'a> {
     has_password: bool,
     title: Option<String>,
     version: Option<String>,
+    /// URL of the icon.
+    icon: Option<String>,
 }
 
 /// `GET /widget/{name}`
@@ -142,6 +144,9 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
         has_password,
         title,
         version,
+        icon: status
+            .and_then(|status| status.icon)
+            .map(|icon| icon.path()),
     };
     // Writing to a `String` cannot fail.
     card.render().unwrap_or_default()

@@ -26,6 +26,8 @@ pub(crate) struct RowView {
     name: String,
     state: StateView,
     title: Option<Cut>,
+    /// URL of the icon.
+    icon: Option<String>,
     motd: Vec<Piece>,
     motd_whole: String,
     players: Option<String>,
@@ -117,6 +119,9 @@ impl RowView {
             name: server.name.clone(),
             state: StateView::of(row, now),
             title: title.map(|title| show::cut(title, 60)),
+            icon: status
+                .and_then(|status| status.icon)
+                .map(|icon| icon.path()),
             motd: motd.map(|motd| pieces(motd, MOTD)).unwrap_or_default(),
             motd_whole: motd_whole.unwrap_or_default(),
             players: last

@@ -60,6 +60,8 @@ struct ServerPage {
     name: String,
     state: StateView,
     title: Option<Cut>,
+    /// URL of the icon.
+    icon: Option<String>,
     motd: Vec<Piece>,
     target: Cut,
     group: Option<(Cut, String)>,
@@ -134,6 +136,9 @@ impl ServerPage {
             title: status
                 .and_then(|status| status.title.as_deref())
                 .map(|title| show::cut(title, 120)),
+            icon: status
+                .and_then(|status| status.icon)
+                .map(|icon| icon.path()),
             motd: status
                 .and_then(|status| status.motd.as_ref())
                 .map(|motd| pieces(motd, MOTD))
