@@ -10,6 +10,8 @@ pub(crate) use self::game::*;
 #[cfg(feature = "monitor")]
 pub(crate) use self::monitor::*;
 use crate::log::LogArgs;
+#[cfg(feature = "top")]
+use crate::print::icon::IconMode;
 use crate::values;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -261,6 +263,13 @@ pub(crate) struct Query {
     /// Show every datagram in hexadecimal, with an explanation
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
+    #[cfg(feature = "top")]
+    /// Show icons in terminals; --icon alone means always
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
+    pub(crate) icon: IconMode,
+    /// Write the icon of the server to a PNG file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) save_icon: Option<PathBuf>,
     /// Show all details of each server, even if there are several servers
     #[arg(long, short)]
     pub(crate) long: bool,

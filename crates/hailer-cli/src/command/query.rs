@@ -2,7 +2,10 @@
 
 use crate::args::Query;
 use crate::exit::{Exit, as_known, usage};
+#[cfg(feature = "top")]
+use crate::print::icon;
 use crate::print::{datagram, json, stderr, table, view};
+use anyhow::Context;
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
 use hailer::proto::Depth;
@@ -11,6 +14,7 @@ use hailer::report::AnswerLine;
 use hailer::{Answer, Client, ClientConfig, Error, Target, catalog};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::time::Duration;
 
 /// A target as typed and as parsed. Only lines from standard input may be invalid.
@@ -18,6 +22,9 @@ type Entry = (String, Result<Target, String>);
 
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let entries = entries(&args)?;
+    if args.save_icon.is_some() && entries.len() != 1 {
+        usage!("--save-icon writes one file; name one target");
+    }
     let client = Client::new(config(&args)?);
     let mut exit = Exit::Success;
     let shown = query(&args, &entries, &client, &mut exit).await;
@@ -65,6 +72,11 @@ async fn query(
         if result.is_err() {
             *exit = Exit::Partial;
         }
+        if let (Some(file), Ok(answers)) = (&args.save_icon, &result)
+            && !save_icon(file, answers)?
+        {
+            *exit = Exit::Partial;
+        }
         if args.json {
             print_json(&mut out, text, &result, args.all)?;
         } else if is_table {
@@ -84,6 +96,17 @@ async fn query(
         table::servers(&mut out, &rows, args.all)?;
     }
     Ok(out.flush()?)
+}
+
+/// Writes the icon of a server to a file. Returns whether the server has one.
+fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
+    let Some(icon) = &answers.best().status.icon else {
+        stderr!("\x1b[1;31merror:\x1b[0m the server sends no icon; nothing was written");
+        return Ok(false);
+    };
+    std::fs::write(file, icon.as_bytes())
+        .with_context(|| format!("--save-icon {}", file.display()))?;
+    Ok(true)
 }
 
 /// Builds the library's configuration. Reads the file of the auth token.
@@ -189,6 +212,10 @@ fn print_view(
         } else {
             answers.others()
         };
+        #[cfg(feature = "top")]
+        if let Some(shown) = &answer.status.icon {
+            icon::show(out, shown, args.icon)?;
+        }
         view::answer(out, text, answer, &others, !args.no_players)?;
         if args.raw {
             datagram::exchange(out, &answer.transcript)?;

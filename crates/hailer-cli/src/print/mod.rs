@@ -7,6 +7,8 @@ pub(crate) mod fields;
 #[cfg(feature = "game")]
 pub(crate) mod game;
 #[cfg(feature = "top")]
+pub(crate) mod icon;
+#[cfg(feature = "top")]
 pub(crate) mod ink;
 pub(crate) mod json;
 pub(crate) mod lines;
