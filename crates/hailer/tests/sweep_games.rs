@@ -32,6 +32,7 @@ const GAME: Game = Game {
 /// Collects the results of a sweep.
 #[derive(Default)]
 struct Ends {
+    names: Vec<Option<String>>,
     results: Vec<Result<Answer, Error>>,
     indices: BTreeSet<u64>,
     counts: Counts,
@@ -40,6 +41,7 @@ struct Ends {
 impl Sink for Ends {
     fn record(&mut self, result: ProbeResult) {
         assert!(self.indices.insert(result.index), "an index ends twice");
+        self.names.push(result.name.as_deref().map(str::to_owned));
         self.results.push(result.result);
     }
 
@@ -110,7 +112,9 @@ fn other_query_ports_follow_a_failure() {
     let id = "swept-next";
     catalog::add_game(Game { id, query, ..GAME }).unwrap();
     for first in [CLOSED[0], silent.port(), gibberish.port()] {
-        let ends = sweep_one(&format!("swept-next://127.0.0.1:{first}"));
+        let target = format!("swept-next://127.0.0.1:{first}");
+        let ends = sweep_one(&target);
+        assert_eq!(ends.names, [Some(target)]);
         let answer = ends.answer();
         assert_eq!(answer.transcript.address, server.address);
         let note = format!(

@@ -908,7 +908,8 @@ impl SweepEngine {
         } else {
             self.first_ports.remove(&id)
         };
-        let (kind, mut address) = (self.flight.kind(id), self.flight.address(id));
+        let kind = self.flight.kind(id);
+        let mut address = self.flight.address(id);
         self.flight.remove(id);
         let Some(port) = next_port else {
             return sink.record(ProbeResult {
@@ -920,6 +921,9 @@ impl SweepEngine {
         // The same probe at the next port. It waits for the rate limit of its network like a new
         // one.
         let first_port = first_port.unwrap_or(address.port());
+        // The target in the result keeps the first port.
+        let game = services::kind(kind).game;
+        let name = name.or_else(|| Some(format!("{}://{address}", game?.id).into()));
         address.set_port(port);
         let due = self.prefixes.book(address.ip(), now);
         let id = self.flight.insert(address, kind, index, now, due);
