@@ -151,7 +151,7 @@ pub(super) fn is_stream(number: KindNumber) -> bool {
     kind(number).protocol.info().transport == Transport::Stream
 }
 
-/// What targets that name neither a game nor a protocol are queried in.
+/// Protocols and game of targets that name neither.
 #[derive(Clone, Debug)]
 pub struct DefaultKinds {
     pub(super) numbers: Vec<KindNumber>,
