@@ -293,7 +293,7 @@ pub(crate) struct Query {
 // Options shared by the commands that query a few servers.
 #[derive(Args)]
 pub(crate) struct Asking {
-    /// Use only this protocol [default: try all]
+    /// Use only this protocol [default: the common ones, in waves]
     #[arg(long, short, value_parser = values::protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
     /// Game of targets without GAME://; `hailer games` lists them
@@ -517,7 +517,7 @@ pub(crate) struct Serve {
     /// Address to listen on: ADDRESS (each protocol on its port), ADDRESS:PORT (all on one) or PROTOCOL=ADDRESS:PORT
     #[arg(long, short, value_name = "WHERE", conflicts_with = "config")]
     pub(crate) listen: Vec<String>,
-    /// Protocol to respond in; may be given several times [default: all over UDP]
+    /// Protocol to respond in; may be given several times [default: minecraft-query, ugp, onequery]
     #[arg(long, short, value_parser = values::served_protocol, value_name = "PROTOCOL", conflicts_with = "config")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
     /// Simulate a server whose players come and go
@@ -743,7 +743,7 @@ pub(crate) struct Games {
     /// Words to find
     #[arg(value_parser = GameIds, hide_possible_values = true, value_name = "SEARCH")]
     pub(crate) search: Vec<String>,
-    /// Show also the games that cannot be queried, with the reason
+    /// Show the games that cannot be queried too, with the reason
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]

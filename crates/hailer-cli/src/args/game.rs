@@ -158,7 +158,7 @@ pub(crate) struct Proxy {
     /// Show only packets of this direction
     #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
     pub(crate) way: Option<game::PacketDirection>,
-    /// Show movement packets too, which are the majority
+    /// Show movement packets too; most packets are of this kind
     #[arg(long)]
     pub(crate) all: bool,
     /// Print one line of JSON for each packet, as in schema/packet-v2.json
