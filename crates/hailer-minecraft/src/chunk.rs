@@ -223,7 +223,7 @@ impl Inflater {
     /// any.
     pub fn inflate(&mut self, bytes: &[u8], limit: usize) -> Result<(&[u8], usize), Error> {
         /// Size of the first allocation. A column fits in it.
-        const AT_ONCE: usize = 256 << 10;
+        const FIRST_ALLOCATION_BYTES: usize = 256 << 10;
         const FIELD: &str = "compressed data";
 
         self.state.reset(true);
@@ -235,7 +235,7 @@ impl Inflater {
         let mut written = 0;
         loop {
             if written == self.buffer.len().min(most) {
-                let room = (most - written).min(written.max(AT_ONCE));
+                let room = (most - written).min(written.max(FIRST_ALLOCATION_BYTES));
                 self.buffer.reserve_exact(room);
                 self.buffer.resize(written + room, 0);
             }

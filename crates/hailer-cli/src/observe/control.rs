@@ -8,12 +8,12 @@
 //!   {"watch":1000}     a snapshot now and every 1000 ms, until the client sends anything or closes
 //! ```
 //!
-//! The socket belongs to the user of the responder, with mode 0600. Limits: [`CLIENTS`]
+//! The socket belongs to the user of the responder, with mode 0600. Limits: [`MAX_CLIENTS`]
 //! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE`] without a request, [`TIMEOUT`] to
 //! accept a reply.
 
 use super::snapshot::{SCHEMA, Snapshot};
-use super::{CLIENTS, TakeSnapshot};
+use super::{MAX_CLIENTS, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
 use hailer::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
 
 /// Serves clients until dropped.
 pub(super) async fn serve(listener: UnixListener, look: TakeSnapshot) {
-    let places = Arc::new(Semaphore::new(CLIENTS));
+    let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     loop {
         match listener.accept().await {
             Ok((mut stream, _)) => match places.clone().try_acquire_owned() {
@@ -113,7 +113,7 @@ pub(super) async fn serve(listener: UnixListener, look: TakeSnapshot) {
                 }
                 Err(_) => {
                     let refusal = line(&Refusal {
-                        error: format!("{CLIENTS} others are watching; close one"),
+                        error: format!("{MAX_CLIENTS} others are watching; close one"),
                     });
                     // The text fits into the empty send queue of a new connection; otherwise it is
                     // lost.
@@ -447,7 +447,7 @@ pub(crate) mod tests {
                     "{output}"
                 );
             }
-            let mut watchers: Vec<Blocking> = (0..CLIENTS).map(|_| connect(path)).collect();
+            let mut watchers: Vec<Blocking> = (0..MAX_CLIENTS).map(|_| connect(path)).collect();
             for watcher in &mut watchers {
                 watcher.write_all(b"{\"watch\":100}\n").unwrap();
                 watcher.read_exact(&mut [0; 10]).unwrap();

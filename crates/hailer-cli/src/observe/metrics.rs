@@ -6,7 +6,7 @@
 //! Limits: [`LIMITS`].
 
 use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
-use super::{CLIENTS, TakeSnapshot};
+use super::{MAX_CLIENTS, TakeSnapshot};
 use hailer::listen::ConnectionLimits;
 use hailer::listen::http::{self, HttpLimits};
 use http_body_util::Full;
@@ -33,8 +33,8 @@ const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 /// Limits of the listener. One request per connection.
 const LIMITS: HttpLimits = HttpLimits {
     connections: ConnectionLimits {
-        total: CLIENTS,
-        per_network: CLIENTS,
+        total: MAX_CLIENTS,
+        per_network: MAX_CLIENTS,
         first_byte: TIMEOUT,
         idle: None,
         stalled: TIMEOUT,
@@ -515,7 +515,7 @@ mod tests {
                 );
                 assert!(!ask(address, &endless).starts_with("HTTP/1.1 200"));
                 // Idle connections are closed to accept others, and after a timeout.
-                let idle: Vec<_> = (0..2 * CLIENTS)
+                let idle: Vec<_> = (0..2 * MAX_CLIENTS)
                     .map(|_| std::net::TcpStream::connect(address).unwrap())
                     .collect();
                 assert!(get("/metrics").starts_with("HTTP/1.1 200"));

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 /// Maximum number of clients, of control socket and metrics each.
-const CLIENTS: usize = 16;
+const MAX_CLIENTS: usize = 16;
 
 /// Callback that returns a snapshot. It is called on the runtime of the observer, at most ten times
 /// per second for each client, and should be fast.

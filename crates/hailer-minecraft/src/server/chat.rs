@@ -8,7 +8,7 @@ use crate::types::is_legal_in_chat;
 
 /// Maximum length of a line in UTF-16 units. Longer ones are kicked, as in vanilla
 /// (spec/minecraft-12w.md#5.1).
-const LONGEST: usize = 100;
+const MAX_CHARS: usize = 100;
 /// Maximum length of a packet's text, in UTF-16 units.
 const PACKET: usize = 119;
 
@@ -28,7 +28,7 @@ impl Server {
     pub(super) fn receive_chat(&mut self, id: ClientId, units: &[u16]) {
         let now = self.now;
         let rate = self.config.limits.chat;
-        if units.len() > LONGEST {
+        if units.len() > MAX_CHARS {
             return self.kick(id, "Chat message too long");
         }
         let text = String::from_utf16_lossy(units);

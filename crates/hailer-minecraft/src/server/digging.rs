@@ -3,7 +3,7 @@
 use super::block::{drop, is_brittle, is_replaceable, is_solid, placed};
 use super::config::GameMode;
 use super::player::{Digging, Player};
-use super::{ClientId, OLD, Server};
+use super::{ClientId, OLD_BUILD, Server};
 use crate::chunk::Block;
 use crate::table::{BlockChange, PlayerBlockPlacement, PlayerDigging};
 use crate::types::{BlockType, Slot};
@@ -178,7 +178,7 @@ impl Server {
     /// Returns the oldest accepted build. Blocks that it lacks cannot be placed.
     fn oldest(&self) -> crate::Build {
         if self.config.accepts_1_2_5() {
-            self.config.build.min(OLD)
+            self.config.build.min(OLD_BUILD)
         } else {
             self.config.build
         }

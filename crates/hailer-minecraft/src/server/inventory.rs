@@ -8,7 +8,7 @@ pub(super) const SLOTS: i16 = 45;
 /// First slot of the hotbar.
 pub(super) const HOTBAR: i16 = 36;
 /// Slots that keep items. Those before are for crafting, which the server does not support.
-const KEPT: std::ops::Range<i16> = 5..SLOTS;
+const STORAGE_SLOTS: std::ops::Range<i16> = 5..SLOTS;
 /// Maximum length of an item's NBT, in bytes. Otherwise a client could fill 45 slots with 32 KiB
 /// each.
 const MAX_TAG: usize = 2048;
@@ -42,7 +42,8 @@ impl Inventory {
     }
 
     fn slot_mut(&mut self, place: i16) -> Option<&mut Slot> {
-        KEPT.contains(&place)
+        STORAGE_SLOTS
+            .contains(&place)
             .then(|| self.slots.get_mut(usize::try_from(place).ok()?))
             .flatten()
     }

@@ -10,7 +10,7 @@ const LIFE: u32 = 6000;
 /// Ticks before an item can be picked up, since the player who threw it is near.
 const REST: u32 = 40;
 /// Distance at which an item is picked up, in blocks.
-const GRASP: f64 = 1.5;
+const PICKUP_DISTANCE: f64 = 1.5;
 /// Distance that an item is thrown, in blocks.
 const THROW: f64 = 1.5;
 
@@ -114,7 +114,7 @@ impl Server {
             } else if item.ticks > REST {
                 let near = self.clients.iter().find(|(_, client)| {
                     client.player().is_some_and(|player| {
-                        !player.is_dead && player.position.distance(item.place) <= GRASP
+                        !player.is_dead && player.position.distance(item.place) <= PICKUP_DISTANCE
                     })
                 });
                 taken.extend(near.map(|(id, _)| (*entity, *id)));

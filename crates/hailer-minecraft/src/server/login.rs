@@ -5,7 +5,7 @@ use super::client::{Client, Phase};
 use super::config::{Encryption, WorldKind};
 use super::inventory::SLOTS;
 use super::player::{Player, Position};
-use super::{ClientId, OLD, Server, ServerEvent};
+use super::{ClientId, OLD_BUILD, Server, ServerEvent};
 use crate::build::Build;
 use crate::crypto::{CipherKind, KeyPair, same_token};
 use crate::table::{
@@ -32,7 +32,7 @@ impl Server {
         let old = ours < Build::W17a;
         let build = match *client.connection.unread() {
             [0xFE, ..] => Ok(ours),
-            [0x02, 0, ..] => Ok(if old { ours } else { OLD }),
+            [0x02, 0, ..] => Ok(if old { ours } else { OLD_BUILD }),
             [0x02, number, ..] => match number.cast_signed() {
                 number if number == ours.protocol() && !old => Ok(ours),
                 number => Err(outdated(i32::from(number), ours)),
@@ -141,7 +141,7 @@ impl Server {
             return;
         };
         if client.build() < Build::W17a {
-            let build = [ours, OLD]
+            let build = [ours, OLD_BUILD]
                 .into_iter()
                 .find(|build| i32::from(build.protocol()) == request.protocol);
             match build {

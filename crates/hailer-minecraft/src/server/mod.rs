@@ -52,7 +52,7 @@ pub const TICK: Duration = Duration::from_millis(50);
 /// Maximum number of late ticks that are run.
 const CATCH_UP: u32 = 10;
 /// Maximum number of unread events. More are dropped.
-const EVENTS: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 /// Ticks between keep alives, as in vanilla.
 const KEEP_ALIVE: u64 = 21;
 /// Ticks between updates of latencies.
@@ -298,7 +298,7 @@ impl Server {
     }
 
     fn push_event(&mut self, event: ServerEvent) {
-        if self.events.len() < EVENTS {
+        if self.events.len() < MAX_EVENTS {
             self.events.push_back(event);
         }
     }
@@ -506,4 +506,4 @@ impl Server {
 }
 
 /// Build of protocol 29, accepted in addition to the configured build.
-const OLD: Build = Build::V1_2_5;
+const OLD_BUILD: Build = Build::V1_2_5;

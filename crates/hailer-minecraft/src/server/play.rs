@@ -19,7 +19,7 @@ const VOID: f64 = -64.0;
 /// Tolerance of a teleport confirmation, in blocks.
 const ECHO: f64 = 0.25;
 /// Ticks after which an unconfirmed teleport is sent again.
-const AGAIN: u32 = 20;
+const TELEPORT_RETRY_TICKS: u32 = 20;
 /// Value of y and stance while riding.
 const RIDING: f64 = -999.0;
 /// Movement packets in the air after which a player is kicked, as in vanilla
@@ -283,7 +283,7 @@ impl Server {
         let waits = |player: &mut Player| {
             let (place, ticks) = player.teleport.as_mut()?;
             *ticks += 1;
-            (*ticks >= AGAIN).then_some(*place)
+            (*ticks >= TELEPORT_RETRY_TICKS).then_some(*place)
         };
         let late: Vec<_> = self
             .clients

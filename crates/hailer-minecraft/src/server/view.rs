@@ -25,7 +25,7 @@ const COLUMNS: usize = 5;
 /// The player who has waited longest comes first.
 const FRESH: usize = 25;
 /// If more blocks of a column change in a tick, they are sent as sections, as in vanilla.
-const MANY: usize = 64;
+const MAX_SINGLE_CHANGES: usize = 64;
 /// No column is sent while more than this many bytes are unsent.
 const BUSY: usize = 256 << 10;
 /// Maximum number of entities in one 0x1D.
@@ -128,7 +128,7 @@ impl Server {
             let packet: Packet = match blocks.len() {
                 0 => continue,
                 1 => changed_block(at, &blocks),
-                2..MANY => changed_blocks(at, &blocks),
+                2..MAX_SINGLE_CHANGES => changed_blocks(at, &blocks),
                 _ => {
                     let sections = blocks
                         .keys()

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Rows of one statement: enough to make its overhead small. SQLite accepts 32,766 values,
 /// PostgreSQL 65,535.
-const ROWS: usize = 500;
+const ROWS_PER_STATEMENT: usize = 500;
 /// Limit for the name of a player in a key, in bytes. PostgreSQL accepts keys of up to about 2,700
 /// bytes, and names in games are shorter than this limit.
 const LONGEST_PLAYER: usize = 128;
@@ -219,12 +219,16 @@ impl Insert<'_> {
         let mut whole = None;
         while rows.peek().is_some() {
             let mut values = Values::default();
-            let count = rows.by_ref().take(ROWS).map(|row| row(&mut values)).count();
+            let count = rows
+                .by_ref()
+                .take(ROWS_PER_STATEMENT)
+                .map(|row| row(&mut values))
+                .count();
             // Only full statements are repeated often enough to be cached by the connection.
-            let is_whole = count == ROWS;
+            let is_whole = count == ROWS_PER_STATEMENT;
             let text = if is_whole {
                 whole
-                    .get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS)))
+                    .get_or_insert_with(|| Arc::<str>::from(self.text(dialect, ROWS_PER_STATEMENT)))
                     .clone()
             } else {
                 self.text(dialect, count).into()

@@ -28,7 +28,7 @@ const PIECE: usize = 16 << 10;
 /// Time limit for a kicked client to read the reason.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Maximum number of unread events. More are dropped.
-const EVENTS: usize = 256;
+const MAX_EVENTS: usize = 256;
 
 /// Error that prevented the start of a game server.
 #[derive(Debug, Error)]
@@ -128,7 +128,7 @@ impl GameServer {
             getrandom::fill(bytes).expect("the operating system has a random source");
         };
         let server = Server::new(settings, random)?;
-        let (log, events) = mpsc::channel(EVENTS);
+        let (log, events) = mpsc::channel(MAX_EVENTS);
         let state = Mutex::new(State {
             server,
             bells: HashMap::new(),

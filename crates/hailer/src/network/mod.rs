@@ -88,7 +88,7 @@ const MAX_OWN: usize = 10_000;
 /// Maximum number of changes written one by one. More are left to a heartbeat.
 const MAX_CHANGES: usize = 64;
 /// Shortest time between updates of the status.
-const PAUSE: Duration = Duration::from_millis(20);
+const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time between updates, since views age without events.
 const TICK: Duration = Duration::from_secs(1);
 /// Longest time for a clean stop.
@@ -577,7 +577,7 @@ async fn publish_updates(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>
             differs
         });
         // A list of a million players takes time; at most a fifth of all time is spent on it.
-        tokio::time::sleep(PAUSE.max(started.elapsed() * 4)).await;
+        tokio::time::sleep(MIN_UPDATE_INTERVAL.max(started.elapsed() * 4)).await;
     }
 }
 

@@ -20,7 +20,7 @@ const LIFE: i64 = 90;
 /// connection is enough.
 const POLL: Duration = Duration::from_millis(150);
 /// Maximum number of stream entries per read.
-const EVENTS: usize = 100;
+const EVENTS_PER_READ: usize = 100;
 /// Maximum number of stream reads in a row.
 const READS: usize = 10;
 /// Maximum number of servers per read.
@@ -563,7 +563,7 @@ impl Session<'_> {
         for _ in 0..READS {
             let mut read = cmd("XREAD");
             read.arg("COUNT")
-                .arg(EVENTS)
+                .arg(EVENTS_PER_READ)
                 .arg("STREAMS")
                 .arg(self.shared.keys.events())
                 .arg(&self.cursor);
@@ -574,7 +574,7 @@ impl Session<'_> {
                 .flatten()
                 .flat_map(|(_, entries)| entries)
                 .collect();
-            let full = entries.len() >= EVENTS;
+            let full = entries.len() >= EVENTS_PER_READ;
             if full && self.has_gap().await? {
                 // A different count means that the players must be read.
                 self.pulse_at = Instant::now();

@@ -48,7 +48,7 @@ const MAX_RECEIVED_BYTES: usize = 64 << 10;
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 10;
 /// Pause after which bytes without an end can be a complete request.
-const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
+const END_PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 /// Wait for the end of the client after the last reply. A connection that is closed with unread
 /// bytes is reset, and a reset discards replies in flight.
 const LINGER: Duration = Duration::from_secs(1);
@@ -395,7 +395,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         // One pause after each read that left bytes.
         let read = match has_paused || session.unread.is_empty() {
             true => Some(read.await),
-            false => timeout(PAUSE, read).await.ok(),
+            false => timeout(END_PAUSE, read).await.ok(),
         };
         has_paused = read.is_none();
         let length = match read {

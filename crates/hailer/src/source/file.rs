@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 /// Shortest time between checks of the file. The folder may change often.
-const PAUSE: Duration = Duration::from_millis(20);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for a writer to finish before a problem is reported.
 const SETTLE: Duration = Duration::from_millis(250);
 /// Shortest time between log lines about a bad file, in the long run.
@@ -93,7 +93,7 @@ impl File {
                 None => {}
             }
             tokio::select! {
-                Some(()) = woken.recv() => sleep(PAUSE).await,
+                Some(()) = woken.recv() => sleep(MIN_CHECK_INTERVAL).await,
                 () = sleep(self.look) => {}
                 () = statuses.closed() => return,
             }

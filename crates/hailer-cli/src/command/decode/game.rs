@@ -29,7 +29,7 @@ const PORT: u16 = 25_565;
 const MAX_CONNECTIONS: usize = 1_024;
 /// Number of bytes after the start of encryption within which a failure means that the secret is
 /// probably wrong.
-const SOON: u64 = 64;
+const WRONG_SECRET_BYTES: u64 = 64;
 /// Size of the read buffer, in bytes.
 const CHUNK: usize = 64 << 10;
 
@@ -348,7 +348,7 @@ impl<'a> Game<'a> {
         out.flush()?;
         stderr!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
         match tap.encrypted_at(way).map(|at| broken.at.saturating_sub(at)) {
-            Some(after @ 0..SOON) => {
+            Some(after @ 0..WRONG_SECRET_BYTES) => {
                 let after = count(after, "byte");
                 stderr!(
                     "\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's"
@@ -367,7 +367,9 @@ impl<'a> Game<'a> {
 
     /// Prints a hint if a stream fails early at bytes that fit the other direction.
     fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
-        if self.args.game.stream.is_some() && offset < SOON * 2 && is_of_other_direction(bytes, way)
+        if self.args.game.stream.is_some()
+            && offset < WRONG_SECRET_BYTES * 2
+            && is_of_other_direction(bytes, way)
         {
             stderr!(
                 "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use table::Fit;
 
 /// Maximum size of a response in bytes.
-const LONGEST: u64 = 64 << 20;
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 /// Number of servers per page of a list.
 const PAGE: usize = 500;
 /// Maximum length of a cell in characters.
@@ -392,7 +392,7 @@ impl Api {
         let text = answer
             .body_mut()
             .with_config()
-            .limit(LONGEST)
+            .limit(MAX_RESPONSE_BYTES)
             .read_to_string()?;
         let reply: Value = serde_json::from_str(&text).unwrap_or_default();
         let status = answer.status().as_u16();

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 /// Time between attempts to reconnect.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time for which a message is shown.
 const NOTICE: Duration = Duration::from_secs(30);
 
@@ -75,7 +75,7 @@ async fn listen(
         if to.send(Err(format!("{error:#}"))).await.is_err() {
             return;
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_DELAY).await;
         next = watch(&path, every).await;
     }
 }

@@ -21,11 +21,11 @@ const LOOKS: usize = 720;
 /// Maximum number of samples in total.
 const ALL_LOOKS: usize = 1_000_000;
 /// Minimum number of samples for each server, even if there are many servers.
-const FEWEST_LOOKS: usize = 10;
+const MIN_SAMPLES: usize = 10;
 /// Maximum number of stored events.
-const EVENTS: usize = 2_000;
+const MAX_EVENTS: usize = 2_000;
 /// Maximum length of text for search and order, in characters.
-const TEXT: usize = 256;
+const MAX_TEXT_CHARS: usize = 256;
 
 /// State of one server, as a feed delivers it.
 #[derive(Clone, Debug)]
@@ -153,7 +153,11 @@ impl Entry {
 
 /// Returns text of a server as one line.
 fn short(text: &str) -> String {
-    printable(text).trim().chars().take(TEXT).collect()
+    printable(text)
+        .trim()
+        .chars()
+        .take(MAX_TEXT_CHARS)
+        .collect()
 }
 
 /// Columns that the table can be sorted by, with their digits and headers.
@@ -299,7 +303,7 @@ impl Board {
                 self.entries.push(Entry::new(seen.clone()));
                 self.entries.len() - 1
             });
-            let most = (ALL_LOOKS / self.by_id.len()).clamp(FEWEST_LOOKS, LOOKS);
+            let most = (ALL_LOOKS / self.by_id.len()).clamp(MIN_SAMPLES, LOOKS);
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
@@ -334,7 +338,7 @@ impl Board {
 
     /// Inserts earlier samples, oldest first, before the stored ones.
     pub(super) fn remember(&mut self, id: ServerId, looks: Vec<SamplePoint>) {
-        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(FEWEST_LOOKS, LOOKS);
+        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(MIN_SAMPLES, LOOKS);
         let Some(entry) = self
             .by_id
             .get(&id)
@@ -378,7 +382,7 @@ impl Board {
         events
             .into_iter()
             .for_each(|event| self.events.push_front(event));
-        self.events.truncate(EVENTS);
+        self.events.truncate(MAX_EVENTS);
     }
 
     pub(super) fn sort(&self) -> Sort {
@@ -684,7 +688,7 @@ mod tests {
         assert_eq!(entry.looks.back().unwrap().at, 999 * 5_000);
         let events = (0..5_000).map(|at| invented::event(1, at)).collect();
         board.happen(events);
-        assert_eq!(board.events(ServerId(1)).count(), EVENTS);
+        assert_eq!(board.events(ServerId(1)).count(), MAX_EVENTS);
         assert_eq!(
             board.events(ServerId(1)).next().unwrap().at,
             4_999,

@@ -21,7 +21,7 @@ use unicode_width::UnicodeWidthStr;
 /// Maximum number of lines of a MOTD.
 const MOTD_LINES: usize = 4;
 /// Maximum number of events.
-const EVENTS: usize = 50;
+const MAX_EVENTS: usize = 50;
 /// Maximum number of player names.
 const PLAYERS: usize = 1_024;
 /// Maximum number of rules and extras.
@@ -422,7 +422,7 @@ fn text_of(
         if events.is_empty() { "none so far" } else { "" },
         width,
     ));
-    for event in events.into_iter().take(EVENTS) {
+    for event in events.into_iter().take(MAX_EVENTS) {
         let age = padded(&format!("{} ago", ago(event.at, view.now)), 12);
         let (words, style) = happened(&event.kind);
         lines.push(fitting(

@@ -28,11 +28,11 @@ const PAGE: usize = 500;
 /// Maximum number of pages. Together they cover the servers that one monitor process can have.
 const PAGES: usize = 400;
 /// Maximum size of a response in bytes.
-const LONGEST: u64 = 16 << 20;
+const MAX_RESPONSE_BYTES: u64 = 16 << 20;
 /// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between attempts to reach a monitor.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time between requests for the details of one server.
 const DETAILS_AGAIN: Duration = Duration::from_secs(15);
 /// Length of the fetched history in milliseconds.
@@ -40,9 +40,9 @@ const BEFORE: Millis = 3_600_000;
 /// Maximum number of samples: one hour with one per second.
 const POINTS: u32 = 4_000;
 /// Minimum time between requests for rows: a fifth of the rate that a monitor allows.
-const BETWEEN: Duration = Duration::from_millis(50);
+const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of events of one server.
-const EVENTS: usize = 50;
+const MAX_EVENTS: usize = 50;
 
 /// HTTP client of a monitor.
 pub(super) struct Monitor {
@@ -135,7 +135,7 @@ impl Monitor {
                 if now >= next {
                     let (news, wait) = match self.list() {
                         Ok(news) => (news, every),
-                        Err(error) => (News::Lost(format!("{error:#}")), AGAIN),
+                        Err(error) => (News::Lost(format!("{error:#}")), RETRY_DELAY),
                     };
                     if to.blocking_send(news).is_err() {
                         return;
@@ -171,7 +171,7 @@ impl Monitor {
                     next
                 };
                 let until = if row.is_some() {
-                    until.min(Instant::now() + BETWEEN)
+                    until.min(Instant::now() + MIN_REQUEST_INTERVAL)
                 } else {
                     until
                 };
@@ -269,7 +269,7 @@ impl Monitor {
             .body
             .with_context(|| of("series"))?;
         let events = self
-            .get::<Events>(&format!("{path}/events?limit={EVENTS}"), None)?
+            .get::<Events>(&format!("{path}/events?limit={MAX_EVENTS}"), None)?
             .body
             .with_context(|| of("events"))?;
         let ServerDetails {
@@ -341,7 +341,7 @@ impl Monitor {
         let body = response
             .body_mut()
             .with_config()
-            .limit(LONGEST)
+            .limit(MAX_RESPONSE_BYTES)
             .read_to_vec();
         let body = body.map_err(|error| {
             anyhow!(

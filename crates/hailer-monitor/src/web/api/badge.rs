@@ -14,7 +14,7 @@ use axum::response::Response;
 use hailer::proto::model::is_control;
 
 /// Sites may cache a badge for one minute.
-const KEEP: &str = "public, max-age=60";
+const CACHE_CONTROL: &str = "public, max-age=60";
 /// Forbids scripts and forms, in case the image is opened on its own.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const LONGEST_LABEL: usize = 64;
@@ -86,9 +86,10 @@ pub(super) async fn show(
     let svg = draw(&printable(&label), &message, colour, radius);
     // Browsers show the image of a 404 too. It must not be cached.
     let mut response = match row {
-        Some(_) => answer::tagged(&asked, "image/svg+xml", KEEP, svg),
+        Some(_) => answer::tagged(&asked, "image/svg+xml", CACHE_CONTROL, svg),
         None => {
-            let mut response = answer::tagged(&HeaderMap::new(), "image/svg+xml", KEEP, svg);
+            let mut response =
+                answer::tagged(&HeaderMap::new(), "image/svg+xml", CACHE_CONTROL, svg);
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }

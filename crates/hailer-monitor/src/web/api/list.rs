@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Maximum number of servers per page.
-pub(super) const MOST: usize = 500;
+pub(super) const MAX_SERVERS_PER_PAGE: usize = 500;
 const PAGE: usize = 100;
 /// Maximum length of a cursor: it contains a group and a name.
 const LONGEST_CURSOR: usize = 200;
@@ -111,7 +111,9 @@ impl ListQuery {
             is_descending: params
                 .word("order", &[("asc", false), ("desc", true)])
                 .unwrap_or(by.is_descending()),
-            limit: params.number("limit", 1..=MOST).unwrap_or(PAGE),
+            limit: params
+                .number("limit", 1..=MAX_SERVERS_PER_PAGE)
+                .unwrap_or(PAGE),
             after,
         };
         params.end().map(|()| wanted)

@@ -15,10 +15,10 @@ use axum::response::Response;
 const MOST_POINTS: i64 = 12_000;
 const POINTS: i64 = 1_000;
 /// Maximum number of events or sessions per page.
-const MOST: u32 = 500;
+const MAX_ROWS_PER_PAGE: u32 = 500;
 const PAGE: u32 = 100;
 /// End of the year 9999, the latest accepted time, in Unix milliseconds.
-const LATEST: Millis = 253_402_300_799_999;
+const MAX_TIME: Millis = 253_402_300_799_999;
 /// Maximum number of samples read for one series. Samples are stored by time, so a series of one
 /// server reads the samples of all servers.
 const MOST_SAMPLES: i64 = 1_000_000;
@@ -161,8 +161,10 @@ async fn all_events(
 /// Reads `before` and `limit`.
 fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
     let mut params = Params::read(uri, &["before", "limit"], &[]);
-    let before = params.number("before", 0..=LATEST).unwrap_or(LATEST);
-    let limit = params.number("limit", 1..=MOST).unwrap_or(PAGE);
+    let before = params.number("before", 0..=MAX_TIME).unwrap_or(MAX_TIME);
+    let limit = params
+        .number("limit", 1..=MAX_ROWS_PER_PAGE)
+        .unwrap_or(PAGE);
     params.end().map(|()| (before, limit))
 }
 
@@ -179,9 +181,9 @@ impl Span {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
         // Default: end of this minute, so that repeated requests have the same tag.
         let this_minute = (now.div_euclid(MINUTE) + 1) * MINUTE;
-        let to = params.number("to", 0..=LATEST).unwrap_or(this_minute);
+        let to = params.number("to", 0..=MAX_TIME).unwrap_or(this_minute);
         let from = params
-            .number("from", 0..=LATEST)
+            .number("from", 0..=MAX_TIME)
             .unwrap_or((to - 24 * HOUR).max(0));
         let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
         let asked = params.word("level", &LEVELS);

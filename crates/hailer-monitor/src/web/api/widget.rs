@@ -11,10 +11,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::printable;
 
-const KEEP: &str = "public, max-age=30";
+const CACHE_CONTROL: &str = "public, max-age=30";
 const LONGEST_LABEL: usize = 64;
 /// Maximum length of a text of the server, in characters.
-const LONGEST: usize = 120;
+const MAX_TEXT_CHARS: usize = 120;
 
 /// Style of the widget. The policy allows it by its digest.
 const STYLE: &str = ":root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d0d7de;--faint:#57606a;--up:#1a7f37;--down:#cf222e}\
@@ -84,10 +84,14 @@ pub(super) async fn show(
         style,
     );
     let mut response = match row {
-        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", KEEP, html),
+        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", CACHE_CONTROL, html),
         None => {
-            let mut response =
-                answer::tagged(&HeaderMap::new(), "text/html; charset=utf-8", KEEP, html);
+            let mut response = answer::tagged(
+                &HeaderMap::new(),
+                "text/html; charset=utf-8",
+                CACHE_CONTROL,
+                html,
+            );
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }
@@ -131,7 +135,12 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
         .and_then(|status| status.bots)
         .filter(|bots| *bots > 0 && players.is_some());
     let has_password = status.is_some_and(|status| status.has_password == Some(true));
-    let cut = |text: &str| printable(text).chars().take(LONGEST).collect::<String>();
+    let cut = |text: &str| {
+        printable(text)
+            .chars()
+            .take(MAX_TEXT_CHARS)
+            .collect::<String>()
+    };
     let title = status.and_then(|status| status.title.as_deref()).map(cut);
     let version = status.and_then(|status| status.version.as_deref()).map(cut);
     let card = Card {

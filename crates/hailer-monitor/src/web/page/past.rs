@@ -14,17 +14,17 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 /// Maximum number of events and of sessions shown.
-const EVENTS: u32 = 50;
+const MAX_EVENTS: u32 = 50;
 const SESSIONS: u32 = 100;
 /// Maximum number read when they are searched or sorted differently.
-const LOOKED_THROUGH: u32 = 5_000;
+const MAX_EVENTS_READ: u32 = 5_000;
 /// Maximum number of samples, of all servers together, read for a chart.
-const FEW: Millis = 300_000;
+const MAX_CHART_SAMPLES: Millis = 300_000;
 const MINUTE: Millis = 60_000;
 /// Time limit of the history queries. The page is useful without them.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum length of an event's text, and of a player name, in characters.
-const TEXT: usize = 120;
+const MAX_TEXT_CHARS: usize = 120;
 const NAME: usize = 40;
 
 /// Time range of the charts.
@@ -77,7 +77,7 @@ impl Range {
     /// together with that of all others.
     pub(crate) fn is_cheap(self, app: &App) -> bool {
         let looks = 60 * MINUTE / interval_of(app).max(1_000);
-        self != Self::Hour || looks.saturating_mul(app.live.len() as Millis) <= FEW
+        self != Self::Hour || looks.saturating_mul(app.live.len() as Millis) <= MAX_CHART_SAMPLES
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -239,14 +239,14 @@ impl Past {
             Range::Day
         };
         let events_read = if words.is_empty() {
-            EVENTS
+            MAX_EVENTS
         } else {
-            LOOKED_THROUGH
+            MAX_EVENTS_READ
         };
         let sessions_read = if words.is_empty() && order == Order::From {
             SESSIONS
         } else {
-            LOOKED_THROUGH
+            MAX_EVENTS_READ
         };
         let all = async {
             tokio::try_join!(
@@ -327,7 +327,7 @@ impl Past {
                 .iter()
                 .map(|event| EventView::of(event, now))
                 .filter(|event| words.are_in_one_of(&[event.what, &event.text.text]))
-                .take(EVENTS as usize)
+                .take(MAX_EVENTS as usize)
                 .collect(),
             sessions: sessions
                 .iter()
@@ -624,19 +624,24 @@ impl EventView {
                     .unwrap_or(NOTHING)
                     .to_owned()
             };
-            show::cut(&format!("{} → {}", side(&what.from), side(&what.to)), TEXT)
+            show::cut(
+                &format!("{} → {}", side(&what.from), side(&what.to)),
+                MAX_TEXT_CHARS,
+            )
         };
         let (what, text) = match &event.kind {
             EventKind::Up => ("Up", Cut::default()),
             EventKind::Down { reason } if reason == "silence" => {
-                ("Down", show::cut("no answer", TEXT))
+                ("Down", show::cut("no answer", MAX_TEXT_CHARS))
             }
-            EventKind::Down { reason } => ("Down", show::cut(&reason.replace('-', " "), TEXT)),
+            EventKind::Down { reason } => {
+                ("Down", show::cut(&reason.replace('-', " "), MAX_TEXT_CHARS))
+            }
             EventKind::Flapping => (
                 "Flapping",
                 show::cut(
                     "alternates between up and down; single changes are not listed",
-                    TEXT,
+                    MAX_TEXT_CHARS,
                 ),
             ),
             EventKind::Steady => ("Stable again", Cut::default()),

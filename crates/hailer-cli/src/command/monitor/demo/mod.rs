@@ -30,9 +30,9 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 /// Time between status updates of the simulated servers.
 const PUBLISH: Duration = Duration::from_secs(2);
 /// Maximum number of delayed replies of one server.
-const UNDER_WAY: usize = 256;
+const MAX_DELAYED_REPLIES: usize = 256;
 /// Maximum size of a request in bytes.
-const LONGEST: usize = 2_048;
+const MAX_REQUEST_BYTES: usize = 2_048;
 /// Timeout for the request of a stream client.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -117,9 +117,9 @@ pub(super) async fn listen(
 async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
     let mut publish = tokio::time::interval(PUBLISH);
-    let mut buffer = [0; LONGEST];
+    let mut buffer = [0; MAX_REQUEST_BYTES];
     let mut count = 0_u64;
-    let places = Arc::new(Semaphore::new(UNDER_WAY));
+    let places = Arc::new(Semaphore::new(MAX_DELAYED_REPLIES));
     loop {
         let (length, from) = tokio::select! {
             received_bytes = socket.recv_from(&mut buffer) => match received_bytes {
@@ -164,7 +164,7 @@ async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board)
 
 /// Serves stream connections.
 async fn serve_stream(town: Arc<SimulatedServer>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(UNDER_WAY));
+    let places = Arc::new(Semaphore::new(MAX_DELAYED_REPLIES));
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -205,7 +205,7 @@ async fn answer_stream(
         return Ok(());
     };
     let mut received = Vec::new();
-    while received.len() < LONGEST && stream.read_buf(&mut received).await? > 0 {
+    while received.len() < MAX_REQUEST_BYTES && stream.read_buf(&mut received).await? > 0 {
         let mut reply = Vec::new();
         let end = connection.receive(Epoch::at(0), &received, &mut reply);
         received.drain(..end.consumed);

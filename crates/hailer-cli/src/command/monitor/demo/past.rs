@@ -19,7 +19,7 @@ const SESSIONS: i64 = 4;
 /// Step between the players, and between the minutes, that daily roll-ups are computed from.
 const THINLY: u32 = 8;
 /// Number of samples per batch.
-const AT_ONCE: usize = 20_000;
+const SAMPLES_PER_BATCH: usize = 20_000;
 /// Time without replies after which a server counts as down.
 const SILENT: Millis = MINUTE;
 
@@ -42,7 +42,7 @@ pub(super) async fn write(
     let mut batch = Batch::default();
     for (town, id) in &all {
         samples(town, *id, raw, now, &mut batch.samples);
-        if batch.samples.len() >= AT_ONCE {
+        if batch.samples.len() >= SAMPLES_PER_BATCH {
             history.write(&std::mem::take(&mut batch)).await?;
         }
     }

@@ -16,7 +16,7 @@ pub(super) const DAY: Millis = 24 * HOUR;
 /// Number of minutes in a day.
 pub(super) const MINUTES: usize = 1_440;
 /// Maximum length of a session. Every session of a day ends by the end of the next day.
-const LONGEST: Millis = 6 * HOUR;
+const MAX_SESSION_MS: Millis = 6 * HOUR;
 /// Members per player online on a busy evening.
 const MEMBERS: u32 = 7;
 /// Random outages end at least this long before the start of the demo.
@@ -380,7 +380,10 @@ impl SimulatedServer {
         let hour = middle + 5.0 * (part(12) + part(24) - 1.0) - self.hours();
         let length = 0.3 + 3.2 * part(36) * part(48);
         let from = day * DAY + (hour * HOUR as f64) as Millis;
-        Some((from, from + ((length * HOUR as f64) as Millis).min(LONGEST)))
+        Some((
+            from,
+            from + ((length * HOUR as f64) as Millis).min(MAX_SESSION_MS),
+        ))
     }
 
     fn hours(&self) -> f64 {
