@@ -210,6 +210,11 @@ fn legacy_requests_get_their_form() {
         );
         String::from_utf16(&units).unwrap()
     };
+    let (unknown, _) = send(
+        &mut *connect(&Status::default(), &Options::default()),
+        &[b"\xFE"],
+    );
+    assert!(unknown.ends_with(b"\0\xA7\x000\0\xA7\x000"), "counts of 0");
     assert_eq!(reply(b"\xFE"), "Gold line\u{A7}3\u{A7}100");
     let newer = "\u{A7}1\x00772\x001.21.8\0\u{A7}6Gold line\x003\x00100";
     assert_eq!(reply(b"\xFE\x01"), newer);
@@ -768,6 +773,11 @@ fn numbers_and_texts_have_limits() {
             "{error}"
         );
     }
+    let login = packet(&six);
+    let mut notes = wire::Notes::default();
+    let error = message::read_login_start(&mut wire::Reader::new(&login, &mut notes));
+    let error = error.unwrap_err().to_string();
+    assert!(error.ends_with("at most 5 bytes"), "{error}");
     let kick = |units: u16| message::legacy_length(&[&[0xFF][..], &units.to_be_bytes()].concat());
     assert_eq!(kick(32_767), Ok(Err(3 + 2 * 32_767)));
     assert!(kick(32_768).is_err());

@@ -602,6 +602,8 @@ mod tests {
                 "]".repeat(depth)
             ))
         };
+        // Neither JSON nor the status has infinity.
+        assert_eq!(other(r#"{"a":1e999,"b":2}"#), other(r#"{"b":2}"#));
         assert!(nested(MAX_OTHER_DEPTH).contains('7'));
         assert!(!nested(MAX_OTHER_DEPTH + 1).contains('7'));
         assert_eq!(
