@@ -191,9 +191,11 @@ pub(crate) fn notes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Transcript;
+    use crate::client::{Answers, Transcript};
+    use crate::error::Error;
+    use crate::target::{Host, Target};
     use hailer_proto::model::{Extra, Rule, Value};
-    use hailer_proto::{Text, registry};
+    use hailer_proto::{Ask, Text, registry};
     use std::time::Duration;
 
     const GAME: Game = Game {
@@ -320,6 +322,55 @@ mod tests {
             ]
             .map(from_other)
         );
+    }
+
+    #[test]
+    fn results_of_separate_exchanges_are_combined() {
+        let game: &'static Game = Box::leak(Box::new(GAME));
+        let target = Target {
+            game: Some(game),
+            protocol: registry::find("onequery"),
+            host: Host::Address([127, 0, 0, 1].into()),
+            port: None,
+        };
+        let silence = |protocol: &str| Error::Silence {
+            transcript: Box::new(answer(protocol, 1, Status::default()).transcript),
+            after: Duration::from_secs(3),
+        };
+        let refusal = |protocol: &str| Error::Refused {
+            transcript: Box::new(answer(protocol, 1, Status::default()).transcript),
+            reason: "no",
+            endpoints: &[],
+        };
+        let ask = Ask::default();
+        let combine = |results| Answers::combine(&target, results, &ask);
+        let main = || Ok(answer("onequery", 1, main_status()));
+        let other = || Ok(answer("minecraft-query", 1, other_status()));
+
+        let both = combine(vec![other(), main()]).unwrap();
+        assert_eq!(both.best().transcript.protocol.id, "onequery");
+        assert_eq!(both.best().status.players.roster, Roster::Whole);
+        assert_eq!(both.game(), Some(game));
+        // At two ports: the first answer counts.
+        let twice = combine(vec![main(), Ok(answer("onequery", 1, other_status()))]).unwrap();
+        assert_eq!(twice.best().status.title().as_deref(), Some("Main"));
+        assert_eq!((twice.len(), twice.game()), (1, None));
+        // The notes name the silent protocol.
+        let alone = combine(vec![main(), Err(silence("minecraft-query"))]).unwrap();
+        assert!(alone.best().notes[0].contains("enable-query"));
+        let other = combine(vec![Err(silence("onequery")), other()]).unwrap();
+        assert_eq!(other.best().transcript.protocol.id, "minecraft-query");
+
+        // The main protocol counts, even if another one has more to say.
+        let error = combine(vec![
+            Err(refusal("minecraft-query")),
+            Err(silence("onequery")),
+        ]);
+        assert_eq!(error.unwrap_err().kind(), "silence");
+        let error = combine(vec![Err(silence("onequery")), Err(refusal("onequery"))]);
+        assert_eq!(error.unwrap_err().kind(), "refused");
+        let error = combine(Vec::new()).unwrap_err();
+        assert!(matches!(error, Error::NoProtocol { .. }), "{error}");
     }
 
     #[test]

@@ -475,6 +475,38 @@ mod tests {
     }
 
     #[test]
+    fn candidates_of_an_address_need_no_lookup() {
+        use hailer_proto::games::QueryPort::{FirstOf, Fixed, Offset};
+        let game = catalog::add_game(Game {
+            id: "candidates-test",
+            name: "Candidates Test",
+            protocols: &["ugp"],
+            port: Some(2456),
+            query: FirstOf(&[Offset(1), Fixed(9)]),
+            srv: None,
+            quirks: &[],
+            sources: "",
+            aliases: &[],
+        });
+        assert!(game.is_ok());
+        for (text, ports) in [
+            ("candidates-test://192.0.2.7", Some(&[2457, 9][..])),
+            ("candidates-test://192.0.2.7:2456", Some(&[2456, 2457, 9])),
+            ("candidates-test://[2001:db8::1]:5", Some(&[5, 6, 9])),
+            ("ugp://192.0.2.7", Some(&[22_000])),
+            ("ugp://192.0.2.7:5", Some(&[5])),
+            ("candidates-test://host", None),
+            ("192.0.2.7:5", None),
+        ] {
+            let target: Target = text.parse().unwrap();
+            let candidates = target.candidates();
+            let found: Option<Vec<u16>> =
+                candidates.map(|found| found.iter().map(SocketAddr::port).collect());
+            assert_eq!(found.as_deref(), ports, "{text}");
+        }
+    }
+
+    #[test]
     fn rejects_invalid_targets_with_a_reason() {
         for (text, reason) in [
             ("", "needed"),
