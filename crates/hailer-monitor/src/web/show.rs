@@ -12,6 +12,12 @@ const THIN: char = '\u{202F}';
 /// Placeholder of unknown values.
 pub(crate) const NOTHING: &str = "–";
 
+/// Formats a number of bots: `3 bots`.
+pub(crate) fn bots(number: u32) -> String {
+    let unit = if number == 1 { "bot" } else { "bots" };
+    format!("{} {unit}", count(number.into()))
+}
+
 /// Formats an integer in groups of three digits.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();

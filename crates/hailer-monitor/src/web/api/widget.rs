@@ -5,6 +5,7 @@ use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::state::ServerRow;
+use crate::web::show;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
@@ -37,7 +38,7 @@ const POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'sha256-IDvg
 <style>{{ css|safe }}</style>
 <article>
 <h1>{% if let Some(icon) = icon %}<img src="{{ icon }}" width="32" height="32" alt=""> {% endif %}{{ label }}</h1>
-<p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}{% if let Some(bots) = bots %}, {{ bots }} bots{% endif %}{% if has_password %} · password{% endif %}</p>
+<p><b class="{{ state }}">● {{ state }}</b>{% if let Some(players) = players %} · <b>{{ players }}</b> players{% endif %}{% if let Some(bots) = bots %}, {{ bots }}{% endif %}{% if has_password %} · password{% endif %}</p>
 {% if let Some(title) = title %}<p>{{ title }}</p>
 {% endif %}{% if let Some(version) = version %}<p>{{ version }}</p>
 {% endif %}</article>
@@ -49,7 +50,7 @@ struct Card<'a> {
     label: &'a str,
     state: &'static str,
     players: Option<String>,
-    bots: Option<u32>,
+    bots: Option<String>,
     has_password: bool,
     title: Option<String>,
     version: Option<String>,
@@ -133,7 +134,8 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
     let status = row.and_then(|row| row.last_status.as_deref());
     let bots = status
         .and_then(|status| status.bots)
-        .filter(|bots| *bots > 0 && players.is_some());
+        .filter(|bots| *bots > 0 && players.is_some())
+        .map(show::bots);
     let has_password = status.is_some_and(|status| status.has_password == Some(true));
     let cut = |text: &str| {
         printable(text)

@@ -67,7 +67,9 @@ impl Details {
                 Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
-                Roster::Sample => Some("The server lists only a sample of its players."),
+                Roster::Sample => Some(
+                    "The server lists only a sample of its players, so sessions are not recorded.",
+                ),
                 Roster::Refused => {
                     Some("The server requires an authentication token to list players.")
                 }

@@ -213,13 +213,8 @@ fn figures(
     };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
     let max = count(last.and_then(|last| last.max)).map(|max| format!("of {max}"));
-    let bots = status
-        .and_then(|status| status.bots)
-        .filter(|bots| *bots > 0);
-    let bots = bots.map(|bots| match bots {
-        1 => "1 bot".to_owned(),
-        bots => format!("{} bots", show::count(bots.into())),
-    });
+    let bots = status.and_then(|status| status.bots);
+    let bots = bots.filter(|bots| *bots > 0).map(show::bots);
     let note: Vec<String> = max.into_iter().chain(bots).collect();
     add(
         "Players",
