@@ -61,6 +61,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod a2s;
+pub mod ase;
 pub mod codepage;
 pub mod doom3;
 pub mod fuzzing;
@@ -75,6 +76,7 @@ pub mod minecraft_bedrock;
 pub mod minecraft_query;
 pub mod minecraft_status;
 pub mod model;
+pub mod mumble;
 pub mod onequery;
 pub mod protocol;
 pub mod quake1;
@@ -83,9 +85,11 @@ pub mod quake3;
 pub mod registry;
 pub mod samp;
 pub mod sample;
+pub mod satisfactory;
 pub mod teeworlds;
 pub mod token;
 pub mod ugp;
+pub mod unreal2;
 pub mod wire;
 
 pub use games::Game;

@@ -1,6 +1,7 @@
 //! All protocols, in the order in which a shared port offers them a datagram.
 
 use crate::a2s::A2s;
+use crate::ase::Ase;
 use crate::doom3::Doom3;
 use crate::gamespy1::GameSpy1;
 use crate::gamespy2::GameSpy2;
@@ -8,14 +9,17 @@ use crate::gamespy3::GameSpy3;
 use crate::minecraft_bedrock::MinecraftBedrock;
 use crate::minecraft_query::MinecraftQuery;
 use crate::minecraft_status::MinecraftStatus;
+use crate::mumble::Mumble;
 use crate::onequery::OneQuery;
 use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
 use crate::quake1::Quake1;
 use crate::quake2::Quake2;
 use crate::quake3::Quake3;
 use crate::samp::Samp;
+use crate::satisfactory::Satisfactory;
 use crate::teeworlds::Teeworlds;
 use crate::ugp::Ugp;
+use crate::unreal2::Unreal2;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
@@ -37,6 +41,10 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Doom3,
     &Teeworlds,
     &Samp,
+    &Unreal2,
+    &Ase,
+    &Mumble,
+    &Satisfactory,
 ];
 
 /// When a host without a protocol is probed in a protocol.
@@ -63,11 +71,11 @@ pub static DETECTION: &[(&str, Wave)] = &[
     ("minecraft-bedrock", Wave::First),
     ("quake3", Wave::First),
     ("samp", Wave::Later),
-    ("ase", Wave::Later),
     ("fivem", Wave::Later),
     ("gamespy3", Wave::Later),
     ("gamespy1", Wave::Later),
     ("ugp", Wave::Later),
+    ("ase", Wave::Later),
     ("unreal2", Wave::Later),
     ("onequery", Wave::OwnPorts),
     ("teeworlds", Wave::OwnPorts),

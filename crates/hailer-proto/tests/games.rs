@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Protocols that rows name although the registry lacks them. Their games are listed, with this
 /// obstacle.
-const PLANNED: [&str; 40] = [
+const PLANNED: [&str; 36] = [
     "armagetron",
-    "ase",
     "assetto",
     "battlefield",
     "beammp",
@@ -24,13 +23,11 @@ const PLANNED: [&str; 40] = [
     "kspdmp",
     "luanti",
     "mafia2mp",
-    "mumble",
     "netquake",
     "openspades",
     "openttd",
     "palworld",
     "rfactor",
-    "satisfactory",
     "sauerbraten",
     "savage",
     "savage2",
@@ -45,7 +42,6 @@ const PLANNED: [&str; 40] = [
     "trackmania",
     "tribes1",
     "tribes2",
-    "unreal2",
     "ventrilo",
     "zandronum",
 ];

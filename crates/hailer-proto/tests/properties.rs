@@ -493,7 +493,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 /// Clients of these protocols take a player with ping 0 for a bot.
 #[test]
 fn players_without_a_latency_do_not_look_like_bots() {
-    for id in ["quake1", "quake2", "quake3", "doom3"] {
+    for id in ["quake1", "quake2", "quake3", "doom3", "unreal2"] {
         let protocol = registry::find(id).unwrap();
         let mut status = Status::default();
         status

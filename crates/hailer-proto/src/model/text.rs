@@ -1,5 +1,6 @@
 //! Text with colours: parsed once, then available as plain text, for a terminal, or as received.
 
+use crate::codepage::CodePage;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -199,6 +200,8 @@ impl Carets {
 
 /// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
+/// Starts a colour code of Unreal.
+const ESCAPE: char = '\u{1B}';
 /// First byte of the section sign in UTF-8.
 const SECTION_START: u8 = 0xC2;
 
@@ -256,6 +259,7 @@ impl Text {
             Self::unformatted(raw),
             Self::legacy(raw),
             Self::bedrock(raw),
+            Self::unreal(raw),
         ];
         let all = first
             .into_iter()
@@ -271,6 +275,19 @@ impl Text {
         let format = raw.contains('^').then(|| {
             Box::new(Format {
                 runs: parse_carets(&raw, carets),
+                latin1: false,
+            })
+        });
+        Self { raw, format }
+    }
+
+    /// Parses text with the colour codes of Unreal: an escape character, and red, green and blue as
+    /// one character each (spec/unreal2.md#3.2).
+    pub fn unreal(raw: impl Into<CompactString>) -> Self {
+        let raw = raw.into();
+        let format = raw.contains(ESCAPE).then(|| {
+            Box::new(Format {
+                runs: parse_unreal(&raw),
                 latin1: false,
             })
         });
@@ -588,6 +605,37 @@ fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
     runs
 }
 
+/// Splits a text at the colour codes of Unreal. A code that is cut off is dropped.
+fn parse_unreal(raw: &str) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    let mut start = 0;
+    while let Some((text, rest)) = raw.get(start..).and_then(|rest| rest.split_once(ESCAPE)) {
+        let end = start + text.len();
+        if end > start {
+            runs.push(Run { start, end, style });
+        }
+        let mut chars = rest.chars();
+        // Characters of Windows-1252 stand for their bytes.
+        let mut channel = || {
+            let c = chars.next()?;
+            u8::try_from(c).ok().or_else(|| CodePage::Western.byte(c))
+        };
+        if let (Some(r), Some(g), Some(b)) = (channel(), channel(), channel()) {
+            style.colour = Some(Colour::Rgb(r, g, b));
+        }
+        start = raw.len() - chars.as_str().len();
+    }
+    if start < raw.len() || runs.is_empty() {
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
+    }
+    runs
+}
+
 /// Splits a text at the codes of Bedrock Edition. An unknown code is dropped with its letter.
 fn parse_bedrock(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
@@ -700,6 +748,24 @@ fn hex_colour(rest: &str) -> Option<Colour> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_of_unreal_are_colours() {
+        let text = Text::unreal("\u{1B}@\u{20AC}@Sen\u{1B}\u{1}\u{1}\u{FF}try\u{1B}ab");
+        let runs: Vec<_> = text
+            .runs()
+            .map(|(style, run)| (style.colour, run))
+            .collect();
+        let rgb = |r, g, b| Some(Colour::Rgb(r, g, b));
+        assert_eq!(
+            runs,
+            [(rgb(0x40, 0x80, 0x40), "Sen"), (rgb(1, 1, 0xFF), "try")]
+        );
+        assert_eq!(text.plain(), "Sentry");
+        assert_eq!(Text::unreal("\u{1B}@@@").plain(), "");
+        assert_eq!(Text::with_plain(text.raw(), "Sentry"), text);
+        assert!(!Text::unreal("plain").may_have_codes());
+    }
 
     #[test]
     fn codes_become_styles() {

@@ -10,7 +10,7 @@ use alloc::{boxed::Box, vec::Vec};
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Requests for a part without a reply, after which the exchange ends without it.
-const TRIES: u8 = 2;
+const TRIES: u8 = 3;
 /// One request for information in this number of requests is for the other game: the second.
 const OTHER_GAME_EVERY: u8 = 4;
 /// Default port of VC-MP.
@@ -128,12 +128,12 @@ impl SampExchange {
         if self.silent >= TRIES {
             return self.finish();
         }
-        // Servers with open.mp send no details.
-        for kind in &mut self.waiting {
-            if *kind == Kind::Details {
-                *kind = Kind::Players;
-                self.lacks_details = true;
-            }
+        // Some servers send no details. A list without them ends the query after a second request
+        // for them.
+        let has = |kind: Kind| self.waiting.contains(&kind);
+        if has(Kind::Details) && !has(Kind::Players) {
+            self.waiting.push(Kind::Players);
+            self.lacks_details = true;
         }
         self.queue = self.waiting.iter().rev().copied().collect();
         self.send_next(out)

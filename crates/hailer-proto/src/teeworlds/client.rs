@@ -143,14 +143,15 @@ impl TeeworldsExchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         let bits = cookie.derive(0);
-        let [a, b, c, d, e, f, g, h] = cookie.derive(1).to_le_bytes();
+        let [a, b, c, d, e, ..] = cookie.derive(1).to_le_bytes();
         Self {
             depth: ask.depth,
             with_players: ask.players && ask.depth == Depth::Full,
             token: bits as u32 & 0xFF_FFFF,
             // The highest bit is clear, because a token of ones means that there is none.
             client_token: [a & 0x7F, b, c, d],
-            number: i32::from_le_bytes([e, f, g, h & 0x7F]),
+            // One byte, as of the games: the tokens are the proof.
+            number: i32::from(e & 0x3F),
             state: State::Searching,
             silent: 0,
             stage: 0,

@@ -1,0 +1,98 @@
+//! All-Seeing Eye (ASE): Multi Theft Auto, Far Cry and other games of 2001 to 2006, over UDP.
+//!
+//! ```text
+//!   client            server
+//!     s        ─►
+//!              ◄─  "EYE1" game, port, name, mode, map, version, password, counts, rules, players
+//!     r        ─►
+//!              ◄─  "EYE2" the same without rules, and names only
+//! ```
+//!
+//! Each text has a length byte in front, which counts itself. Nothing verifies the client's address,
+//! and the shortest request has one byte.
+//!
+//! Limits: Hailer's replies have at most 1,400 bytes; texts have at most 254 bytes.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::AseExchange;
+pub use server::AseResponder;
+
+use crate::Status;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Ase;
+
+static INFO: Info = Info {
+    id: "ase",
+    title: "All-Seeing Eye",
+    transport: Transport::Datagram,
+    port: 22_126,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: server::MAX_FULL,
+    },
+    fields: &[],
+    player_fields: &[
+        Doc {
+            key: "skin",
+            help: "Skin or model of the player, as sent",
+        },
+        Doc {
+            key: "time",
+            help: "Time since the player joined, as sent",
+        },
+        Doc {
+            key: "score-text",
+            help: "Score that is no number, as scripts set it",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: &[],
+};
+
+impl Protocol for Ase {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(AseExchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        Ok(Arc::new(AseResponder::new(status)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}

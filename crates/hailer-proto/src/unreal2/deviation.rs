@@ -1,0 +1,15 @@
+//! The deviations that the client accepts, by name (spec/unreal2.md#6).
+
+use crate::wire::deviations;
+
+deviations! {
+    SHORT_INFO "short-info" "the information ends before its last field";
+    MISSING_NUL "missing-nul" "a text has no NUL at its end";
+    TRAILING_BYTES "trailing-bytes" "bytes follow the end of the information";
+    EMPTY_REPLY "empty-reply" "a reply with rules or players has none";
+    UNREADABLE_PART "unreadable-part" "a datagram of the reply is unreadable and left out";
+    SILENT_RULES "silent-rules" "a request for rules gets no reply";
+    SILENT_PLAYERS "silent-players" "a request for players gets no reply although there are some";
+    MISSING_RULES "missing-rules" "there are fewer rules than the server announces";
+    MISSING_PLAYERS "missing-players" "there are fewer players in the list than the server counts";
+}

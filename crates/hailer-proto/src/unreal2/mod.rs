@@ -1,0 +1,126 @@
+//! Unreal 2: the query of Unreal Tournament 2003 and 2004, Killing Floor, Red Orchestra and related
+//! games. UDP.
+//!
+//! ```text
+//!   client                    server
+//!     79 00 00 00 00  ─►              name, map, counts
+//!                 ◄─  80 00 00 00 00 …
+//!     79 00 00 00 01  ─►              rules, in datagrams without a number
+//!     79 00 00 00 02  ─►              players, in datagrams without a number
+//! ```
+//!
+//! Little-endian. Nothing links a reply to its request, and nothing marks its end. The client's
+//! address is not verified: the responder limits its replies (spec/unreal2.md#9).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Unreal2Exchange;
+pub use server::{Unreal2Config, Unreal2Responder};
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
+    Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Key of the first rule of Hailer's responder: the number of rules, with those that it adds.
+const RULE_COUNT: &str = "Rule count";
+/// Key of a rule of Hailer's responder: the number of listed players, if it is not that of all.
+const LISTED_PLAYERS: &str = "Listed players";
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Unreal2;
+
+static INFO: Info = Info {
+    id: "unreal2",
+    title: "Unreal 2",
+    transport: Transport::Datagram,
+    port: 7778,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::HEADER,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "wave",
+            help: "Wave of Killing Floor",
+        },
+        Doc {
+            key: "last-wave",
+            help: "Last wave of Killing Floor",
+        },
+        Doc {
+            key: "flags",
+            help: "Flags of the server, if any are set",
+        },
+        Doc {
+            key: "skill",
+            help: "Level of skill or difficulty",
+        },
+        Doc {
+            key: "server-id",
+            help: "Number of the server, if it has one",
+        },
+        Doc {
+            key: "mutators",
+            help: "Mutators of the game",
+        },
+        Doc {
+            key: "scoreboard",
+            help: "Lines of the list that are no players, such as teams, with their scores",
+        },
+    ],
+    player_fields: &[
+        Doc {
+            key: "id",
+            help: "Number of the player",
+        },
+        Doc {
+            key: "statistics-id",
+            help: "Number of the player's statistics, if it does not name a team",
+        },
+    ],
+    deviations: deviation::ALL,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Unreal2 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(Unreal2Exchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        status: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        let config = Unreal2Config::read(options)?;
+        Ok(Arc::new(Unreal2Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}
