@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Protocol, Transport, registry};
+use hailer::respond::farm::{Farm, FarmConfig};
 use hailer::sweep::{
     self, Collector, Counts, Exclusions, ListSource, ProbeResult, Progress, Sink, SourceConfig,
     SweepConfig, TcpClose,
@@ -106,6 +107,15 @@ impl Drop for Server {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
         assert!(std::thread::panicking() || ended.is_none_or(|end| end.is_ok()));
+    }
+}
+
+/// Stops a farm when dropped.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -256,6 +266,49 @@ fn dripping_endless_and_closing_servers_end() {
     for server in [&endless, &dripping, &closing] {
         let has_end = |address: &SocketAddr| address.port() == server.port;
         assert_eq!(ends.by_address.keys().filter(|a| has_end(a)).count(), 8);
+    }
+}
+
+#[test]
+fn a_farm_of_thousands_is_read_exactly() {
+    for delay in [0, 40] {
+        let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+        settings.ports = vec![(stream(), 0)];
+        settings.silent = 0.1;
+        settings.refusing = 0.1;
+        settings.delay = ms(delay);
+        let farm = Farm::new(settings).unwrap();
+        let bound = farm.bind().unwrap();
+        let port = bound[0].port();
+        let mut config = config();
+        config.limits.retries = 1;
+        let stop = AtomicBool::new(false);
+        let (ends, counts) = std::thread::scope(|scope| {
+            let farm = scope.spawn(|| farm.run(&bound, &stop));
+            // Also if the sweep panics.
+            let stopper = StopOnDrop(&stop);
+            let ends = sweep(&format!("127.20.0.0/21:{port}"), &config);
+            drop(stopper);
+            (ends, farm.join().unwrap())
+        });
+        assert_eq!(ends.by_address.len(), 2_048);
+        let mut silent = 0;
+        for (address, end) in &ends.by_address {
+            match farm.status(stream(), *address) {
+                Some(status) => {
+                    assert_eq!(*end, status.title().unwrap_or_default(), "{address}");
+                }
+                None => {
+                    let known = ["silence", "refused", "port-closed"];
+                    assert!(known.contains(&&**end), "{address}: {end}");
+                    silent += u64::from(end == "silence");
+                }
+            }
+        }
+        assert_eq!(counts.silent, silent);
+        assert!((100..310).contains(&silent), "{silent}");
+        assert!(counts.refused >= 100, "{counts:?}");
+        assert_eq!(counts.answered, ends.counts.answered);
     }
 }
 

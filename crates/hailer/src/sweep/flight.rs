@@ -153,6 +153,12 @@ impl ProbeTable {
         self.kinds[id as usize]
     }
 
+    /// Returns whether a number belongs to a probe in flight.
+    pub(super) fn has(&self, id: Id) -> bool {
+        let slot = self.slots.get(id as usize);
+        slot.is_some_and(|slot| slot.flags & FREE == 0)
+    }
+
     /// Adds a probe that waits for a rate limit.
     pub(super) fn insert(
         &mut self,

@@ -4,7 +4,13 @@
 //! ```text
 //!   address, port ──► keyed hash ──► silent, or one of several thousand responders built at the start
 //!   datagram ──► FarmPort::receive ──► responder ──► conditions ──► Outbox, or a bounded queue ──► FarmPort::release
+//!   connection ──► responder ──► replies, or a bounded queue for each connection
 //! ```
+//!
+//! Datagrams are handled by the thread of [`Farm::run`], all connections by one more thread. Loss
+//! and duplicates apply to datagrams only, since TCP repairs both; delay and jitter apply to
+//! replies on connections too. A silent server accepts connections and never replies; a
+//! [refusing](FarmConfig::refusing) one resets them.
 //!
 //! Farms serve tests and benchmarks of clients that query many servers. The status of a server is a
 //! pure function of the farm's seed and the server's address, so results can be checked without a
@@ -20,7 +26,10 @@
 //! | variants of servers of a protocol | 1,048,576 |
 //! | delay and jitter | 60 s each |
 //! | delayed replies of a port | [`FarmConfig::max_delayed`], about 500 bytes each |
-//! | length of a request | 2,048 bytes |
+//! | length of a request | 2,048 bytes; on a connection 8 KiB |
+//! | open connections | [`FarmConfig::max_connections`] |
+//! | time without received bytes on a connection | 60 s |
+//! | unsent replies of a connection | 256 KiB |
 //!
 //! ```no_run
 //! use hailer::registry;
@@ -39,6 +48,7 @@
 
 mod conditions;
 mod run;
+mod stream;
 
 pub use run::{BoundPort, FarmBindError};
 
@@ -46,7 +56,8 @@ use super::MAX_REPLY_DATAGRAMS;
 use conditions::{Conditions, Queue, Share};
 use hailer_proto::sample::Random;
 use hailer_proto::{
-    Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict, registry,
+    Cookie, Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
+    registry,
 };
 use hailer_udp::Outbox;
 use siphasher::sip::SipHasher13;
@@ -74,6 +85,8 @@ pub struct FarmConfig {
     pub seed: u64,
     /// Share of servers (pairs of address and port) that never reply: 0 to 1.
     pub silent: f64,
+    /// Share of the other servers that reset connections: 0 to 1. Datagrams are not affected.
+    pub refusing: f64,
     /// Share of datagrams lost, in each direction: 0 to 1.
     pub loss: f64,
     /// Share of replies that arrive twice: 0 to 1.
@@ -87,6 +100,9 @@ pub struct FarmConfig {
     /// Maximum number of delayed replies on one port, at about 500 bytes each. Further replies are
     /// dropped.
     pub max_delayed: usize,
+    /// Maximum number of open connections, also limited by the open files of the process. Further
+    /// connections wait to be accepted.
+    pub max_connections: usize,
     /// Whether to allow networks other than loopback, and clients that are not on loopback. Only
     /// for private networks, such as those between namespaces: replies to forged sources are not
     /// limited.
@@ -94,22 +110,25 @@ pub struct FarmConfig {
 }
 
 impl FarmConfig {
-    /// Returns the configuration of one network: every datagram protocol on its default port,
-    /// without silent servers, loss and delay.
+    /// Returns the configuration of one network: every protocol on its default port, without silent
+    /// servers, loss and delay.
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
-            ports: registry::datagram()
-                .map(|protocol| (protocol, protocol.info().port))
+            ports: registry::PROTOCOLS
+                .iter()
+                .map(|protocol| (*protocol, protocol.info().port))
                 .collect(),
             seed: 1,
             silent: 0.0,
+            refusing: 0.0,
             loss: 0.0,
             duplicates: 0.0,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             variants: 4_096,
             max_delayed: 1 << 17,
+            max_connections: 1 << 16,
             beyond_loopback: false,
         }
     }
@@ -128,9 +147,6 @@ pub enum FarmError {
     /// There is no protocol.
     #[error("a farm needs a protocol")]
     NoProtocol,
-    /// The protocol uses streams.
-    #[error("{0} uses TCP; a farm answers datagrams only")]
-    Stream(&'static str),
     /// The share is not from 0 to 1.
     #[error("{0} must be from 0 to 1 (100%)")]
     Share(&'static str),
@@ -151,10 +167,12 @@ pub struct Farm {
     beyond_loopback: bool,
     hash: SipHasher13,
     silent: Share,
+    refusing: Share,
     conditions: Conditions,
     seed: u64,
     variants: u32,
     max_delayed: usize,
+    max_connections: usize,
     services: Vec<ProtocolServers>,
     ports: Vec<PortServices>,
 }
@@ -168,6 +186,7 @@ struct ProtocolServers {
 /// A port, and the indexes of the services that answer there, in this order.
 struct PortServices {
     port: u16,
+    transport: Transport,
     services: Vec<usize>,
 }
 
@@ -181,6 +200,7 @@ struct Network {
 struct ServerSlot {
     variant: u32,
     silent: bool,
+    refuses: bool,
 }
 
 impl Farm {
@@ -233,10 +253,12 @@ impl Farm {
             beyond_loopback: settings.beyond_loopback,
             hash: SipHasher13::new_with_keys(settings.seed, u64::from_be_bytes(*b"the farm")),
             silent: share(settings.silent, "silent")?,
+            refusing: share(settings.refusing, "refusing")?,
             conditions,
             seed: settings.seed,
             variants: settings.variants,
             max_delayed: settings.max_delayed,
+            max_connections: settings.max_connections.max(1),
             services: Vec::new(),
             ports: Vec::new(),
         };
@@ -253,9 +275,6 @@ impl Farm {
     /// Adds a protocol to a port.
     fn plant(&mut self, protocol: &'static dyn Protocol, port: u16) -> Result<(), FarmError> {
         let info = protocol.info();
-        if info.transport != Transport::Datagram {
-            return Err(FarmError::Stream(info.id));
-        }
         let known = self
             .services
             .iter()
@@ -281,12 +300,13 @@ impl Farm {
         match self
             .ports
             .iter_mut()
-            .find(|entry| port != 0 && entry.port == port)
+            .find(|entry| port != 0 && (entry.port, entry.transport) == (port, info.transport))
         {
             Some(entry) if entry.services.contains(&service) => {}
             Some(entry) => entry.services.push(service),
             None => self.ports.push(PortServices {
                 port,
+                transport: info.transport,
                 services: vec![service],
             }),
         }
@@ -294,8 +314,8 @@ impl Farm {
     }
 
     /// Returns the status of the server at an address, as read by a client that requests
-    /// everything. `None` if the server never replies, or if the farm does not have the address or
-    /// the protocol.
+    /// everything. `None` if the server never replies or refuses connections of the protocol, or if
+    /// the farm does not have the address or the protocol.
     pub fn status(&self, protocol: &dyn Protocol, address: SocketAddr) -> Option<Status> {
         let id = protocol.info().id;
         let service = self
@@ -306,7 +326,9 @@ impl Farm {
             return None;
         };
         let place = self.place(ip, address.port());
-        (self.holds(ip) && !place.silent).then(|| self.sample(service.protocol, place.variant))
+        let is_stream = service.protocol.info().transport == Transport::Stream;
+        let replies = !place.silent && !(is_stream && place.refuses);
+        (self.holds(ip) && replies).then(|| self.sample(service.protocol, place.variant))
     }
 
     /// Returns the protocols of a port.
@@ -326,8 +348,8 @@ impl Farm {
         self.ports.len()
     }
 
-    /// Returns the state of a port. `index`: its index in the order in which [`FarmConfig::ports`]
-    /// first names each port. `port`: its number, which selects the servers and, for port 0, is
+    /// Returns the state of a port for datagrams. `index`: its index in the order in which
+    /// [`FarmConfig::ports`] first names each port; TCP and UDP are different ports. `port`: its number, which selects the servers and, for port 0, is
     /// known only after binding.
     ///
     /// # Panics
@@ -363,6 +385,7 @@ impl Farm {
         ServerSlot {
             variant: variant as u32,
             silent: self.silent.has((hash >> 32) as u32),
+            refuses: self.refusing.has(Cookie(hash).derive(0) as u32),
         }
     }
 
@@ -413,16 +436,20 @@ pub struct FarmPort<'a> {
 pub struct FarmCounts {
     /// Datagrams received.
     pub received: u64,
+    /// Connections accepted.
+    pub connections: u64,
     /// Replies sent. A duplicated reply counts twice.
     pub answered: u64,
-    /// Bytes of UDP payload received.
+    /// Bytes of payload received.
     pub bytes_in: u64,
-    /// Bytes of UDP payload sent.
+    /// Bytes of payload sent.
     pub bytes_out: u64,
-    /// Datagrams to other addresses, or not from loopback.
+    /// Datagrams and connections to other addresses, or not from loopback.
     pub foreign: u64,
-    /// Datagrams to silent servers.
+    /// Datagrams and connections to silent servers.
     pub silent: u64,
+    /// Connections to refusing servers.
+    pub refused: u64,
     /// Requests and replies lost by the simulated network.
     pub lost: u64,
     /// Replies duplicated by the simulated network.
@@ -433,7 +460,7 @@ pub struct FarmCounts {
     pub unsent: u64,
     /// Datagrams lost because the receive queue was full.
     pub overflows: u64,
-    /// Datagrams not answered, by reason of the responders.
+    /// Datagrams and connections not answered, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
@@ -441,11 +468,13 @@ impl FarmCounts {
     /// Adds the counters of another port.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
+        self.connections += other.connections;
         self.answered += other.answered;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
         self.foreign += other.foreign;
         self.silent += other.silent;
+        self.refused += other.refused;
         self.lost += other.lost;
         self.duplicated += other.duplicated;
         self.queue_full += other.queue_full;

@@ -1,9 +1,10 @@
 //! Runs a farm on sockets.
 
-use super::{Farm, FarmCounts, FarmPort};
+use super::{Farm, FarmCounts, FarmPort, PortServices, stream};
+use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig, wait};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,13 +16,20 @@ const MAX_REQUEST: usize = 2_048;
 /// Replies waiting for room in the send queue. At this number the farm stops receiving.
 const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
 /// Interval between checks whether to stop.
-const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A bound port of a farm.
 #[derive(Debug)]
 pub struct BoundPort {
     index: usize,
-    socket: Socket,
+    port: u16,
+    listener: Listener,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Datagram(Socket),
+    Stream(TcpListener),
 }
 
 impl BoundPort {
@@ -32,12 +40,33 @@ impl BoundPort {
 
     /// Returns the port number.
     pub fn port(&self) -> u16 {
-        self.socket.local_addr().port()
+        self.port
     }
 
-    /// Returns the socket.
-    pub fn socket(&self) -> &Socket {
-        &self.socket
+    /// Returns the transport of its protocols.
+    pub fn transport(&self) -> Transport {
+        match self.listener {
+            Listener::Datagram(_) => Transport::Datagram,
+            Listener::Stream(_) => Transport::Stream,
+        }
+    }
+}
+
+impl BoundPort {
+    /// Returns the index of the port and its socket for datagrams.
+    fn socket(&self) -> Option<(usize, &Socket)> {
+        match &self.listener {
+            Listener::Datagram(socket) => Some((self.index, socket)),
+            Listener::Stream(_) => None,
+        }
+    }
+
+    /// Returns the index of the port, its number, and its listener.
+    fn listener(&self) -> Option<(usize, u16, &TcpListener)> {
+        match &self.listener {
+            Listener::Datagram(_) => None,
+            Listener::Stream(listener) => Some((self.index, self.port, listener)),
+        }
     }
 }
 
@@ -74,7 +103,21 @@ impl Farm {
     /// If a port is in use, or the system hides destination addresses.
     pub fn bind(&self) -> Result<Vec<BoundPort>, FarmBindError> {
         let bind = |index: usize| {
-            let port = self.ports[index].port;
+            let PortServices {
+                port, transport, ..
+            } = self.ports[index];
+            if transport == Transport::Stream {
+                let listener =
+                    stream::bind(port).map_err(|cause| FarmBindError::Bind { port, cause })?;
+                return Ok(BoundPort {
+                    index,
+                    port: listener
+                        .local_addr()
+                        .map_err(|cause| FarmBindError::Bind { port, cause })?
+                        .port(),
+                    listener: Listener::Stream(listener),
+                });
+            }
             let mut settings = SocketConfig::default();
             settings.receive_buffer = Some(BUFFER_BYTES);
             settings.send_buffer = Some(BUFFER_BYTES);
@@ -82,7 +125,11 @@ impl Farm {
             let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &settings);
             let socket = socket.map_err(|cause| FarmBindError::Bind { port, cause })?;
             if socket.capabilities().destination {
-                Ok(BoundPort { index, socket })
+                Ok(BoundPort {
+                    index,
+                    port: socket.local_addr().port(),
+                    listener: Listener::Datagram(socket),
+                })
             } else {
                 Err(FarmBindError::Destination)
             }
@@ -91,14 +138,34 @@ impl Farm {
     }
 
     /// Answers on these ports until `stop` is true. Returns the counters. Several threads can share
-    /// a farm, each with other ports.
+    /// a farm, each with other ports. Connections have a thread of their own.
+    ///
+    /// # Panics
+    /// If the system cannot start this thread.
     pub fn run(&self, bound: &[BoundPort], stop: &AtomicBool) -> FarmCounts {
-        let sockets: Vec<&Socket> = bound.iter().map(BoundPort::socket).collect();
-        let ports = bound
-            .iter()
-            .map(|bound| self.port(bound.index, bound.port()));
-        let posts = ports.zip(&sockets).map(|(port, socket)| OpenPort {
-            port,
+        let listeners: Vec<_> = bound.iter().filter_map(BoundPort::listener).collect();
+        let datagrams: Vec<_> = bound.iter().filter_map(BoundPort::socket).collect();
+        if listeners.is_empty() {
+            return self.run_datagrams(&datagrams, stop);
+        }
+        if datagrams.is_empty() {
+            return stream::run(self, &listeners, stop);
+        }
+        std::thread::scope(|scope| {
+            let streams = scope.spawn(|| stream::run(self, &listeners, stop));
+            let mut total = self.run_datagrams(&datagrams, stop);
+            match streams.join() {
+                Ok(counts) => total.add(&counts),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+            total
+        })
+    }
+
+    fn run_datagrams(&self, bound: &[(usize, &Socket)], stop: &AtomicBool) -> FarmCounts {
+        let sockets: Vec<&Socket> = bound.iter().map(|(_, socket)| *socket).collect();
+        let posts = bound.iter().map(|(index, socket)| OpenPort {
+            port: self.port(*index, socket.local_addr().port()),
             socket,
             outbox: Outbox::new(),
         });
@@ -162,13 +229,13 @@ impl OpenPort<'_> {
 }
 
 /// Clock of the time since 1970, advanced by the monotonic clock.
-struct Clock {
+pub(super) struct Clock {
     started: Instant,
     started_at: Duration,
 }
 
 impl Clock {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let started_at = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -178,7 +245,7 @@ impl Clock {
         }
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         self.started_at + self.started.elapsed()
     }
 }

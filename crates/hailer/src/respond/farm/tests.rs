@@ -1,7 +1,11 @@
 use super::*;
-use hailer_proto::{Ask, Cookie, Input, Roster, Step};
+use hailer_proto::{Ask, Cookie, Frame, Input, Roster, Step};
 use proptest::prelude::*;
 use std::collections::{HashSet, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 const START: Duration = Duration::from_secs(1_795_000_000);
 const LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 0);
@@ -68,6 +72,134 @@ fn query(
     panic!("{address}: no end");
 }
 
+/// Runs an exchange on a connection to an address. Returns the status, or the error of the system.
+fn query_stream(protocol: &dyn Protocol, address: SocketAddr) -> std::io::Result<Status> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
+    let (mut request, mut bytes) = (Vec::new(), Vec::new());
+    let mut step = exchange.handle(Input::Start, &mut request);
+    loop {
+        if step == Step::Send {
+            // In two pieces, so that the farm gets an incomplete request.
+            let (first, second) = request.split_at(request.len() / 2);
+            stream.write_all(first)?;
+            stream.write_all(second)?;
+            request.clear();
+        }
+        let frame = exchange.frame(&bytes).unwrap();
+        let Frame::Complete(length @ 1..) = frame else {
+            let mut buffer = [0; 1_000];
+            let length = stream.read(&mut buffer)?;
+            if length == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            bytes.extend_from_slice(&buffer[..length]);
+            step = Step::Wait;
+            continue;
+        };
+        let message: Vec<u8> = bytes.drain(..length).collect();
+        step = exchange.handle(Input::Datagram(&message), &mut request);
+        match step {
+            Step::Done(status) => return Ok(*status),
+            Step::Send | Step::Wait | Step::Progress => {}
+            other => panic!("{address}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn streams_have_the_status_of_the_farm() {
+    let protocol = registry::find("minecraft-status").unwrap();
+    for delay in [0, 30] {
+        let farm = farm(FarmConfig {
+            ports: vec![(protocol, 0)],
+            silent: 0.1,
+            refusing: 0.2,
+            delay: Duration::from_millis(delay),
+            ..settings()
+        });
+        let bound = farm.bind().unwrap();
+        let port = bound[0].port();
+        assert_eq!(bound[0].transport(), Transport::Stream);
+        let stop = AtomicBool::new(false);
+        let (mut answers, mut refused) = (0, 0);
+        let counts = std::thread::scope(|scope| {
+            let farm_thread = scope.spawn(|| farm.run(&bound, &stop));
+            for number in 0..100 {
+                let address = server(number, port);
+                let IpAddr::V4(ip) = address.ip() else {
+                    unreachable!()
+                };
+                let Some(status) = farm.status(protocol, address) else {
+                    let slot = farm.place(ip, port);
+                    if slot.refuses && !slot.silent {
+                        let error = query_stream(protocol, address).unwrap_err();
+                        assert_ne!(error.kind(), ErrorKind::WouldBlock, "{address}");
+                        refused += 1;
+                    }
+                    continue;
+                };
+                let started = Instant::now();
+                assert_eq!(query_stream(protocol, address).unwrap(), status);
+                // The status and the pong.
+                assert!(started.elapsed() >= Duration::from_millis(2 * delay));
+                answers += 1;
+            }
+            stop.store(true, Ordering::Relaxed);
+            farm_thread.join().unwrap()
+        });
+        assert!(answers > 50 && refused > 5, "{answers}, {refused}");
+        assert_eq!((counts.answered, counts.refused), (answers, refused));
+        assert_eq!(counts.connections, answers + refused);
+        assert_eq!((counts.received, counts.dropped.len()), (0, 0));
+        assert!(counts.bytes_out > counts.bytes_in);
+    }
+}
+
+#[test]
+fn streams_are_limited() {
+    let protocol = registry::find("minecraft-status").unwrap();
+    let farm = farm(FarmConfig {
+        ports: vec![(protocol, 0)],
+        max_connections: 2,
+        ..settings()
+    });
+    let bound = farm.bind().unwrap();
+    let address = server(1, bound[0].port());
+    let stop = AtomicBool::new(false);
+    let counts = std::thread::scope(|scope| {
+        let farm_thread = scope.spawn(|| farm.run(&bound, &stop));
+        let idle = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+        let mut third = TcpStream::connect(address).unwrap();
+        third.write_all(b"\xFE\x01").unwrap();
+        third
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        let waits = third.read(&mut [0; 9]).unwrap_err();
+        assert!(matches!(
+            waits.kind(),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut
+        ));
+        drop(idle);
+        third
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        assert!(
+            third.read(&mut [0; 9]).unwrap() > 0,
+            "accepted after the others"
+        );
+        let mut garbage = TcpStream::connect(address).unwrap();
+        garbage.write_all(&[0xC3; 64 << 10]).unwrap();
+        // The farm closes the connection, with a reset because of the unread bytes.
+        while matches!(garbage.read(&mut [0; 9]), Ok(1..)) {}
+        stop.store(true, Ordering::Relaxed);
+        farm_thread.join().unwrap()
+    });
+    assert_eq!((counts.connections, counts.answered), (4, 1));
+    assert_eq!(counts.dropped.values().sum::<u64>(), 3, "{counts:?}");
+}
+
 /// Receives requests for challenge tokens at different addresses.
 fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
     for number in 0..count {
@@ -86,9 +218,12 @@ const WITHOUT_LISTS: &[&str] = &["minecraft-bedrock"];
 
 #[test]
 fn clients_read_exactly_the_status_of_the_farm() {
+    let ports = registry::datagram().map(|protocol| (protocol, protocol.info().port));
     let farm = farm(FarmConfig {
+        ports: ports.collect(),
         variants: 4_096,
         silent: 0.1,
+        refusing: 0.5,
         ..settings()
     });
     for (index, protocol) in registry::datagram().enumerate() {
@@ -355,8 +490,8 @@ fn settings_are_checked() {
     assert_eq!(refused(|s| s.variants = 0), Some(FarmError::Variants));
     assert_eq!(refused(|s| s.ports.clear()), Some(FarmError::NoProtocol));
     assert_eq!(
-        refused(|s| s.ports = vec![(registry::find("minecraft-status").unwrap(), 1)]),
-        Some(FarmError::Stream("minecraft-status"))
+        refused(|s| s.refusing = 2.0),
+        Some(FarmError::Share("refusing"))
     );
 }
 

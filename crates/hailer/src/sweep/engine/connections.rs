@@ -151,9 +151,10 @@ impl SweepEngine {
         self.flight.wake_at(id, now + left);
     }
 
-    /// Starts the exchange of a probe whose connection is open.
+    /// Starts the exchange of a probe whose connection is open. This and the following methods
+    /// ignore probes that have ended, whose [`ConnectionOrder::Close`] is not followed yet.
     pub fn connected(&mut self, now: Duration, id: u32, sink: &mut dyn Sink) {
-        if self.flight.slot(id).has_answered() {
+        if !self.flight.has(id) || self.flight.slot(id).has_answered() {
             return;
         }
         let delay = now.saturating_sub(self.last_send(now, id));
@@ -188,10 +189,10 @@ impl SweepEngine {
     pub fn receive_stream(&mut self, now: Duration, id: u32, bytes: &[u8], sink: &mut dyn Sink) {
         self.counts.datagrams_received += 1;
         self.counts.bytes_received += bytes.len() as u64;
-        let slot = self.flight.slot(id);
-        if !slot.has_answered() {
+        if !self.flight.has(id) || !self.flight.slot(id).has_answered() {
             return;
         }
+        let slot = self.flight.slot(id);
         let place = slot.sent_or_driver as usize;
         let Some(driver) = &mut self.drivers[place] else {
             return;
@@ -229,6 +230,9 @@ impl SweepEngine {
         error: Option<&io::Error>,
         sink: &mut dyn Sink,
     ) {
+        if !self.flight.has(id) {
+            return;
+        }
         let slot = self.flight.slot(id);
         if slot.has_answered() {
             let place = slot.sent_or_driver as usize;
