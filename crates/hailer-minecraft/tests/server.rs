@@ -468,9 +468,9 @@ fn a_session_in_every_wire_version() {
                 }
                 Packet::EntityLookRelativeMove(by) if by.entity == entity => {
                     let at = place.as_mut().unwrap();
-                    at[0] = at[0] + i32::from(by.dx.0);
-                    at[1] = at[1] + i32::from(by.dy.0);
-                    at[2] = at[2] + i32::from(by.dz.0);
+                    at[0] += i32::from(by.dx.0);
+                    at[1] += i32::from(by.dy.0);
+                    at[2] += i32::from(by.dz.0);
                     assert_eq!(by.yaw, Angle(64));
                 }
                 Packet::EntityTeleport(to) if to.entity == entity => {

@@ -93,8 +93,8 @@ impl Adler {
                 a += u32::from(*byte);
                 b += a;
             }
-            a = a % Self::MOD;
-            b = b % Self::MOD;
+            a %= Self::MOD;
+            b %= Self::MOD;
         }
         Self {
             a,

@@ -128,10 +128,12 @@ fn process() {
             look: Arc::new(monitor.look()),
         };
         let mut app = App::new(monitor.live().clone(), history);
-        let mut settings = api::ApiConfig::default();
-        settings.interval = INTERVAL;
-        settings.token = Some(Token::new(TOKEN).unwrap());
-        app.api = Some(Api::new(parts, settings));
+        let config = api::ApiConfig {
+            interval: INTERVAL,
+            token: Some(Token::new(TOKEN).unwrap()),
+            ..api::ApiConfig::default()
+        };
+        app.api = Some(Api::new(parts, config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         println!("page at {}", listener.local_addr().unwrap().port());
         let service = web::router(app).into_make_service_with_connect_info::<SocketAddr>();

@@ -661,9 +661,11 @@ mod tests {
         let rest = (MAX_REPLY - RULES_HEADER) % 1_000;
         let whole_rules = (MAX_REPLY - RULES_HEADER) / 1_000;
         for (last, listed) in [(rest, whole_rules + 1), (rest + 1, whole_rules)] {
-            let mut status = Status::default();
-            status.rules = (0..whole_rules).map(|_| rule(1_000)).collect();
-            status.rules.push(rule(last));
+            let rules = (0..whole_rules).map(|_| rule(1_000));
+            let status = Status {
+                rules: rules.chain([rule(last)]).collect(),
+                ..Status::default()
+            };
             let (reply, _) = whole(&responder(&status), Request::Rules);
             let Reply::Rules(rules) = parse(&reply) else {
                 panic!()

@@ -192,7 +192,7 @@ pub enum Body<'a> {
     /// Name and counts.
     Info(Info<'a>),
     /// Keys and values.
-    Rules(Vec<(&'a [u8], &'a [u8])>),
+    Rules(Rules<'a>),
     /// Players, with scores or details.
     Players(Vec<Player<'a>>),
     /// Links of open.mp: Discord, light banner, dark banner, logo.
@@ -318,7 +318,10 @@ fn info<'a>(r: &mut Reader<'a, '_>, game: Game) -> Result<Info<'a>, Error> {
     })
 }
 
-fn rules<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<(&'a [u8], &'a [u8])>, Error> {
+/// Keys and values.
+pub type Rules<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+fn rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
     let count = count(r, MAX_RULES)?;
     let mut rules = Vec::new();
     for index in 0..count {

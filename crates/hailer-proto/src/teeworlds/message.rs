@@ -267,6 +267,10 @@ impl Form {
 
 /// A message of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each reply"
+)]
 pub enum Reply<'a> {
     /// Server and clients.
     Info(Info<'a>),

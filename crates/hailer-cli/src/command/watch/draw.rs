@@ -260,8 +260,8 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
         .find(|(column, ..)| *column == Column::By(By::Name))
     {
         let more = left.min(8);
-        *least = *least + more;
-        left = left - more;
+        *least += more;
+        left -= more;
     }
     while left > 0 {
         let before = left;

@@ -123,8 +123,8 @@ fn rollup(
         sum.asked += each as u32;
         sum.sent += 2 * weight;
         if !town.is_up(at) {
-            sum.sent = sum.sent + weight;
-            sum.resent = sum.resent + 2 * weight;
+            sum.sent += weight;
+            sum.resent += 2 * weight;
             continue;
         }
         sum.resent += weight * i64::from(town.loses(town.random(at as u64, 60)));
