@@ -417,6 +417,9 @@ pub(crate) struct QueryContent {
     /// Do not request the list of players
     #[arg(long)]
     pub(crate) no_players: bool,
+    /// Do not send separate requests for rules, which a2s and ugp have
+    #[arg(long)]
+    pub(crate) no_rules: bool,
     /// Request only the short reply of the protocol
     #[arg(long)]
     pub(crate) basic: bool,
@@ -601,8 +604,8 @@ pub(crate) struct Farm {
     /// Networks inside 127.0.0.0/8; every address becomes a server
     #[arg(value_name = "NETWORK", default_value = "127.0.0.0/8", value_parser = values::network)]
     pub(crate) network: Vec<(Ipv4Addr, u8)>,
-    /// Protocol to respond in; may be given several times [default: all over UDP]
-    #[arg(long, short, value_parser = values::simulated_protocol, value_name = "PROTOCOL")]
+    /// Protocol to respond in; may be given several times [default: all]
+    #[arg(long, short, value_parser = values::served_protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Vec<&'static dyn Protocol>,
     /// Port of a protocol; may be given several times; port 0 takes a free one [default: its usual port]
     #[arg(long, value_name = "PROTOCOL=PORT", value_parser = values::farm_port)]
@@ -617,6 +620,9 @@ pub(crate) struct Farm {
     /// Share of servers that never reply, such as 20% or 0.2
     #[arg(long, default_value = "0", value_parser = values::share, value_name = "SHARE", help_heading = "Network conditions")]
     pub(crate) silent: f64,
+    /// Share of the other servers that reset TCP connections, such as 10% or 0.1
+    #[arg(long, default_value = "0", value_parser = values::share, value_name = "SHARE", help_heading = "Network conditions")]
+    pub(crate) refusing: f64,
     /// Share of datagrams lost in each direction, such as 1% or 0.01
     #[arg(long, default_value = "0", value_parser = values::share, value_name = "SHARE", help_heading = "Network conditions")]
     pub(crate) loss: f64,

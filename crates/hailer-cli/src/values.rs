@@ -2,7 +2,7 @@
 //!
 //! A parser returns the value, or a sentence with the expected form.
 
-use hailer::proto::{Direction, Protocol, Transport};
+use hailer::proto::{Direction, Protocol};
 use hailer::registry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -28,15 +28,6 @@ pub(crate) fn served_protocol(id: &str) -> Result<&'static dyn Protocol, String>
         ));
     }
     protocol(id)
-}
-
-/// Parses a protocol that `hailer farm` can respond in.
-pub(crate) fn simulated_protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    let found = served_protocol(id)?;
-    if found.info().transport != Transport::Datagram {
-        return Err(format!("{id} uses TCP, and this command only UDP"));
-    }
-    Ok(found)
 }
 
 /// Parses `500`, `20k`, `1.5M`, `unlimited`; at least 0.1.

@@ -161,6 +161,11 @@ pub struct Ask {
     pub depth: Depth,
     /// Whether to request the player list.
     pub players: bool,
+    /// Whether to request the rules too, if the protocol has a separate request for them.
+    pub rules: bool,
+    /// Whether to measure the latency with a separate request, if the protocol has one. The request
+    /// for the status measures it too, but some proxies pass that on to another server.
+    pub ping: bool,
     /// Auth token, for protocols that have them.
     pub auth_token: Option<Secret>,
     /// Host as typed, without port, for protocols that send it to the server. Empty if unknown.
@@ -200,6 +205,8 @@ impl Default for Ask {
         Self {
             depth: Depth::Full,
             players: true,
+            rules: true,
+            ping: true,
             auth_token: None,
             host: CompactString::default(),
             port: 0,

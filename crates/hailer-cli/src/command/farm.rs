@@ -75,7 +75,7 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
     let mut settings = FarmConfig::new(address, bits);
     settings.networks = args.network.clone();
     let protocols: Vec<&'static dyn Protocol> = if args.protocol.is_empty() {
-        registry::datagram().collect()
+        registry::PROTOCOLS.to_vec()
     } else {
         args.protocol.clone()
     };
@@ -108,6 +108,7 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
     settings.ports = protocols.iter().copied().flat_map(of).collect();
     settings.seed = args.seed;
     settings.silent = args.silent;
+    settings.refusing = args.refusing;
     settings.loss = args.loss;
     settings.duplicates = args.duplicates;
     settings.delay = args.delay.unwrap_or_default();
@@ -119,6 +120,7 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
 fn summary(counts: &FarmCounts) -> String {
     let reasons = [
         (counts.silent, "to silent servers"),
+        (counts.refused, "refused"),
         (counts.lost, "lost by the simulated network"),
         (counts.foreign, "not to the farm, or not from this machine"),
         (counts.queue_full, "dropped because too many were delayed"),
@@ -144,7 +146,14 @@ fn summary(counts: &FarmCounts) -> String {
     } else {
         String::new()
     };
-    let received = count(counts.received, "datagram");
+    let received = match counts.connections {
+        0 => count(counts.received, "datagram"),
+        connections => format!(
+            "{} and {}",
+            count(counts.received, "datagram"),
+            count(connections, "connection")
+        ),
+    };
     let ending = if others.is_empty() {
         String::new()
     } else {
@@ -177,10 +186,12 @@ mod tests {
         counts.duplicated = 1;
         counts.silent = 3;
         counts.lost = 2;
+        counts.connections = 5;
+        counts.refused = 4;
         counts.dropped.insert("token", 1);
         assert_eq!(
             summary(&counts),
-            "9 datagrams received: 1 reply sent (1 twice); 3 to silent servers, 2 lost by the simulated network, 1 with a wrong or old \
+            "9 datagrams and 5 connections received: 1 reply sent (1 twice); 3 to silent servers, 4 refused, 2 lost by the simulated network, 1 with a wrong or old \
              challenge token"
         );
     }

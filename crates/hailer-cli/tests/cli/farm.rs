@@ -2,20 +2,34 @@
 
 use crate::support::{ids, protocol};
 use crate::tool::{Serve, run};
+use hailer::proto::Transport;
+use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+/// Protocols of these farms: some over UDP, and those over TCP.
+fn simulated() -> Vec<&'static str> {
+    let streams = registry::PROTOCOLS
+        .iter()
+        .map(|protocol| protocol.info())
+        .filter(|info| info.transport == Transport::Stream)
+        .map(|info| info.id);
+    ids().into_iter().chain(streams).collect()
+}
+
 /// Starts a farm on free ports, one for each protocol. `None` if the system does not support farms.
 fn start(args: &[&str]) -> Option<Serve> {
-    let ports = ids()
-        .into_iter()
-        .flat_map(|id| ["--port".to_owned(), format!("{id}=0")]);
+    let ids = simulated();
+    let ports = ids.iter().flat_map(|id| {
+        let port = format!("{id}=0");
+        ["--protocol", id, "--port", &port].map(String::from)
+    });
     let args = ["127.0.0.0/8"]
         .iter()
         .chain(args)
         .map(|arg| (*arg).to_owned());
-    cfg!(target_os = "linux").then(|| Serve::farm(ids().len(), args.chain(ports)))
+    cfg!(target_os = "linux").then(|| Serve::farm(ids.len(), args.chain(ports)))
 }
 
 /// Returns the port of a line such as `listening on 127.0.0.0/8:41234 for ugp`.
@@ -34,7 +48,7 @@ fn every_address_has_the_status_of_the_library() {
     settings.seed = 7;
     settings.silent = 0.3;
     let farm = Farm::new(settings).unwrap();
-    for (line, id) in serve.listening.iter().zip(ids()) {
+    for (line, id) in serve.listening.iter().zip(simulated()) {
         assert!(
             line.starts_with("listening on 127.0.0.0/8:") && line.ends_with(&format!(" for {id}")),
             "{line}"
@@ -68,7 +82,7 @@ fn every_address_has_the_status_of_the_library() {
     let (code, output) = serve.stop("INT");
     assert_eq!(code, Some(0));
     assert!(
-        output.contains("datagrams received: ") && output.contains(" replies sent"),
+        output.contains(" connections received: ") && output.contains(" replies sent"),
         "{output}"
     );
 }

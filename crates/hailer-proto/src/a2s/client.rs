@@ -130,7 +130,7 @@ impl A2sExchange {
             has_sent_old_challenge: false,
             speaks_words: false,
             wants_players: ask.players,
-            wants_rules: true,
+            wants_rules: ask.rules,
             has_sent_rules: false,
             assembly: Assembly::default(),
             status: Status::default(),
@@ -399,7 +399,8 @@ impl A2sExchange {
         if GOLD_SOURCE.contains(&protocol) {
             self.split_fallback = Layout::GoldSource;
         }
-        if self.depth == Depth::Basic {
+        let wants_lists = self.wants_players || self.wants_rules;
+        if self.depth == Depth::Basic || !wants_lists {
             return self.finish_with(&[]);
         }
         if !is_first {
@@ -914,6 +915,18 @@ mod tests {
         assert_eq!((status.players.roster, datagrams), (Roster::Absent, 3));
         assert_eq!(status.rules.len(), 3);
         assert_eq!(status.extra("unanswered"), None);
+        for (players, datagrams) in [(true, 3), (false, 2)] {
+            let ask = Ask {
+                players,
+                rules: false,
+                ..Ask::default()
+            };
+            let (step, sent, _) = talk(&responder, &ask, |_| false);
+            let status = done(step);
+            assert_eq!(sent.len(), datagrams);
+            assert_eq!(status.players.roster == Roster::Whole, players);
+            assert!(status.rules.is_empty() && status.extra("unanswered").is_none());
+        }
     }
 
     /// Returns an exchange that has requested both lists, from a server with this app id.

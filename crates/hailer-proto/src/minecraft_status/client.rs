@@ -1,7 +1,7 @@
 //! The client: one exchange for the servers of all eras (spec/minecraft-status.md#8).
 //!
 //! ```text
-//!   current form ──► status ──► ping ──► pong: done
+//!   current form ──► status ──► ping, unless the caller wants none ──► pong: done
 //!        │ closed, or a kick     │ no pong: done, with a deviation
 //!        ▼
 //!   1.6 form ──► FE 01 ──► FE ──► current form with another protocol number ──► failed
@@ -61,6 +61,7 @@ const AFTER_SILENCE: [Form; 5] = [
 pub struct StatusExchange {
     depth: Depth,
     players: bool,
+    has_ping: bool,
     host: CompactString,
     port: u16,
     payload: u64,
@@ -85,6 +86,7 @@ impl StatusExchange {
         Self {
             depth: ask.depth,
             players: ask.players,
+            has_ping: ask.ping,
             host: message::cut_units(host, message::MAX_HOST_UNITS).into(),
             port: if ask.port == 0 { PORT } else { ask.port },
             payload: cookie.derive(0),
@@ -216,7 +218,7 @@ impl StatusExchange {
             Ok(Reply::Disconnect(text)) => Step::Fail(Fault::Kicked(Excerpt::new(&text.plain()))),
             Ok(Reply::Status(status)) => {
                 notes.met().for_each(|met| self.deviate(met));
-                if self.depth != Depth::Full {
+                if self.depth != Depth::Full || !self.has_ping {
                     return self.done(status);
                 }
                 self.status = Some(status);

@@ -86,6 +86,8 @@ pub struct UgpExchange {
     stage: Stage,
     /// Whether players were requested, so that a reply with a list may still arrive.
     players: bool,
+    /// Whether to request rules after the players.
+    rules: bool,
     /// Requested fields. After the first timeout or unreadable reply, only undisputed fields.
     fields: Fields,
     /// Timeouts in this stage.
@@ -127,12 +129,14 @@ impl UgpExchange {
             (Depth::Ping, _) => Stage::Ping,
             (Depth::Basic, _) => Stage::Server,
             (Depth::Full, true) => Stage::Players,
-            (Depth::Full, false) => Stage::Rules,
+            (Depth::Full, false) if ask.rules => Stage::Rules,
+            (Depth::Full, false) => Stage::Server,
         };
         let players = stage == Stage::Players;
         Self {
             stage,
             players,
+            rules: ask.rules,
             fields: ALL,
             silent: 0,
             first: None,
@@ -223,6 +227,9 @@ impl UgpExchange {
     ) -> Step {
         match self.stage {
             Stage::Server if ALL.server_only().covers(&given) => {
+                ParsedReply::new(given, notes).done(None)
+            }
+            Stage::Players if ALL.with_players().covers(&given) && !self.rules => {
                 ParsedReply::new(given, notes).done(None)
             }
             Stage::Players if ALL.with_players().covers(&given) => {

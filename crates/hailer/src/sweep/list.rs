@@ -229,7 +229,6 @@ mod tests {
     use crate::sweep::Collector;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use std::time::{Duration, Instant};
 
     fn targets(lines: &[&str]) -> Targets {
         let mut collector = Collector::new(&[]).unwrap();
@@ -343,115 +342,5 @@ mod tests {
         );
         // Checkpoints depend on this value. Change it only together with the order.
         assert_eq!(first, 11_653_188_560_571_589_721);
-    }
-
-    /// Measures the time of each probe in the calling thread, and the peak and current memory:
-    /// `cargo test --release -p hailer --lib -- --ignored --nocapture costs`
-    #[test]
-    #[ignore = "measures"]
-    fn costs() {
-        let mut collector =
-            Collector::new(&[hailer_proto::registry::find("ugp").unwrap()]).unwrap();
-        let count: u64 = std::env::var("TARGETS")
-            .ok()
-            .and_then(|count| count.parse().ok())
-            .unwrap_or(1_000_000);
-        let memory = || {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            let line = |key: &str| {
-                status
-                    .lines()
-                    .find_map(|line| line.strip_prefix(key))
-                    .map(str::trim)
-                    .map(String::from)
-            };
-            (line("VmHWM:"), line("VmRSS:"))
-        };
-        // CPU time of this thread, because the machine may be busy.
-        let cpu = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-            Duration::from_nanos(
-                stat.split(' ')
-                    .next()
-                    .and_then(|spent| spent.parse().ok())
-                    .unwrap_or_default(),
-            )
-        };
-        println!("before: {:?}", memory());
-        let started = cpu();
-        let text = |number: u64| {
-            std::net::Ipv4Addr::from_bits(
-                (number * 2_654_435_761 % 0xDFFF_0000) as u32 + 0x0100_0000,
-            )
-        };
-        (0..count).for_each(|number| collector.add(&text(number).to_string()).unwrap());
-        println!(
-            "{count} lines: {:?}, {:?}",
-            (cpu() - started) / count as u32,
-            memory()
-        );
-        let started = cpu();
-        let singles = collector.finish(&Exclusions::default()).unwrap();
-        println!("finish: {:?}, {:?}", cpu() - started, memory());
-        let lines: String = (0..count)
-            .map(|number| format!("ugp://{}\n", text(number)))
-            .collect();
-        let walk = SourceConfig::default();
-        let from = Position::default();
-        let started = cpu();
-        let mut given = 0_u32;
-        let wall = Instant::now();
-        let input = std::io::Cursor::new(lines);
-        let defaults = crate::sweep::DefaultKinds::new(&[]).unwrap();
-        let mut stream =
-            super::super::StreamSource::new("input", input, defaults, Arc::default(), &walk, &from)
-                .unwrap();
-        loop {
-            match stream.next() {
-                Next::Probe(_) => given += 1,
-                Next::Pending => std::thread::sleep(Duration::from_micros(100)),
-                _ => break,
-            }
-        }
-        println!(
-            "stream: {given} at {:?} each, {:?} on the clock",
-            (cpu() - started) / given,
-            wall.elapsed() / given
-        );
-        for (what, targets) in [
-            ("singles", singles),
-            (
-                "ranges",
-                targets(&["ugp://10.0.0.0/8", "ugp://192.0.0.0/9"]),
-            ),
-        ] {
-            let mut list = ListSource::new(targets, Arc::default(), SourceConfig::default());
-            println!("{what}: digest {:?}", {
-                let now = Instant::now();
-                list.digest();
-                now.elapsed()
-            });
-            let started = cpu();
-            let order = list.order.clone();
-            let sum = (0..1_000_000)
-                .filter_map(|place| order.at(place % order.length()))
-                .fold(0, u64::wrapping_add);
-            println!(
-                "{what}: order alone {:?} each ({})",
-                (cpu() - started) / 1_000_000,
-                sum % 2
-            );
-            let started = cpu();
-            let mut given = 0_u32;
-            while let Next::Probe(probe) = list.next() {
-                std::hint::black_box(probe);
-                given += 1;
-            }
-            println!(
-                "{what}: {given} at {:?} each, {:?}",
-                (cpu() - started) / given,
-                memory()
-            );
-        }
     }
 }

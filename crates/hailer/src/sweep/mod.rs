@@ -225,7 +225,7 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SweepConfig {
-    /// Parts of the status to query.
+    /// Parts of the status to query. By default without [`Ask::ping`], which costs a round trip.
     pub ask: Ask,
     /// Limits of one query. The timeout is the longest wait for one datagram; the sweep waits less
     /// when the measured delays allow it, and never more than 240 s. It sends at most 254 retries,
@@ -292,7 +292,10 @@ impl Default for SweepConfig {
             ..QueryLimits::default()
         };
         Self {
-            ask: Ask::default(),
+            ask: Ask {
+                ping: false,
+                ..Ask::default()
+            },
             limits,
             strict: false,
             keep_replies: false,

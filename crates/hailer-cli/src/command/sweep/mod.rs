@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         return show_fields();
     }
     let choice = OutputOptions::new(args)?;
-    let config = plan::config(args, choice.players)?;
+    let config = plan::config(args, &choice)?;
     let before = match &choice.checkpoint {
         Some(path) if args.writing.resume => Some(Checkpoint::load(path)?),
         _ => None,

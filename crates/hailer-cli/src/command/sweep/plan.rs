@@ -39,6 +39,8 @@ pub(super) struct OutputOptions {
     pub(super) fields: Option<Vec<&'static Field>>,
     /// Whether player lists are requested and written.
     pub(super) players: bool,
+    /// Whether rules are requested.
+    pub(super) rules: bool,
     /// File of the final output; `None` means standard output.
     pub(super) output: Option<PathBuf>,
     pub(super) checkpoint: Option<PathBuf>,
@@ -78,6 +80,14 @@ impl OutputOptions {
             (None, Format::Lines) => args.what.players,
             (None, _) => true,
         };
+        // Replies with rules also have values that are not rules.
+        let rules = match (&fields, format) {
+            (Some(fields), _) => fields
+                .iter()
+                .any(|field| ["rules", "extra", "deviations"].contains(&field.name)),
+            (None, Format::Lines) => false,
+            (None, _) => true,
+        };
         // A pipe or a device cannot be truncated, and its folder may not accept new files.
         let file = output
             .as_deref()
@@ -100,6 +110,7 @@ impl OutputOptions {
             format,
             fields,
             players: asked_for && !args.what.no_players,
+            rules: rules && !args.what.no_rules,
             output,
             checkpoint,
         };
@@ -210,6 +221,7 @@ impl OutputOptions {
         let more = [
             (args.writing.failed, " with failures"),
             (args.what.no_players, " without players"),
+            (args.what.no_rules, " without rules"),
             (args.what.basic, " of short replies"),
             (args.what.strict, " without deviations"),
         ];
@@ -274,11 +286,12 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
 ///
 /// # Errors
 /// The token file cannot be read.
-pub(super) fn config(args: &Sweep, players: bool) -> anyhow::Result<SweepConfig> {
+pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<SweepConfig> {
     let what = &args.what;
     let pace = &args.pace;
     let mut config = SweepConfig::default();
-    config.ask.players = players;
+    config.ask.players = output.players;
+    config.ask.rules = output.rules;
     config.ask.depth = if what.basic {
         Depth::Basic
     } else {
