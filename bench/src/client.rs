@@ -3,6 +3,7 @@
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Game, ip, target};
+use crate::slp;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hailer::proto::Protocol;
@@ -49,6 +50,18 @@ pub(crate) struct Plan {
     /// for the next datagram.
     #[arg(long, default_value_t = 0)]
     pub rest_us: u64,
+    /// TCP: how connections are closed.
+    #[arg(long, value_enum, default_value = "reset")]
+    pub(crate) close: slp::Close,
+    /// TCP: port of targets that never reply. 0: all reply.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) dead_port: u16,
+    /// TCP: share of these targets.
+    #[arg(long, default_value_t = 0.0)]
+    pub(crate) dead: f64,
+    /// The sweep: number of threads.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) threads: usize,
     /// The sweep: datagrams per second.
     #[arg(long, default_value_t = f64::INFINITY)]
     pub packets_per_second: f64,
@@ -90,6 +103,17 @@ pub(crate) struct Figures {
 pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     let mut figures = match plan.kind {
         Kind::Empty => Figures::default(),
+        Kind::Bare if plan.game == Game::Slp => {
+            let dead = (plan.dead_port, plan.dead);
+            let config = slp::BareConfig {
+                close: plan.close,
+                targets: plan.targets,
+                window: plan.window,
+                port: plan.port,
+                dead: (plan.dead_port > 0).then_some(dead),
+            };
+            Clock::around(|| slp::bare_loop(&config))?
+        }
         Kind::Bare => Clock::around(|| bare_loop(plan))?,
         Kind::Sweep => swept(plan)?,
     };
@@ -181,7 +205,7 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
                     in_flight -= 1;
                 }
                 Some(length) => {
-                    state.step = 1;
+                    state.step += 1;
                     state.sent = now;
                     output.push(from, 0, |out| {
                         out[..64].copy_from_slice(&request);
@@ -345,6 +369,10 @@ impl Tally {
 fn swept(plan: &Plan) -> anyhow::Result<Figures> {
     let mut settings = sweep::SweepConfig::default();
     settings.ask = plan.game.ask();
+    settings.tcp_close = match plan.close {
+        slp::Close::Reset => sweep::TcpClose::Reset,
+        slp::Close::Fin => sweep::TcpClose::Fin,
+    };
     if plan.timeout > 0 {
         settings.limits.timeout = Duration::from_secs(plan.timeout);
         settings.limits.deadline = settings.limits.timeout * 2;
@@ -354,7 +382,11 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
     settings.rate_limits.per_prefix = plan.per_prefix;
     let mut source = List {
         targets: (0..plan.targets)
-            .map(|target| u64::from(ip(target)) << 16 | u64::from(plan.port))
+            .map(|target| {
+                let is_dead = plan.dead_port > 0 && slp::is_dead(target, plan.dead);
+                let port = if is_dead { plan.dead_port } else { plan.port };
+                u64::from(ip(target)) << 16 | u64::from(port)
+            })
             .collect(),
         next: 0,
         protocol: plan.game.protocol(),

@@ -3,9 +3,9 @@
 use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use hailer::proto::{Cookie, Input, Protocol, Step};
+use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
 use hailer::respond::farm;
-use hailer::{Ask, Depth, registry};
+use hailer::{Ask, Depth, Player, Text, registry};
 use hailer_udp::Outbox;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
@@ -17,6 +17,8 @@ use std::time::Duration;
 const FIRST: u32 = u32::from_be_bytes([127, 0, 1, 0]);
 /// Number of different replies of the server with prepared replies.
 const VARIANTS: usize = 1_024;
+/// Players of the A2S servers.
+const A2S_PLAYERS: usize = 16;
 
 /// Returns the address of a target.
 pub(crate) fn ip(target: u32) -> u32 {
@@ -28,7 +30,7 @@ pub(crate) fn target(ip: u32) -> usize {
     ip.wrapping_sub(FIRST) as usize
 }
 
-/// Query of two round trips.
+/// Query of two round trips, or three with players of A2S, or of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Game {
     /// Minecraft Query: handshake, full stat.
@@ -37,6 +39,13 @@ pub(crate) enum Game {
     Onequery,
     /// UGP: server and players, then server and rules.
     Ugp,
+    /// A2S: info with challenge.
+    #[value(name = "a2s")]
+    A2sInfo,
+    /// A2S: info with challenge, then 16 players with the same challenge.
+    A2sPlayers,
+    /// Minecraft Status: handshake and status request.
+    Slp,
 }
 
 impl Game {
@@ -46,7 +55,16 @@ impl Game {
             Self::Minecraft => "Minecraft full",
             Self::Onequery => "OneQuery basic",
             Self::Ugp => "UGP server+rules",
+            Self::A2sInfo => "A2S info",
+            Self::A2sPlayers => "A2S info and 16 players",
+            Self::Slp => "Minecraft status",
         }
+    }
+
+    /// Returns the name in arguments.
+    pub(crate) fn argument(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// Returns the protocol.
@@ -55,6 +73,8 @@ impl Game {
             Self::Minecraft => "minecraft-query",
             Self::Onequery => "onequery",
             Self::Ugp => "ugp",
+            Self::A2sInfo | Self::A2sPlayers => "a2s",
+            Self::Slp => "minecraft-status",
         };
         registry::find(id).expect("a protocol of the registry")
     }
@@ -62,17 +82,23 @@ impl Game {
     /// Returns the options of the query, for the sweep.
     pub(crate) fn ask(self) -> Ask {
         let mut ask = Ask::default();
-        if self == Self::Onequery {
+        if matches!(self, Self::Onequery | Self::A2sInfo) {
             ask.depth = Depth::Basic;
         }
+        ask.rules = self != Self::A2sPlayers;
+        ask.ping = false;
         ask
     }
 
     /// Returns the first datagram, as our own exchange sends it.
     pub(crate) fn opening(self) -> Vec<u8> {
         let mut out = Vec::new();
+        let ask = Ask {
+            host: Ipv4Addr::from_bits(FIRST).to_string().into(),
+            ..self.ask()
+        };
         self.protocol()
-            .exchange(&self.ask(), Cookie(1))
+            .exchange(&ask, Cookie(1))
             .handle(Input::Start, &mut out);
         out
     }
@@ -124,15 +150,43 @@ impl Game {
             (Self::Ugp, 1) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => {
                 Some(0)
             }
+            (Self::A2sInfo | Self::A2sPlayers, 0)
+                if reply.len() == 9 && reply.starts_with(b"\xFF\xFF\xFF\xFFA") =>
+            {
+                let challenge = &reply[5..9];
+                *state =
+                    u32::from_le_bytes([challenge[0], challenge[1], challenge[2], challenge[3]]);
+                next[..25].copy_from_slice(A2S_INFO);
+                next[25..29].copy_from_slice(challenge);
+                Some(29)
+            }
+            (Self::A2sInfo, 1) if reply.len() > 20 && reply.starts_with(b"\xFF\xFF\xFF\xFFI") => {
+                Some(0)
+            }
+            (Self::A2sPlayers, 1)
+                if reply.len() > 20 && reply.starts_with(b"\xFF\xFF\xFF\xFFI") =>
+            {
+                next[..5].copy_from_slice(b"\xFF\xFF\xFF\xFFU");
+                next[5..9].copy_from_slice(&state.to_le_bytes());
+                Some(9)
+            }
+            (Self::A2sPlayers, 2)
+                if reply.len() > 20 && reply.starts_with(b"\xFF\xFF\xFF\xFFD") =>
+            {
+                Some(0)
+            }
             _ => None,
         }
     }
 }
 
+/// Request for info without challenge.
+const A2S_INFO: &[u8; 25] = b"\xFF\xFF\xFF\xFFTSource Engine Query\0";
+
 /// Prepared replies: the bytes of a farm's servers, with a token that depends on source and server.
 pub(crate) struct Canned {
     game: Game,
-    replies: Vec<[Vec<u8>; 2]>,
+    replies: Vec<Vec<Vec<u8>>>,
     silent: u64,
     key: SipHasher13,
 }
@@ -147,6 +201,9 @@ pub(crate) struct Wish {
 impl Canned {
     /// Prepares the replies. `silent`: share of the addresses that never reply.
     pub(crate) fn new(game: Game, silent: f64) -> anyhow::Result<Self> {
+        if matches!(game, Game::A2sInfo | Game::A2sPlayers) {
+            return Self::a2s(game, silent);
+        }
         let port = game.protocol().info().port;
         let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
         settings.ports = vec![(game.protocol(), port)];
@@ -171,6 +228,43 @@ impl Canned {
         })
     }
 
+    /// Prepares servers with 16 players.
+    fn a2s(game: Game, silent: f64) -> anyhow::Result<Self> {
+        let from = SocketAddr::from(([127, 0, 0, 1], 9));
+        let mut replies = Vec::new();
+        for seed in 0..VARIANTS as u64 {
+            let mut status = game.protocol().sample(seed);
+            let player = |i: usize| Player {
+                score: Some(i as i64),
+                time_s: Some(i as f32 * 60.5),
+                ..Player::named(Text::unformatted(format!("player {seed:04} {i:02}")))
+            };
+            status.players.online = Some(A2S_PLAYERS as i64);
+            status
+                .players
+                .set_list((0..A2S_PLAYERS).map(player).collect());
+            let (keys, options) = (Keys::new([7; 16]), Options::default());
+            let responder = game.protocol().responder(&status, &keys, &options)?;
+            let answer = |request: &[u8]| {
+                let mut out = Vec::new();
+                match responder.answer(from, Epoch(1), request, &mut out) {
+                    Verdict::Reply { .. } => Ok(out),
+                    _ => bail!("a request was not answered"),
+                }
+            };
+            let challenge = answer(A2S_INFO)?;
+            let info = answer(&[A2S_INFO, &challenge[5..]].concat())?;
+            let players = answer(&[b"\xFF\xFF\xFF\xFFU", &challenge[5..]].concat())?;
+            replies.push(vec![challenge, info, players]);
+        }
+        Ok(Self {
+            game,
+            replies,
+            silent: (silent * 65_536.0) as u64,
+            key: SipHasher13::new_with_keys(1, 2),
+        })
+    }
+
     /// Returns whether an address never replies.
     #[inline]
     pub(crate) fn is_silent(&self, ip: u32) -> bool {
@@ -178,14 +272,13 @@ impl Canned {
     }
 
     /// Returns the mean length of the reply to each step, in bytes.
-    pub(crate) fn lengths(&self) -> [usize; 2] {
-        [0, 1].map(|step| {
-            self.replies
-                .iter()
-                .map(|replies| replies[step].len())
-                .sum::<usize>()
-                / VARIANTS
-        })
+    pub(crate) fn lengths(&self) -> Vec<usize> {
+        let steps = 0..self.replies[0].len();
+        let sum = |step: usize| -> usize {
+            let lengths = self.replies.iter().map(|replies| replies[step].len());
+            lengths.sum()
+        };
+        steps.map(|step| sum(step) / VARIANTS).collect()
     }
 
     fn token(&self, from: Peer, to: u32) -> u64 {
@@ -219,6 +312,17 @@ impl Canned {
             }
             (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 4]),
             (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 4]),
+            (Game::A2sInfo | Game::A2sPlayers, 25) => (0, [0; 4]),
+            (Game::A2sInfo | Game::A2sPlayers, 29)
+                if four(25) == (self.token(from, to) as u32).to_le_bytes() =>
+            {
+                (1, [0; 4])
+            }
+            (Game::A2sPlayers, 9)
+                if request[4] == b'U' && four(5) == (self.token(from, to) as u32).to_le_bytes() =>
+            {
+                (2, [0; 4])
+            }
             _ => return None,
         };
         Some(Wish { step, echo })
@@ -239,7 +343,11 @@ impl Canned {
             (Game::Minecraft, _) => out[1..5].copy_from_slice(&wish.echo),
             (Game::Onequery, 0) => out[9..17].copy_from_slice(&self.token(from, to).to_be_bytes()),
             (Game::Onequery, _) => out[11..15].copy_from_slice(&wish.echo),
-            (Game::Ugp, _) => {}
+            (Game::A2sInfo | Game::A2sPlayers, 0) => {
+                let token = self.token(from, to) as u32;
+                out[5..9].copy_from_slice(&token.to_le_bytes());
+            }
+            (Game::Ugp | Game::A2sInfo | Game::A2sPlayers | Game::Slp, _) => {}
         }
         length
     }
@@ -263,7 +371,7 @@ fn decimal(number: u32, out: &mut [u8]) -> usize {
 }
 
 /// Returns both replies of a farm's server, or `None` if there are not two.
-fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<[Vec<u8>; 2]> {
+fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<Vec<Vec<u8>>> {
     let us = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut exchange = game.protocol().exchange(&game.ask(), Cookie(1));
     let mut request = Vec::new();
@@ -289,7 +397,7 @@ fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<[
             _ => return None,
         }
     }
-    Some(replies)
+    Some(replies.into())
 }
 
 /// Returns how many targets of a farm reply.

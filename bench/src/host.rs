@@ -37,6 +37,10 @@ pub(crate) struct Server {
     pub(crate) port: u16,
     /// Number of targets that reply.
     pub(crate) alive: u64,
+    /// Port of targets that drop connections, and their share. 0: there are none.
+    pub(crate) dead_port: u16,
+    /// Share of targets that never reply.
+    pub(crate) silent: f64,
     /// Protocol of the server.
     pub(crate) game: Game,
 }
@@ -50,7 +54,7 @@ impl Server {
         } else {
             "canned"
         };
-        let game = format!("{:?}", plan.game).to_lowercase();
+        let game = plan.game.argument();
         let args = [
             "server",
             "--kind",
@@ -79,15 +83,17 @@ impl Server {
             stdout,
             port: 0,
             alive: 0,
+            dead_port: 0,
+            silent: plan.silent,
             game: plan.game,
         };
         let mut line = String::new();
         server.stdout.read_line(&mut line)?;
-        let (port, alive) = line
-            .trim()
-            .split_once(' ')
-            .context("the server did not start")?;
-        (server.port, server.alive) = (port.parse()?, alive.parse()?);
+        let mut numbers = line.split_whitespace();
+        let mut number = || numbers.next().context("the server did not start");
+        server.port = number()?.parse()?;
+        server.alive = number()?.parse()?;
+        server.dead_port = number()?.parse()?;
         Ok(server)
     }
 

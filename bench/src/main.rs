@@ -30,6 +30,10 @@ mod respond;
 #[cfg(target_os = "linux")]
 mod server;
 #[cfg(target_os = "linux")]
+mod slp;
+#[cfg(target_os = "linux")]
+mod targets;
+#[cfg(target_os = "linux")]
 mod work;
 
 #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@ use crate::client::{self, Figures};
 use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
-use crate::{cluster, count, flood, history, monitor, respond, server, work};
+use crate::{cluster, count, flood, history, monitor, respond, server, targets, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -26,6 +26,10 @@ const SHORT: u32 = 100_000;
 const LONG: u32 = 300_000;
 /// Rounds of such runs for each round of the others.
 const SHORT_ROUNDS: usize = 3;
+/// Targets of a run over TCP without delay, for the same reason.
+const SHORT_TCP: u32 = 40_000;
+/// Largest number of rounds with a million targets over TCP, which take half a minute each.
+const LONG_ROUNDS: usize = 3;
 
 #[derive(Parser)]
 #[command(
@@ -63,8 +67,15 @@ enum Measurement {
     Memory,
     /// Answers lost by the client itself.
     Lost,
-    /// A million targets at 80 ms with silent ones, against the bare loop's best window.
+    /// Status pings over TCP, written as NDJSON, with both ways of closing connections.
+    Slp,
+    /// A2S info, and info with 16 players, written as NDJSON.
+    A2s,
+    /// A million targets at 80 ms with silent ones, against the bare loop's best window. With
+    /// `--game slp` or `--game a2s`: the time and the memory.
     Million,
+    /// Target lists: reading, sorting and random order.
+    Targets,
     /// One query from the command line.
     Cli,
     /// CPU and memory of `hailer sweep` for each answer, as NDJSON and as Parquet.
@@ -191,7 +202,13 @@ pub(crate) fn main() -> anyhow::Result<()> {
         Measurement::Delay => args.delay(),
         Measurement::Memory => args.memory(),
         Measurement::Lost => args.lost(),
-        Measurement::Million => args.million(),
+        Measurement::Slp => args.slp(),
+        Measurement::A2s => args.a2s(),
+        Measurement::Targets => targets::targets(args.targets(1_000_000)),
+        Measurement::Million => match args.game {
+            Some(game @ (Game::Slp | Game::A2sInfo | Game::A2sPlayers)) => args.long(game),
+            _ => args.million(),
+        },
         Measurement::Cli => args.cli(),
         Measurement::Output => args.output(),
         Measurement::All => {
@@ -201,6 +218,10 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.memory()?;
             args.lost()?;
             args.million()?;
+            args.slp()?;
+            args.a2s()?;
+            args.long(Game::Slp)?;
+            args.long(Game::A2sInfo)?;
             args.cli()?;
             args.output()?;
             respond::respond(args.rounds, args.scale)?;
@@ -254,6 +275,7 @@ impl Args {
                 targets,
                 &[256, 1_024, 4_096],
                 self.rounds * SHORT_ROUNDS,
+                &[],
             )?;
             let best = bare
                 .iter()
@@ -278,6 +300,7 @@ impl Args {
         targets: u32,
         windows: &[u32],
         rounds: usize,
+        options: &[&str],
     ) -> anyhow::Result<(Vec<Series>, Series)> {
         let windows = windows.iter().map(u32::to_string);
         let mut bare: Vec<_> = windows
@@ -288,7 +311,7 @@ impl Args {
             for (series, window) in &mut bare {
                 series.add(run(server, targets, &["bare", "--window", window])?);
             }
-            sweep.add(run(server, targets, &["sweep"])?);
+            sweep.add(run(server, targets, &[&["sweep"], options].concat())?);
         }
         let bare: Vec<_> = bare.into_iter().map(|(series, _)| series).collect();
         bare.iter().chain([&sweep]).for_each(Series::print);
@@ -441,6 +464,7 @@ impl Args {
             targets,
             &[20_000, 40_000, 60_000, 80_000],
             self.rounds,
+            &[],
         )?;
         let safe = bare.iter().filter(|series| series.worst_lost() == 0.0);
         match safe.min_by(|a, b| a.median(wall).total_cmp(&b.median(wall))) {
@@ -456,6 +480,95 @@ impl Args {
             None => println!("no window of the bare loop is safe here"),
         }
         at_most("living targets lost, at worst", sweep.worst_lost(), 0.0, "");
+        server_lost(server)
+    }
+
+    /// Compares status pings with a bare loop that closes connections in the same way.
+    fn slp(&self) -> anyhow::Result<()> {
+        heading("status pings a second over TCP, all alive, no delay; the sweep writes NDJSON");
+        let targets = self.targets(SHORT_TCP);
+        let server = self.server(Game::Slp, 0.0, 0, targets)?;
+        let file = OutputFile::new()?;
+        for (close, name, target) in [
+            ("reset", "reused sockets", 0.78),
+            ("fin", "new sockets", 0.8),
+        ] {
+            let mut bare: Vec<_> = ["256", "1024"]
+                .map(|window| {
+                    (
+                        Series::new(format!("bare, {name}, window {window}")),
+                        window,
+                    )
+                })
+                .into();
+            let mut sweep = Series::new(format!("sweep, {close}, NDJSON"));
+            for _ in 0..self.rounds * SHORT_ROUNDS {
+                for (series, window) in &mut bare {
+                    let options = ["bare", "--window", window, "--close", close];
+                    series.add(run(&server, targets, &options)?);
+                }
+                let options = ["sweep", "--ndjson", &file.0, "--close", close];
+                sweep.add(run(&server, targets, &options)?);
+            }
+            let bare: Vec<_> = bare.into_iter().map(|(series, _)| series).collect();
+            verdict_beside(&bare, &sweep, name, target)?;
+        }
+        server_lost(server)
+    }
+
+    /// Compares A2S queries with the bare loop.
+    fn a2s(&self) -> anyhow::Result<()> {
+        heading("A2S queries a second, all alive, no delay; the sweep writes NDJSON");
+        let targets = self.targets(SHORT);
+        let file = OutputFile::new()?;
+        for (game, target) in [(Game::A2sInfo, 0.8), (Game::A2sPlayers, 0.75)] {
+            let server = self.server(game, 0.0, 0, targets)?;
+            let mut bare: Vec<_> = ["256", "1024", "4096"]
+                .map(|window| (Series::new(format!("bare, window {window}")), window))
+                .into();
+            let [mut counted, mut sweep] = ["sweep, counted", "sweep, NDJSON"].map(Series::new);
+            for _ in 0..self.rounds * SHORT_ROUNDS {
+                for (series, window) in &mut bare {
+                    series.add(run(&server, targets, &["bare", "--window", window])?);
+                }
+                counted.add(run(&server, targets, &["sweep"])?);
+                sweep.add(run(&server, targets, &["sweep", "--ndjson", &file.0])?);
+            }
+            println!("{}:", game.title());
+            let bare: Vec<_> = bare.into_iter().map(|(series, _)| series).collect();
+            counted.print();
+            verdict_beside(&bare, &sweep, game.title(), target)?;
+            server_lost(server)?;
+        }
+        Ok(())
+    }
+
+    /// Measures the time and the memory of a million targets, written as NDJSON.
+    fn long(&self, game: Game) -> anyhow::Result<()> {
+        let targets = self.targets(1_000_000);
+        heading(&format!(
+            "{targets} targets, {}, each reply after {DELAY_MS} ms, 20 % dead, NDJSON",
+            game.title()
+        ));
+        let (window, limit) = match game {
+            Game::Slp => ("16000", 35.0),
+            _ => ("60000", 9.0),
+        };
+        let server = self.server(game, SILENT, DELAY_MS, targets)?;
+        let file = OutputFile::new()?;
+        let mut bare = Series::new(format!("bare, window {window}"));
+        let mut sweep = Series::new("sweep, NDJSON");
+        for _ in 0..self.rounds.min(LONG_ROUNDS) {
+            bare.add(run(&server, targets, &["bare", "--window", window])?);
+            sweep.add(run(&server, targets, &["sweep", "--ndjson", &file.0])?);
+        }
+        bare.print();
+        sweep.print();
+        let peak = |run: &Run| run.figures.peak as f64 / 1_024.0;
+        let limit = limit * self.scale.max(0.1);
+        at_most("s", sweep.median(wall), limit, &sweep.range(wall));
+        at_most("living targets lost, at worst", sweep.worst_lost(), 0.0, "");
+        at_most("MiB", sweep.median(peak), 60.0, &sweep.range(peak));
         server_lost(server)
     }
 
@@ -602,13 +715,16 @@ impl Args {
 
 /// Runs once against a server. `how`: the kind of client and its options.
 fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
-    let game = format!("{:?}", server.game).to_lowercase();
+    let game = server.game.argument();
     let (port, targets) = (server.port.to_string(), targets.to_string());
+    let (dead_port, dead) = (server.dead_port.to_string(), server.silent.to_string());
     let common = ["--game", &game, "--port", &port, "--targets", &targets];
+    let dead = ["--dead-port", &dead_port, "--dead", &dead];
     let args: Vec<String> = ["client", "--kind"]
         .iter()
         .chain(how)
         .chain(&common)
+        .chain(&dead)
         .map(|arg| (*arg).into())
         .collect();
     host::client(&args, Some(server))
@@ -620,6 +736,49 @@ fn server_lost(server: Server) -> anyhow::Result<()> {
         0 => {}
         lost => println!("  ! the server itself lost {lost} datagrams"),
     }
+    Ok(())
+}
+
+/// File for the output of sweeps, overwritten by each. Removed when dropped.
+struct OutputFile(String);
+
+impl OutputFile {
+    fn new() -> anyhow::Result<Self> {
+        let file = std::env::temp_dir().join(format!("hailer-bench-{}.ndjson", std::process::id()));
+        let path = file.into_os_string().into_string();
+        let Ok(path) = path else {
+            anyhow::bail!("the name of the folder for temporary files is not UTF-8");
+        };
+        Ok(Self(path))
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Prints all series, and the verdict on the rate of the sweep relative to the best bare loop.
+fn verdict_beside(bare: &[Series], sweep: &Series, name: &str, target: f64) -> anyhow::Result<()> {
+    bare.iter().chain([sweep]).for_each(Series::print);
+    let best = bare
+        .iter()
+        .max_by(|a, b| a.median(rate).total_cmp(&b.median(rate)))
+        .context("a window")?;
+    let label = format!("{name}, of the bare loop's best ({})", best.name);
+    at_least(
+        &label,
+        sweep.ratio(best, rate),
+        target,
+        &sweep.spread(best, rate),
+    );
+    println!(
+        "      {:.3} times the CPU {}",
+        sweep.ratio(best, cost),
+        sweep.spread(best, cost)
+    );
+    at_most("living targets lost, at worst", sweep.worst_lost(), 0.0, "");
     Ok(())
 }
 

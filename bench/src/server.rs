@@ -3,6 +3,7 @@
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Canned, Game, Wish, alive, ip};
+use crate::slp;
 use clap::{Args, ValueEnum};
 use hailer::respond::farm;
 use std::collections::VecDeque;
@@ -53,6 +54,10 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
         told.store(true, Ordering::Relaxed);
     });
     match plan.kind {
+        Kind::Canned if plan.game == Game::Slp => {
+            let delay = Duration::from_millis(plan.delay_ms);
+            slp::serve(plan.targets, plan.silent, delay, &stop)
+        }
         Kind::Canned => canned(plan, &stop),
         Kind::Farm => {
             let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
@@ -67,7 +72,7 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
                 1.0 => 0,
                 _ => alive(&farm, plan.game, plan.targets, port)?,
             };
-            println!("{port} {alive}");
+            println!("{port} {alive} 0");
             let counts = farm.run(&bound, &stop);
             println!("{}", counts.overflows + counts.queue_full + counts.unsent);
             Ok(())
@@ -91,9 +96,8 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
     let alive = (0..plan.targets)
         .filter(|target| !canned.is_silent(ip(*target)))
         .count();
-    println!("{} {alive}", socket.local_addr()?.port());
-    let [first, second] = canned.lengths();
-    eprintln!("replies of {first} and {second} bytes on average");
+    println!("{} {alive} 0", socket.local_addr()?.port());
+    eprintln!("replies of {:?} bytes on average", canned.lengths());
     let delay = Duration::from_millis(plan.delay_ms);
     let (mut input, mut output) = (Batch::new(true), Batch::new(true));
     let mut delayed: VecDeque<Delayed> = VecDeque::new();

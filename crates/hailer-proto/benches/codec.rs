@@ -4,12 +4,12 @@
 //! `cargo bench -p hailer-proto`
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use hailer_proto::memory::{self, Server};
 use hailer_proto::{
-    Ask, Cookie, Depth, Epoch, Input, Keys, Options, Player, Protocol, Responder, Status, Step,
-    Text, Verdict, registry,
+    Ask, Cookie, Depth, Direction, Epoch, Exchange, Frame, Input, Keys, Options, Player, Protocol,
+    Responder, Status, Step, Text, Transport, registry,
 };
 use std::hint::black_box;
-use std::sync::Arc;
 
 const COOKIE: Cookie = Cookie(7);
 const EPOCH: Epoch = Epoch(1);
@@ -34,25 +34,58 @@ fn status() -> Status {
     status
 }
 
-/// Runs one exchange. Returns all requests and all replies.
-fn talk(
-    protocol: &dyn Protocol,
-    ask: &Ask,
-    responder: &Arc<dyn Responder>,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Requests and replies of one conversation, in order.
+#[derive(Default)]
+struct Conversation {
+    requests: Vec<Vec<u8>>,
+    replies: Vec<Vec<u8>>,
+}
+
+/// Runs one exchange and records it.
+fn talk(protocol: &dyn Protocol, ask: &Ask, responder: &dyn Responder) -> Conversation {
     let mut exchange = protocol.exchange(ask, COOKIE);
-    let mut datagrams = Vec::new();
-    let mut request = Vec::new();
-    let mut step = exchange.handle(Input::Start, &mut request);
-    while step == Step::Send {
-        let mut reply = Vec::new();
-        let verdict = responder.answer(from(), EPOCH, &request, &mut reply);
-        assert!(matches!(verdict, Verdict::Reply { .. }));
-        datagrams.push((std::mem::take(&mut request), reply.clone()));
-        step = exchange.handle(Input::Datagram(&reply), &mut request);
+    let mut server = Server::new(responder, from(), EPOCH);
+    let mut conversation = Conversation::default();
+    let step = memory::run(&mut *exchange, &mut server, |direction, bytes| {
+        let list = match direction {
+            Direction::Request => &mut conversation.requests,
+            Direction::Reply => &mut conversation.replies,
+        };
+        list.push(bytes.clone());
+    });
+    assert!(matches!(step, Step::Done(_)), "{}", protocol.info().id);
+    conversation
+}
+
+/// Runs an exchange with recorded replies.
+fn replay(exchange: &mut dyn Exchange, is_stream: bool, replies: &[Vec<u8>]) -> Step {
+    let mut out = Vec::new();
+    let mut step = exchange.handle(Input::Start, &mut out);
+    let mut replies = replies.iter();
+    let mut unread: &[u8] = &[];
+    loop {
+        out.clear();
+        step = match step {
+            Step::SendMore => exchange.handle(Input::Continue, &mut out),
+            Step::Done(_) => return step,
+            _ => {
+                if unread.is_empty() {
+                    let Some(reply) = replies.next() else {
+                        return step;
+                    };
+                    unread = reply;
+                }
+                let length = match is_stream.then(|| exchange.frame(unread)) {
+                    None => unread.len(),
+                    Some(Ok(Frame::Complete(length))) => length,
+                    Some(other) => panic!("the replies of one step are complete: {other:?}"),
+                };
+                let (message, rest) = unread.split_at(length);
+                unread = rest;
+                exchange.handle(Input::Datagram(black_box(message)), &mut out)
+            }
+        };
     }
-    assert!(matches!(step, Step::Done(_)));
-    datagrams
 }
 
 fn from() -> std::net::SocketAddr {
@@ -62,21 +95,38 @@ fn from() -> std::net::SocketAddr {
 fn codec(c: &mut Criterion) {
     for protocol in registry::PROTOCOLS {
         let id = protocol.info().id;
+        let is_stream = protocol.info().transport == Transport::Stream;
         let Ok(responder) = protocol.responder(&status(), &Keys::new([7; 16]), &Options::default())
         else {
             panic!("{id}: the default options are refused");
         };
-        let datagrams = talk(*protocol, &Ask::default(), &responder);
+        let conversation = talk(*protocol, &Ask::default(), &*responder);
         let mut group = c.benchmark_group(id);
         let mut out = Vec::with_capacity(65_536);
-        for (i, (request, reply)) in datagrams.iter().enumerate() {
-            group.throughput(Throughput::Bytes(reply.len() as u64));
+        for (i, request) in conversation.requests.iter().enumerate() {
+            if is_stream {
+                break;
+            }
             group.bench_function(BenchmarkId::new("answer", i), |b| {
                 b.iter(|| {
                     out.clear();
                     responder.answer(from(), EPOCH, black_box(request), &mut out)
                 });
             });
+        }
+        if is_stream {
+            group.bench_function("answer", |b| {
+                b.iter(|| {
+                    let mut server = Server::new(&*responder, from(), EPOCH);
+                    let requests = conversation.requests.iter();
+                    requests.fold(0, |count, request| {
+                        count + server.request(black_box(request)).len()
+                    })
+                });
+            });
+        }
+        for (i, reply) in conversation.replies.iter().enumerate() {
+            group.throughput(Throughput::Bytes(reply.len() as u64));
             group.bench_function(BenchmarkId::new("copy", i), |b| {
                 b.iter(|| {
                     out.clear();
@@ -90,17 +140,11 @@ fn codec(c: &mut Criterion) {
                 depth,
                 ..Ask::default()
             };
-            let datagrams = talk(*protocol, &ask, &responder);
+            let conversation = talk(*protocol, &ask, &*responder);
             group.bench_function(name, |b| {
                 b.iter(|| {
                     let mut exchange = protocol.exchange(&ask, COOKIE);
-                    out.clear();
-                    let mut step = exchange.handle(Input::Start, &mut out);
-                    for (_, reply) in &datagrams {
-                        out.clear();
-                        step = exchange.handle(Input::Datagram(black_box(reply)), &mut out);
-                    }
-                    step
+                    replay(&mut *exchange, is_stream, &conversation.replies)
                 });
             });
         }
