@@ -391,6 +391,9 @@ pub(crate) struct Pacing {
     /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
+    /// Threads that query servers, 1 to 64; rates and limits are for all of them together
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) threads: u8,
     /// How TCP connections are closed: reset is faster, fin is orderly
     #[arg(long, value_enum, default_value = "reset", value_name = "HOW")]
     pub(crate) tcp_close: TcpClose,

@@ -68,30 +68,53 @@ fn targets(path: &Path) -> BTreeMap<String, usize> {
 
 #[test]
 fn repeated_kills_lose_and_duplicate_no_target() {
-    let output = Temporary::path("killed.ndjson");
-    let fresh = sweep(&["-o", output.text()]);
+    for threads in ["1", "3"] {
+        let output = Temporary::path(&format!("killed-{threads}.ndjson"));
+        let fresh = sweep(&["-o", output.text(), "--threads", threads]);
+        assert_eq!(
+            stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
+            None
+        );
+        let resumed = sweep(&["-o", output.text(), "--resume", "--threads", threads]);
+        assert!(fs::metadata(&output).unwrap().len() > 0);
+        assert_eq!(
+            stop_after(&resumed, Duration::from_millis(50), "KILL"),
+            None
+        );
+        // A line that was cut off by the end of the process is removed.
+        let torn = fs::read_to_string(&output).unwrap() + "{\"torn";
+        fs::write(&output, torn).unwrap();
+        let before = targets_so_far(&output);
+        assert!((100..TARGETS).contains(&before), "{before}");
+        run(&resumed).ends_with(1);
+        let targets = targets(output.as_ref());
+        assert_eq!(targets.len(), TARGETS);
+        assert!(targets.values().all(|count| *count == 1));
+        assert!(!Path::new(&sibling(&output, "checkpoint")).exists());
+        run(&resumed).fails_as_usage("no checkpoint ");
+        run(&fresh).fails_as_usage("exists: choose another name, or overwrite it with --force");
+    }
+}
+
+/// The number of threads is no part of a sweep's identity: any number can continue it.
+#[test]
+fn threads_write_one_output_and_continue_each_other() {
+    let output = Temporary::path("threads.csv");
+    let fields = ["--fields", "target,error_kind", "-o", output.text()];
+    let fresh = sweep(&[&fields[..], &["--threads", "4"]].concat());
     assert_eq!(
-        stop_after(&fresh, Duration::from_millis(1_300), "KILL"),
-        None
+        stop_after(&fresh, Duration::from_millis(600), "INT"),
+        Some(130)
     );
-    let resumed = sweep(&["-o", output.text(), "--resume"]);
-    assert!(fs::metadata(&output).unwrap().len() > 0);
-    assert_eq!(
-        stop_after(&resumed, Duration::from_millis(50), "KILL"),
-        None
-    );
-    // A line that was cut off by the end of the process is removed.
-    let torn = fs::read_to_string(&output).unwrap() + "{\"torn";
-    fs::write(&output, torn).unwrap();
     let before = targets_so_far(&output);
-    assert!((100..TARGETS).contains(&before), "{before}");
-    run(&resumed).ends_with(1);
-    let targets = targets(output.as_ref());
-    assert_eq!(targets.len(), TARGETS);
-    assert!(targets.values().all(|count| *count == 1));
-    assert!(!Path::new(&sibling(&output, "checkpoint")).exists());
-    run(&resumed).fails_as_usage("no checkpoint ");
-    run(&fresh).fails_as_usage("exists: choose another name, or overwrite it with --force");
+    assert!((10..TARGETS).contains(&before), "{before}");
+    run(sweep(&[&fields[..], &["--resume"]].concat())).ends_with(1);
+    let written = fs::read_to_string(&output).unwrap();
+    let mut lines = written.lines();
+    assert_eq!(lines.next(), Some("target,error_kind"));
+    let targets: Vec<&str> = lines.collect();
+    let distinct: std::collections::BTreeSet<&str> = targets.iter().copied().collect();
+    assert_eq!((targets.len(), distinct.len()), (TARGETS, TARGETS));
 }
 
 fn targets_so_far(output: &Temporary) -> usize {

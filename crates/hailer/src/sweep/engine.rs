@@ -18,7 +18,7 @@ pub use connections::ConnectionOrder;
 use connections::Connections;
 
 use super::flight::{Id, ProbeTable, TICK};
-use super::pace::{PrefixLimiter, Throttle};
+use super::pace::SharedLimits;
 use super::services::{self, TargetKind};
 use super::window::{Delays, Window};
 use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
@@ -103,8 +103,7 @@ pub struct SweepEngine {
     ask_without_players: Ask,
     /// Received datagrams, if they are kept.
     replies: HashMap<Id, Vec<Datagram>>,
-    throttle: Throttle,
-    prefixes: PrefixLimiter,
+    rate_limits: SharedLimits,
     window: Window,
     delays: Delays,
     counts: Counts,
@@ -126,9 +125,19 @@ pub struct SweepEngine {
 
 impl SweepEngine {
     /// Creates an engine at time zero. The cookies are derived from the secret.
-    pub fn new(mut config: SweepConfig, secret: [u8; 16]) -> Self {
-        let [seed, other] = [0, 8]
-            .map(|at| u64::from_le_bytes(secret[at..at + 8].try_into().expect("eight bytes")));
+    pub fn new(config: SweepConfig, secret: [u8; 16]) -> Self {
+        let [seed, other] = seeds(&secret);
+        let limits = SharedLimits::new(&config.rate_limits, Cookie(other).derive(seed));
+        Self::with_limits(config, secret, limits)
+    }
+
+    /// Creates an engine that shares its rate limits with others, whose time zero is the same.
+    pub(super) fn with_limits(
+        mut config: SweepConfig,
+        secret: [u8; 16],
+        rate_limits: SharedLimits,
+    ) -> Self {
+        let [seed, other] = seeds(&secret);
         let mut limits = config.limits;
         limits.deadline = limits.deadline.min(MAX_DEADLINE);
         limits.timeout = limits.timeout.min(limits.deadline).min(MAX_TIMEOUT);
@@ -148,8 +157,7 @@ impl SweepEngine {
                 ..config.ask.clone()
             },
             replies: HashMap::new(),
-            throttle: Throttle::new(&config.rate_limits),
-            prefixes: PrefixLimiter::new(config.rate_limits.per_prefix, Cookie(other).derive(seed)),
+            rate_limits,
             window: Window::new(config.max_in_flight),
             delays: Delays::new(limits.timeout),
             counts: Counts::default(),
@@ -208,7 +216,10 @@ impl SweepEngine {
     ) -> bool {
         let mut given = 0;
         self.idle_until = now;
-        while given < BATCH && out.len() < BATCH && !self.is_drained && self.throttle.is_ready(now)
+        while given < BATCH
+            && out.len() < BATCH
+            && !self.is_drained
+            && self.rate_limits.is_ready(now)
         {
             if self.flight.len() >= self.window.size() + self.flight.waiting() {
                 self.window.limits();
@@ -225,7 +236,7 @@ impl SweepEngine {
                     Next::Probe(probe) => {
                         given += 1;
                         self.next_index = self.next_index.max(probe.index + 1);
-                        let due = self.prefixes.book(probe.address.ip(), now);
+                        let due = self.rate_limits.book(probe.address.ip(), now);
                         (probe, due)
                     }
                     Next::Failed {
@@ -370,7 +381,7 @@ impl SweepEngine {
     }
 
     fn sent(&mut self, to: IpAddr, length: usize) {
-        self.throttle.spend(to, length);
+        self.rate_limits.spend(to, length);
         self.counts.datagrams_sent += 1;
         self.counts.bytes_sent += length as u64;
     }
@@ -556,7 +567,7 @@ impl SweepEngine {
             let length = out.of(to).commit(to, None);
             self.sent(to.ip(), length);
             // Sent despite the rate limit: the server waits, and its token expires.
-            self.prefixes.owe(to.ip(), now);
+            self.rate_limits.owe(to.ip(), now);
             count += 1;
             let Some(driver) = &mut self.drivers[place] else {
                 break;
@@ -686,7 +697,7 @@ impl SweepEngine {
                 if self.postpone(now, id) {
                     continue;
                 }
-                match self.prefixes.turn(self.flight.address(id).ip(), now) {
+                match self.rate_limits.turn(self.flight.address(id).ip(), now) {
                     Some(later) => self.flight.wake_at(id, later),
                     None => self.send_first(now, id, out, sink),
                 }
@@ -738,7 +749,7 @@ impl SweepEngine {
         }
         self.counts.datagrams_resent += 1;
         self.counts.resent_after_overflow += u64::from(is_our_fault);
-        self.prefixes.owe(self.flight.address(id).ip(), now);
+        self.rate_limits.owe(self.flight.address(id).ip(), now);
         self.send_again(now, id, out, sink);
     }
 
@@ -925,7 +936,7 @@ impl SweepEngine {
         let game = services::kind(kind).game;
         let name = name.or_else(|| Some(format!("{}://{address}", game?.id).into()));
         address.set_port(port);
-        let due = self.prefixes.book(address.ip(), now);
+        let due = self.rate_limits.book(address.ip(), now);
         let id = self.flight.insert(address, kind, index, now, due);
         self.first_ports.insert(id, first_port);
         if let Some(name) = name {
@@ -943,12 +954,18 @@ impl SweepEngine {
             && all < self.config.max_in_flight;
         match !self.is_drained && has_room {
             true => due.min(
-                now.saturating_add(self.throttle.ready_in(now))
+                now.saturating_add(self.rate_limits.ready_in(now))
                     .max(self.idle_until),
             ),
             false => due,
         }
     }
+}
+
+/// Returns the halves of a secret as numbers.
+fn seeds(secret: &[u8; 16]) -> [u64; 2] {
+    let (halves, _) = secret.as_chunks::<8>();
+    [0, 1].map(|half| u64::from_le_bytes(halves[half]))
 }
 
 /// Estimated memory of an exchange, in bytes.

@@ -153,10 +153,10 @@ impl ProbeTable {
         self.kinds[id as usize]
     }
 
-    /// Returns whether a number belongs to a probe in flight.
-    pub(super) fn has(&self, id: Id) -> bool {
+    /// Returns whether a number belongs to a probe in flight that does not wait for a rate limit.
+    pub(super) fn has_started(&self, id: Id) -> bool {
         let slot = self.slots.get(id as usize);
-        slot.is_some_and(|slot| slot.flags & FREE == 0)
+        slot.is_some_and(|slot| slot.flags & (FREE | WAITING) == 0)
     }
 
     /// Adds a probe that waits for a rate limit.

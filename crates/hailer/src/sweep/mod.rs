@@ -1,4 +1,4 @@
-//! Sweeps: probes of many servers at a limited rate, from one thread. Datagrams use one socket for
+//! Sweeps: probes of many servers at a limited rate, from one or more threads. Datagrams use one socket for
 //! each address family, stream protocols one connection for each probe in flight.
 //!
 //! ```text
@@ -9,6 +9,8 @@
 //!   send:     index ─► target ─► cookie ─► datagram; a silent server takes 34 bytes
 //!   receive:  datagram ─► probe ─► cookie ─► exchange ─► status
 //! ```
+//!
+//! [`run`] uses one thread, [`run_threads`] several with one source.
 //!
 //! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 42 bytes each;
 //! [`SweepConfig::max_memory`] bytes for those that have received a reply; the rates of
@@ -34,6 +36,7 @@ mod stream;
 mod targets;
 #[cfg(unix)]
 mod tcp;
+mod threads;
 mod window;
 mod worker;
 
@@ -48,6 +51,7 @@ pub use stream::StreamSource;
 pub use targets::{Collector, Item, Name, Skipped, Targets};
 #[cfg(unix)]
 pub use tcp::max_connections;
+pub use threads::run_threads;
 #[cfg(not(unix))]
 pub use worker::max_connections;
 pub use worker::run;
@@ -155,6 +159,20 @@ pub trait Sink {
     /// Reports the progress. Called about every 100 ms and once at the end.
     fn report_progress(&mut self, progress: &Progress<'_>);
 
+    /// Returns whether the next report needs the [position](Progress::position). Only
+    /// [`run_threads`] calls it, because all threads must contribute to a position.
+    fn is_position_due(&self) -> bool {
+        false
+    }
+
+    /// Passes on all results so far, and holds back the later ones until [`release`](Self::release).
+    /// [`run_threads`] calls it on the sink of each thread, and then reports a position that
+    /// includes exactly the results passed on.
+    fn hold(&mut self) {}
+
+    /// Ends the effect of [`hold`](Self::hold).
+    fn release(&mut self) {}
+
     /// Returns whether to stop the sweep. Called often. After the first `true` the sweep starts no
     /// probes and drops those in flight.
     fn is_stopped(&self) -> bool {
@@ -170,8 +188,10 @@ pub struct Progress<'a> {
     pub total: Option<u64>,
     /// Probes that are not finished.
     pub in_flight: usize,
-    /// Returns the position for a checkpoint. Visits every probe in flight.
-    pub position: &'a dyn Fn() -> Position,
+    /// Returns the position for a checkpoint. Visits every probe in flight. `None` in a sweep with
+    /// several threads, unless [`Sink::is_position_due`] requested it, and in the reports to the
+    /// sink of one thread.
+    pub position: &'a dyn Fn() -> Option<Position>,
 }
 
 /// Counts of a sweep.
@@ -219,6 +239,54 @@ pub struct Counts {
     pub dropped_datagrams: u64,
     /// Probes that ended early because of [`SweepConfig::max_memory`].
     pub memory_limited: u64,
+}
+
+impl Counts {
+    /// Adds the counts of another thread.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            probes,
+            answered,
+            timed_out,
+            port_closed,
+            unreachable,
+            invalid,
+            unresolved,
+            datagrams_sent,
+            bytes_sent,
+            datagrams_received,
+            bytes_received,
+            datagrams_resent,
+            resent_in_vain,
+            resent_after_overflow,
+            stray_datagrams,
+            duplicate_datagrams,
+            forged_refusals,
+            dropped_datagrams,
+            memory_limited,
+            port_retries,
+        } = other;
+        self.probes += probes;
+        self.answered += answered;
+        self.timed_out += timed_out;
+        self.port_closed += port_closed;
+        self.unreachable += unreachable;
+        self.invalid += invalid;
+        self.unresolved += unresolved;
+        self.datagrams_sent += datagrams_sent;
+        self.bytes_sent += bytes_sent;
+        self.datagrams_received += datagrams_received;
+        self.bytes_received += bytes_received;
+        self.datagrams_resent += datagrams_resent;
+        self.resent_in_vain += resent_in_vain;
+        self.resent_after_overflow += resent_after_overflow;
+        self.stray_datagrams += stray_datagrams;
+        self.duplicate_datagrams += duplicate_datagrams;
+        self.forged_refusals += forged_refusals;
+        self.dropped_datagrams += dropped_datagrams;
+        self.memory_limited += memory_limited;
+        self.port_retries += port_retries;
+    }
 }
 
 /// Configuration of a sweep.

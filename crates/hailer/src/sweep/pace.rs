@@ -5,6 +5,7 @@
 
 use super::RateLimits;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// IPv4 and UDP headers, in bytes. They count against the limit in bits.
@@ -20,6 +21,79 @@ const BURST_SECONDS: f64 = 0.01;
 const PLACES: usize = 1 << 16;
 /// Largest burst to one network, in datagrams.
 const PREFIX_BURST: f64 = 8.0;
+
+/// Both rate limits. Clones share them, so that the threads of a sweep together keep them.
+#[derive(Clone, Debug)]
+pub(super) struct SharedLimits {
+    throttle: Arc<Mutex<Throttle>>,
+    prefixes: Arc<Mutex<PrefixLimiter>>,
+    /// Without a limit, nothing is locked.
+    has_rate: bool,
+    has_prefix_rate: bool,
+}
+
+impl SharedLimits {
+    /// Creates full limits. The seed is that of [`PrefixLimiter::new`].
+    pub(super) fn new(limits: &RateLimits, seed: u64) -> Self {
+        Self {
+            throttle: Arc::new(Mutex::new(Throttle::new(limits))),
+            prefixes: Arc::new(Mutex::new(PrefixLimiter::new(limits.per_prefix, seed))),
+            has_rate: limits.packets_per_second.is_finite() || limits.bits_per_second.is_finite(),
+            has_prefix_rate: limits.per_prefix.is_finite(),
+        }
+    }
+
+    /// See [`Throttle::is_ready`].
+    pub(super) fn is_ready(&self, now: Duration) -> bool {
+        !self.has_rate || lock(&self.throttle).is_ready(now)
+    }
+
+    /// See [`Throttle::spend`].
+    pub(super) fn spend(&self, to: IpAddr, length: usize) {
+        if self.has_rate {
+            lock(&self.throttle).spend(to, length);
+        }
+    }
+
+    /// See [`Throttle::ready_in`].
+    pub(super) fn ready_in(&self, now: Duration) -> Duration {
+        if self.has_rate {
+            lock(&self.throttle).ready_in(now)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// See [`PrefixLimiter::book`].
+    pub(super) fn book(&self, to: IpAddr, now: Duration) -> Duration {
+        if self.has_prefix_rate {
+            lock(&self.prefixes).book(to, now)
+        } else {
+            now
+        }
+    }
+
+    /// See [`PrefixLimiter::turn`].
+    pub(super) fn turn(&self, to: IpAddr, now: Duration) -> Option<Duration> {
+        if self.has_prefix_rate {
+            lock(&self.prefixes).turn(to, now)
+        } else {
+            None
+        }
+    }
+
+    /// See [`PrefixLimiter::owe`].
+    pub(super) fn owe(&self, to: IpAddr, now: Duration) {
+        if self.has_prefix_rate {
+            lock(&self.prefixes).owe(to, now);
+        }
+    }
+}
+
+/// Locks a limit. A thread that panics leaves it usable.
+fn lock<T>(limit: &Mutex<T>) -> MutexGuard<'_, T> {
+    limit.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Rate limit over all servers. First datagrams wait until it [is ready](Throttle::is_ready). All
 /// others are sent immediately and charged afterwards, because a server waits for them.

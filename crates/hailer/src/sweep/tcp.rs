@@ -323,23 +323,28 @@ impl TcpSockets {
         if !entry.is_connected {
             if event.is_writable() {
                 self.opened(engine, now, place, sink);
+                self.follow_orders(engine, now, sink);
             }
         } else if event.is_writable() && !entry.unsent.is_empty() {
             let bytes = std::mem::take(&mut entry.unsent);
             self.send(engine, now, id, bytes, sink);
+            self.follow_orders(engine, now, sink);
         }
-        if event.is_readable() || event.is_read_closed() {
-            self.read(engine, now, place, id, sink);
+        let is_end = event.is_read_closed();
+        if event.is_readable() || is_end {
+            self.read(engine, now, place, id, is_end, sink);
         }
     }
 
-    /// Reads until nothing is left or the probe has ended.
+    /// Reads until nothing is left or the probe has ended. `is_end`: the server has closed the
+    /// connection, and its end must be read too.
     fn read(
         &mut self,
         engine: &mut SweepEngine,
         now: Duration,
         place: u32,
         id: u32,
+        is_end: bool,
         sink: &mut dyn Sink,
     ) {
         loop {
@@ -355,6 +360,10 @@ impl TcpSockets {
                 Ok(count) => {
                     engine.receive_stream(now, id, &self.buffer[..count], sink);
                     self.follow_orders(engine, now, sink);
+                    // A short read empties the receive queue. Later bytes cause another event.
+                    if count < READ_BYTES && !is_end {
+                        return;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -6,6 +6,7 @@
 #[cfg(not(unix))]
 use super::engine::ConnectionOrder;
 use super::engine::{Outboxes, SweepEngine};
+use super::pace::SharedLimits;
 #[cfg(unix)]
 use super::tcp::TcpSockets;
 use super::{Counts, ProbeSource, Progress, Sink, SweepConfig, TcpClose};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 const RECEIVE_BUFFER: usize = 16 << 20;
 const SEND_BUFFER: usize = 4 << 20;
 /// Time between progress reports.
-const BEAT: Duration = Duration::from_millis(100);
+pub(super) const BEAT: Duration = Duration::from_millis(100);
 /// Highest rate, in datagrams per second, at which the system records arrival times. These add 10 %
 /// to the cost of receiving, and at higher rates the queue is emptied so often that they do not
 /// matter.
@@ -54,15 +55,92 @@ pub fn run(
     source: &mut dyn ProbeSource,
     sink: &mut dyn Sink,
 ) -> io::Result<Counts> {
+    let secret = random_secret();
+    let thread = WorkerConfig {
+        settings,
+        limits: SharedLimits::new(&settings.rate_limits, u64::from(secret[0])),
+        threads: 1,
+        started: Instant::now(),
+    };
+    run_worker(&thread, source, sink, &mut Alone { beat_at: BEAT })
+}
+
+/// Configuration of one thread.
+pub(super) struct WorkerConfig<'a> {
+    pub(super) settings: &'a SweepConfig,
+    pub(super) limits: SharedLimits,
+    /// Number of threads that share the open files of the process.
+    pub(super) threads: usize,
+    /// Time zero, the same for all threads.
+    pub(super) started: Instant,
+}
+
+/// Follows the progress of a thread.
+pub(super) trait Observer {
+    /// Called in each turn of the thread. `is_over`: this is the last one. Returns whether to stop.
+    fn observe(
+        &mut self,
+        now: Duration,
+        engine: &SweepEngine,
+        source: &dyn ProbeSource,
+        sink: &mut dyn Sink,
+        is_over: bool,
+    ) -> bool;
+
+    /// Returns when to call it again at the latest.
+    fn next_due(&self) -> Duration;
+}
+
+/// Observer of the only thread of a sweep.
+struct Alone {
+    beat_at: Duration,
+}
+
+impl Observer for Alone {
+    fn observe(
+        &mut self,
+        now: Duration,
+        engine: &SweepEngine,
+        source: &dyn ProbeSource,
+        sink: &mut dyn Sink,
+        is_over: bool,
+    ) -> bool {
+        if now >= self.beat_at || is_over {
+            self.beat_at = now + BEAT;
+            let position = || Some(engine.position(source));
+            sink.report_progress(&Progress {
+                counts: engine.counts(),
+                total: source.total(),
+                in_flight: engine.in_flight(),
+                position: &position,
+            });
+        }
+        false
+    }
+
+    fn next_due(&self) -> Duration {
+        self.beat_at
+    }
+}
+
+/// Runs one thread of a sweep.
+pub(super) fn run_worker(
+    thread: &WorkerConfig<'_>,
+    source: &mut dyn ProbeSource,
+    sink: &mut dyn Sink,
+    observer: &mut dyn Observer,
+) -> io::Result<Counts> {
+    let WorkerConfig {
+        settings, started, ..
+    } = *thread;
     let mut sockets = Sockets::bind(settings.rate_limits.packets_per_second <= TIMESTAMPS)?;
     let mut connections = Connections::new(settings.tcp_close);
-    let mut engine = SweepEngine::new(settings.clone(), random_secret());
+    let mut engine =
+        SweepEngine::with_limits(settings.clone(), random_secret(), thread.limits.clone());
     engine.set_receive_buffer(sockets.receive_buffer());
-    engine.set_max_connections(connections.max());
+    engine.set_max_connections(connections.max() / thread.threads);
     let mut inbox = Inbox::new();
     let mut out = Outboxes::default();
-    let started = Instant::now();
-    let mut beat_at = BEAT;
     let mut refusals_at = Duration::ZERO;
     let mut empty_at = Duration::ZERO;
     let mut ticked_at = Duration::ZERO;
@@ -110,19 +188,8 @@ pub fn run(
             connections.follow(&mut engine, &sockets, now, sink)?;
             asked += 1;
         }
-        let is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
-        if now >= beat_at || is_over {
-            beat_at = now + BEAT;
-            let position = || engine.position(source);
-            let counts = engine.counts();
-            let total = source.total();
-            sink.report_progress(&Progress {
-                counts,
-                total,
-                in_flight: engine.in_flight(),
-                position: &position,
-            });
-        }
+        let mut is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
+        is_over |= observer.observe(now, &engine, source, sink, is_over);
         if is_over {
             return Ok(engine.counts().clone());
         }
@@ -138,7 +205,7 @@ pub fn run(
         let due = if sink.is_full() {
             now + FULL
         } else {
-            engine.next_due(now, LONGEST_WAIT).min(beat_at)
+            engine.next_due(now, LONGEST_WAIT).min(observer.next_due())
         };
         let wait = due
             .saturating_sub(started.elapsed())

@@ -101,12 +101,12 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         !args.writing.quiet && !piped && io::stderr().is_terminal(),
         on_terminal,
     );
-    let encoder = choice.encoder();
-    let failed = args.writing.failed;
+    let threads = usize::from(args.pace.threads);
+    let encoders = (0..threads).map(|_| choice.encoder()).collect();
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = OutputConfig {
-        encoder,
-        failed,
+        encoders,
+        failed: args.writing.failed,
         to,
         length,
         checkpoint,
@@ -118,7 +118,12 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         Ok(output) => output,
         Err(error) => usage!("{error}"),
     };
-    let swept = hailer::sweep::run(&config, targets.source(), &mut output);
+    let swept = if threads == 1 {
+        hailer::sweep::run(&config, targets.source(), &mut output)
+    } else {
+        let (parts, reporter) = (&mut output.parts, &mut output.reporter);
+        hailer::sweep::run_threads(&config, targets.source(), reporter, parts)
+    };
     let (counts, failure) = match swept {
         Ok(counts) => (counts, None),
         Err(error) => (Counts::default(), Some(error)),

@@ -1,8 +1,9 @@
-//! Output of a sweep. The sweep's thread encodes the results, and a second thread writes them.
+//! Output of a sweep. Each thread of the sweep encodes its results, and one more thread writes them.
 //!
 //! ```text
 //!   result ─► Encoder ─► buffer ─► queue ─► writer: output, then its checkpoint
-//!             sweep's thread                second thread
+//!        OutputPart of a thread       ▲      one more thread
+//!   progress ─► Reporter ─► checkpoint┘
 //! ```
 //!
 //! Limits: the queue is full with [`QUEUE`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is
@@ -19,9 +20,9 @@ use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,8 @@ const CHECKPOINTS: Duration = Duration::from_millis(900);
 
 /// Configuration of an [`Output`].
 pub(super) struct OutputConfig {
-    pub(super) encoder: Encoder,
+    /// An encoder for each thread of the sweep.
+    pub(super) encoders: Vec<Encoder>,
     /// Whether failures are written too.
     pub(super) failed: bool,
     /// Destination, positioned at the next byte.
@@ -59,15 +61,31 @@ pub(super) struct OutputConfig {
     pub(super) stop: Arc<StopRequest>,
 }
 
-/// Receives the results of a sweep, and writes them on a second thread.
+/// Receives the results of a sweep, and writes them on a separate thread.
 pub(super) struct Output {
+    /// One for each thread of the sweep. There is at least one.
+    pub(super) parts: Vec<OutputPart>,
+    pub(super) reporter: Reporter,
+}
+
+/// Receives the results of one thread.
+pub(super) struct OutputPart {
     encoder: Encoder,
     failed: bool,
     buffer: Vec<u8>,
     /// Text of the current target.
     target: String,
     batches: SyncSender<Batch>,
-    spare: Receiver<Vec<u8>>,
+    spare: Arc<Mutex<Receiver<Vec<u8>>>>,
+    shared: Arc<Shared>,
+    stop: Arc<StopRequest>,
+    /// Whether the results wait for a checkpoint.
+    is_held: bool,
+}
+
+/// Shows the progress and writes checkpoints.
+pub(super) struct Reporter {
+    batches: SyncSender<Batch>,
     writer: JoinHandle<io::Result<()>>,
     shared: Arc<Shared>,
     stop: Arc<StopRequest>,
@@ -105,7 +123,7 @@ impl Output {
     /// The first checkpoint cannot be written, or the thread cannot be started.
     pub(super) fn new(plan: OutputConfig) -> io::Result<Self> {
         let OutputConfig {
-            mut encoder,
+            encoders,
             failed,
             to,
             length,
@@ -127,7 +145,8 @@ impl Output {
             .save(path)?;
         }
         let (path, checkpoints) = checkpoint.unzip();
-        let (batches, receiver) = sync_channel(QUEUE);
+        // The queue is full with fewer batches, so that there is room for one more of each thread.
+        let (batches, receiver) = sync_channel(QUEUE + 2 * encoders.len());
         let shared = Arc::new(Shared::default());
         let (used, spare) = sync_channel(QUEUE);
         let writer = Writer {
@@ -141,27 +160,45 @@ impl Output {
         let writer = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || writer.run(&receiver))?;
-        let mut buffer = room();
-        if length.map_or(before.is_none(), |length| length == 0) {
-            encoder.header(&mut buffer);
+        let is_new = length.map_or(before.is_none(), |length| length == 0);
+        let spare = Arc::new(Mutex::new(spare));
+        let mut parts = Vec::new();
+        for mut encoder in encoders {
+            let mut buffer = room();
+            if is_new && parts.is_empty() {
+                encoder.header(&mut buffer);
+            }
+            parts.push(OutputPart {
+                encoder,
+                failed,
+                buffer,
+                target: String::new(),
+                batches: batches.clone(),
+                spare: spare.clone(),
+                shared: shared.clone(),
+                stop: stop.clone(),
+                is_held: false,
+            });
+        }
+        // Before the other threads can write.
+        if is_new && let Some(first) = parts.first_mut() {
+            first.hand_over();
         }
         let now = Instant::now();
         Ok(Self {
-            encoder,
-            failed,
-            buffer,
-            target: String::new(),
-            batches,
-            spare,
-            writer,
-            shared,
-            stop,
-            progress,
-            checkpoints,
-            last: now,
-            stopped_at: None,
-            before: before.map(|it| (it.counts, it.seconds)).unwrap_or_default(),
-            started: now,
+            parts,
+            reporter: Reporter {
+                batches,
+                writer,
+                shared,
+                stop,
+                progress,
+                checkpoints,
+                last: now,
+                stopped_at: None,
+                before: before.map(|it| (it.counts, it.seconds)).unwrap_or_default(),
+                started: now,
+            },
         })
     }
 
@@ -170,25 +207,31 @@ impl Output {
     ///
     /// # Errors
     /// The writer could not write the output or a checkpoint.
-    pub(super) fn finish(mut self, counts: &Counts) -> io::Result<(Counts, Duration)> {
-        let checkpoint = self
+    pub(super) fn finish(self, counts: &Counts) -> io::Result<(Counts, Duration)> {
+        for part in self.parts {
+            // A writer that has ended returns its error below.
+            let _ = part.batches.send(Batch {
+                bytes: part.buffer,
+                checkpoint: None,
+            });
+        }
+        let mut reporter = self.reporter;
+        let checkpoint = reporter
             .stopped_at
             .take()
-            .and_then(|position| self.checkpoint(position, counts));
-        let Self {
-            buffer,
+            .and_then(|position| reporter.checkpoint(position, counts));
+        let _ = reporter.batches.send(Batch {
+            bytes: Vec::new(),
+            checkpoint,
+        });
+        let Reporter {
             batches,
             writer,
             progress,
             before,
             started,
             ..
-        } = self;
-        // A writer that has ended returns its error below.
-        let _ = batches.send(Batch {
-            bytes: buffer,
-            checkpoint,
-        });
+        } = reporter;
         drop(batches);
         let written = writer.join();
         progress.finish();
@@ -196,7 +239,17 @@ impl Output {
         let took = started.elapsed() + Duration::try_from_secs_f64(before.1).unwrap_or_default();
         Ok((tally::sum(&before.0, counts), took))
     }
+}
 
+impl Shared {
+    /// Returns whether the queue is full.
+    fn is_queue_full(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) >= QUEUE
+            || self.waiting_bytes.load(Ordering::Acquire) >= MAX_QUEUED_BYTES
+    }
+}
+
+impl Reporter {
     fn checkpoint(&self, position: Position, counts: &Counts) -> Option<Checkpoint> {
         let kind = self.checkpoints.clone()?;
         let mut counts = tally::sum(&self.before.0, counts);
@@ -212,18 +265,72 @@ impl Output {
         })
     }
 
+    /// Queues a checkpoint of the output so far.
+    fn save(&mut self, position: Position, counts: &Counts) {
+        let checkpoint = self.checkpoint(position, counts);
+        let batch = Batch {
+            bytes: Vec::new(),
+            checkpoint,
+        };
+        // Count before queueing, so that the writer never subtracts more than was added.
+        self.shared.waiting.fetch_add(1, Ordering::AcqRel);
+        if self.batches.try_send(batch).is_ok() {
+            self.last = Instant::now();
+        } else {
+            self.shared.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        self.checkpoints.is_some()
+            && self.stop.cause().is_none()
+            && self.last.elapsed() >= CHECKPOINTS
+    }
+}
+
+/// Follows a sweep with several threads.
+impl Sink for Reporter {
+    /// The results go to the parts.
+    fn record(&mut self, _: ProbeResult) {}
+
+    fn report_progress(&mut self, beat: &Progress<'_>) {
+        self.progress.report_progress(beat, &self.before.0);
+        let Some(position) = (beat.position)() else {
+            return;
+        };
+        if self.stop.cause().is_some() {
+            self.stopped_at = Some(position);
+        } else if self.is_checkpoint_due() {
+            self.save(position, beat.counts);
+        }
+    }
+
+    fn is_position_due(&self) -> bool {
+        self.is_checkpoint_due() && !self.shared.is_queue_full()
+    }
+}
+
+impl OutputPart {
     /// Queues the buffer for the writer and returns whether the queue accepted it.
-    fn hand_over(&mut self, checkpoint: Option<Checkpoint>) -> bool {
+    fn hand_over(&mut self) -> bool {
+        if self.buffer.is_empty() {
+            return true;
+        }
         // Count before queueing, so that the writer never subtracts more than was added.
         let length = self.buffer.len();
         self.shared.waiting.fetch_add(1, Ordering::AcqRel);
         self.shared
             .waiting_bytes
             .fetch_add(length, Ordering::AcqRel);
-        let bytes = std::mem::take(&mut self.buffer);
-        match self.batches.try_send(Batch { bytes, checkpoint }) {
+        let batch = Batch {
+            bytes: std::mem::take(&mut self.buffer),
+            checkpoint: None,
+        };
+        match self.batches.try_send(batch) {
             Ok(()) => {
-                self.buffer = self.spare.try_recv().unwrap_or_else(|_| room());
+                let spare = self.spare.try_lock().ok();
+                let spare = spare.and_then(|spare| spare.try_recv().ok());
+                self.buffer = spare.unwrap_or_else(room);
                 true
             }
             Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
@@ -237,14 +344,13 @@ impl Output {
         }
     }
 
-    /// Returns whether the queue is full.
-    fn is_queue_full(&self) -> bool {
-        self.shared.waiting.load(Ordering::Acquire) >= QUEUE
-            || self.shared.waiting_bytes.load(Ordering::Acquire) >= MAX_QUEUED_BYTES
+    /// Returns whether the writer takes no buffer of this thread now.
+    fn is_blocked(&self) -> bool {
+        self.is_held || self.shared.is_queue_full()
     }
 }
 
-impl Sink for Output {
+impl Sink for OutputPart {
     fn record(&mut self, end: ProbeResult) {
         if end.result.is_err() && !self.failed || self.shared.over.load(Ordering::Relaxed) {
             return;
@@ -263,39 +369,80 @@ impl Sink for Output {
             (None, None) => "",
         };
         self.encoder.record(&mut self.buffer, target, &end);
-        // Replies to probes in flight arrive even if the queue is full. Limit their size too.
-        while self.buffer.len() >= MAX_BUFFER_BYTES && self.is_queue_full() && !self.is_stopped() {
+        // Replies to probes in flight arrive even if the queue is full. Limit their size too. A
+        // thread that holds its results must not wait, since others may wait for it.
+        while self.buffer.len() >= MAX_BUFFER_BYTES
+            && !self.is_held
+            && self.shared.is_queue_full()
+            && !self.is_stopped()
+        {
             std::thread::sleep(QUEUE_WAIT);
         }
-        if self.buffer.len() >= BATCH && !self.is_full() {
-            self.hand_over(None);
+        if self.buffer.len() >= BATCH && !self.is_blocked() {
+            self.hand_over();
         }
     }
 
     fn is_full(&self) -> bool {
-        self.buffer.len() >= BATCH && self.is_queue_full()
+        self.buffer.len() >= BATCH && self.is_blocked()
     }
 
-    fn report_progress(&mut self, beat: &Progress<'_>) {
-        self.progress.report_progress(beat, &self.before.0);
-        let stopping = self.stop.cause().is_some();
-        if stopping {
-            self.stopped_at = Some((beat.position)());
-        }
-        let due = self.checkpoints.is_some() && !stopping && self.last.elapsed() >= CHECKPOINTS;
-        if !due && self.buffer.is_empty() || self.is_queue_full() {
-            return;
-        }
-        let checkpoint = due
-            .then(|| self.checkpoint((beat.position)(), beat.counts))
-            .flatten();
-        if self.hand_over(checkpoint) && due {
-            self.last = Instant::now();
+    /// Passes on the results, so that they are written as they arrive.
+    fn report_progress(&mut self, _: &Progress<'_>) {
+        if !self.is_blocked() {
+            self.hand_over();
         }
     }
 
     fn is_stopped(&self) -> bool {
         self.stop.cause().is_some() || self.shared.over.load(Ordering::Relaxed)
+    }
+
+    fn hold(&mut self) {
+        // There is room for one more buffer of each thread, unless the writer is slow.
+        while !self.hand_over() && !self.shared.over.load(Ordering::Relaxed) {
+            std::thread::sleep(QUEUE_WAIT);
+        }
+        self.is_held = true;
+    }
+
+    fn release(&mut self) {
+        self.is_held = false;
+    }
+}
+
+/// Receives everything in a sweep with one thread.
+impl Sink for Output {
+    fn record(&mut self, end: ProbeResult) {
+        if let Some(part) = self.parts.first_mut() {
+            part.record(end);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.first().is_some_and(Sink::is_full)
+    }
+
+    fn report_progress(&mut self, beat: &Progress<'_>) {
+        let reporter = &mut self.reporter;
+        reporter.progress.report_progress(beat, &reporter.before.0);
+        if reporter.stop.cause().is_some() {
+            reporter.stopped_at = (beat.position)();
+        }
+        if reporter.shared.is_queue_full() {
+            return;
+        }
+        let has_passed = self.parts.iter_mut().all(OutputPart::hand_over);
+        if has_passed
+            && reporter.is_checkpoint_due()
+            && let Some(position) = (beat.position)()
+        {
+            reporter.save(position, beat.counts);
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.parts.first().is_some_and(Sink::is_stopped)
     }
 }
 
@@ -372,8 +519,8 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::print::tests::{answer, failure};
+    use std::sync::Condvar;
     use std::sync::mpsc::{Sender, channel};
-    use std::sync::{Condvar, Mutex};
 
     /// Writer that blocks until it is opened, and stores all bytes.
     #[derive(Clone, Default)]
@@ -422,7 +569,7 @@ mod tests {
 
     fn output(to: impl Write + Send + 'static) -> Output {
         Output::new(OutputConfig {
-            encoder: Encoder::Whole,
+            encoders: vec![Encoder::Whole],
             failed: false,
             to: Box::new(to),
             length: None,
@@ -448,7 +595,7 @@ mod tests {
             counts: &counts,
             total: None,
             in_flight: 0,
-            position: &Position::default,
+            position: &|| Some(Position::default()),
         });
     }
 
@@ -518,7 +665,7 @@ mod tests {
         }
         (0..10_000).for_each(|index| output.record(end(index)));
         assert!(
-            output.buffer.len() < BATCH,
+            output.parts[0].buffer.len() < BATCH,
             "nothing is buffered without a reader"
         );
         assert_eq!(
@@ -533,7 +680,7 @@ mod tests {
             let gate = Gate::default();
             gate.open();
             let mut output = output(gate.clone());
-            output.failed = failed;
+            output.parts[0].failed = failed;
             output.record(ProbeResult {
                 index: 0,
                 name: None,
@@ -553,7 +700,7 @@ mod tests {
         let gate = Gate::default();
         gate.open();
         let mut first = Output::new(OutputConfig {
-            encoder: Encoder::Whole,
+            encoders: vec![Encoder::Whole],
             failed: false,
             to: Box::new(gate.clone()),
             length: Some(0),
@@ -564,14 +711,19 @@ mod tests {
         })
         .unwrap();
         first.record(end(0));
-        first.stop.set(crate::command::sweep::stop::Cause::Signal);
+        first
+            .reporter
+            .stop
+            .set(crate::command::sweep::stop::Cause::Signal);
         assert!(first.is_stopped());
         let mut counts = Counts::default();
         counts.probes = 3;
         counts.answered = 1;
-        let position = || Position {
-            next: 3,
-            unfinished: vec![1, 2],
+        let position = || {
+            Some(Position {
+                next: 3,
+                unfinished: vec![1, 2],
+            })
         };
         first.report_progress(&Progress {
             counts: &counts,
@@ -582,7 +734,7 @@ mod tests {
         first.finish(&counts).unwrap();
         let checkpoint = Checkpoint::load(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(checkpoint.position, position());
+        assert_eq!(Some(checkpoint.position), position());
         assert_eq!(
             (checkpoint.counts.probes, checkpoint.counts.answered),
             (1, 1)

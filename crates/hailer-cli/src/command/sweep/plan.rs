@@ -410,7 +410,7 @@ impl Targets {
         Ok(Some(Self::List(Box::new(list), skipped)))
     }
 
-    pub(super) fn source(&mut self) -> &mut dyn ProbeSource {
+    pub(super) fn source(&mut self) -> &mut (dyn ProbeSource + Send) {
         match self {
             Self::List(list, _) => list.as_mut(),
             Self::Stream(stream) => stream.as_mut(),

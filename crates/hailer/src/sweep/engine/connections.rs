@@ -113,7 +113,7 @@ impl SweepEngine {
     pub(super) fn connect(&mut self, now: Duration, id: Id) {
         self.connections.count += 1;
         let address = self.flight.address(id);
-        self.throttle.spend(address.ip(), CONNECT_BYTES);
+        self.rate_limits.spend(address.ip(), CONNECT_BYTES);
         self.flight.wake_at(id, now + self.connect_timeout());
         self.connections
             .orders
@@ -154,7 +154,7 @@ impl SweepEngine {
     /// Starts the exchange of a probe whose connection is open. This and the following methods
     /// ignore probes that have ended, whose [`ConnectionOrder::Close`] is not followed yet.
     pub fn connected(&mut self, now: Duration, id: u32, sink: &mut dyn Sink) {
-        if !self.flight.has(id) || self.flight.slot(id).has_answered() {
+        if !self.flight.has_started(id) || self.flight.slot(id).has_answered() {
             return;
         }
         let delay = now.saturating_sub(self.last_send(now, id));
@@ -189,7 +189,7 @@ impl SweepEngine {
     pub fn receive_stream(&mut self, now: Duration, id: u32, bytes: &[u8], sink: &mut dyn Sink) {
         self.counts.datagrams_received += 1;
         self.counts.bytes_received += bytes.len() as u64;
-        if !self.flight.has(id) || !self.flight.slot(id).has_answered() {
+        if !self.flight.has_started(id) || !self.flight.slot(id).has_answered() {
             return;
         }
         let slot = self.flight.slot(id);
@@ -230,7 +230,7 @@ impl SweepEngine {
         error: Option<&io::Error>,
         sink: &mut dyn Sink,
     ) {
-        if !self.flight.has(id) {
+        if !self.flight.has_started(id) {
             return;
         }
         let slot = self.flight.slot(id);
