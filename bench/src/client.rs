@@ -59,7 +59,10 @@ pub(crate) struct Plan {
     /// TCP: share of these targets.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) dead: f64,
-    /// The sweep: number of threads.
+    /// Port of the targets with an odd number. 0: that of the others.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) second_port: u16,
+    /// The sweep: number of threads. With more than one, it is not pinned to a core.
     #[arg(long, default_value_t = 1)]
     pub(crate) threads: usize,
     /// The sweep: datagrams per second.
@@ -312,6 +315,7 @@ impl ProbeSource for List {
 }
 
 /// Counts the answers, and writes them as lines if there is a file.
+#[derive(Default)]
 struct Tally {
     completed: u64,
     file: Option<File>,
@@ -384,7 +388,11 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
         targets: (0..plan.targets)
             .map(|target| {
                 let is_dead = plan.dead_port > 0 && slp::is_dead(target, plan.dead);
-                let port = if is_dead { plan.dead_port } else { plan.port };
+                let port = match (is_dead, target % 2) {
+                    (true, _) => plan.dead_port,
+                    (false, 1) if plan.second_port > 0 => plan.second_port,
+                    _ => plan.port,
+                };
                 u64::from(ip(target)) << 16 | u64::from(port)
             })
             .collect(),
@@ -408,16 +416,19 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
         .transpose()
         .context("cannot write the NDJSON")?;
     let mut sink = Tally {
-        completed: 0,
         file,
-        buffer: Vec::new(),
-        address: Vec::new(),
-        failure: None,
-        most_in_flight: 0,
+        ..Tally::default()
     };
     Clock::around(|| {
         source.started = Instant::now();
-        let counts = sweep::run(&settings, &mut source, &mut sink)?;
+        let counts = if plan.threads > 1 {
+            let mut parts: Vec<Tally> = (0..plan.threads).map(|_| Tally::default()).collect();
+            let counts = sweep::run_threads(&settings, &mut source, &mut sink, &mut parts)?;
+            sink.completed = parts.iter().map(|part| part.completed).sum();
+            counts
+        } else {
+            sweep::run(&settings, &mut source, &mut sink)?
+        };
         sink.flush();
         if let Some(failure) = sink.failure {
             return Err(failure).context("cannot write the NDJSON");

@@ -69,6 +69,8 @@ impl Server {
             &name(&plan.delay_ms),
             "--targets",
             &name(&plan.targets),
+            "--core",
+            &name(&plan.core),
         ];
         let args: Vec<String> = args.iter().chain(&more).map(|arg| (*arg).into()).collect();
         let mut child = again(&args)?

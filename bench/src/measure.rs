@@ -74,6 +74,8 @@ enum Measurement {
     /// A million targets at 80 ms with silent ones, against the bare loop's best window. With
     /// `--game slp` or `--game a2s`: the time and the memory.
     Million,
+    /// Two threads on two cores against one thread on one core, each core with a server.
+    Threads,
     /// Target lists: reading, sorting and random order.
     Targets,
     /// One query from the command line.
@@ -154,11 +156,13 @@ pub(crate) fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match &args.what {
         Measurement::Server(plan) => {
-            host::pin(1);
+            host::pin(plan.core);
             server::run(plan)
         }
         Measurement::Client(plan) => {
-            host::pin(0);
+            if plan.threads == 1 {
+                host::pin(0);
+            }
             client::run(plan)
         }
         Measurement::Answer(plan) => {
@@ -204,6 +208,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
         Measurement::Lost => args.lost(),
         Measurement::Slp => args.slp(),
         Measurement::A2s => args.a2s(),
+        Measurement::Threads => args.threads(),
         Measurement::Targets => targets::targets(args.targets(1_000_000)),
         Measurement::Million => match args.game {
             Some(game @ (Game::Slp | Game::A2sInfo | Game::A2sPlayers)) => args.long(game),
@@ -222,6 +227,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.a2s()?;
             args.long(Game::Slp)?;
             args.long(Game::A2sInfo)?;
+            args.threads()?;
             args.cli()?;
             args.output()?;
             respond::respond(args.rounds, args.scale)?;
@@ -249,6 +255,7 @@ impl Args {
         targets: u32,
     ) -> anyhow::Result<Server> {
         Server::start(&server::Plan {
+            core: 1,
             kind: self.server,
             game,
             silent,
@@ -539,6 +546,46 @@ impl Args {
             counted.print();
             verdict_beside(&bare, &sweep, game.title(), target)?;
             server_lost(server)?;
+        }
+        Ok(())
+    }
+
+    /// Compares one thread and a server on one core with two threads and two servers on two cores.
+    fn threads(&self) -> anyhow::Result<()> {
+        heading("threads: one and a server on one core, two and two servers on two cores");
+        for (game, targets) in [
+            (Game::Minecraft, self.targets(SHORT)),
+            (Game::A2sInfo, self.targets(SHORT)),
+            (Game::Slp, self.targets(SHORT_TCP)),
+        ] {
+            let start = |core| {
+                Server::start(&server::Plan {
+                    kind: self.server,
+                    game,
+                    silent: 0.0,
+                    delay_ms: 0,
+                    targets,
+                    core,
+                })
+            };
+            let first = start(0)?;
+            let second = start(1)?;
+            let port = second.port.to_string();
+            let [mut one, mut two] =
+                ["one thread, one core", "two threads, two cores"].map(Series::new);
+            for _ in 0..self.rounds * SHORT_ROUNDS {
+                one.add(run(&first, targets, &["sweep"])?);
+                let options = ["sweep", "--threads", "2", "--second-port", &port];
+                two.add(run(&first, targets, &options)?);
+            }
+            println!("{}:", game.title());
+            one.print();
+            two.print();
+            let label = format!("{}, times the rate of one thread", game.title());
+            at_least(&label, two.ratio(&one, rate), 1.8, &two.spread(&one, rate));
+            at_most("living targets lost, at worst", two.worst_lost(), 0.0, "");
+            server_lost(first)?;
+            server_lost(second)?;
         }
         Ok(())
     }

@@ -40,6 +40,9 @@ pub(crate) struct Plan {
     /// Delay of a reply in milliseconds.
     #[arg(long, default_value_t = 0)]
     pub delay_ms: u64,
+    /// Core that the server runs on.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) core: usize,
     /// Number of targets, to count those that reply.
     #[arg(long)]
     pub(crate) targets: u32,
