@@ -4,8 +4,8 @@ use crate::report::heading;
 use anyhow::Context;
 use hailer::registry;
 use hailer::sweep::{
-    Collector, Exclusions, ListSource, Next, Order, Position, ProbeSource, SourceConfig,
-    StreamSource,
+    Collector, DefaultKinds, Exclusions, ListSource, Next, Order, Position, ProbeSource,
+    SourceConfig, StreamSource,
 };
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -62,8 +62,9 @@ pub(crate) fn targets(count: u32) -> anyhow::Result<()> {
     let lines = (0..count).map(|number| format!("ugp://{}\n", text(number)));
     let input = std::io::Cursor::new(lines.collect::<String>());
     let (config, from) = (SourceConfig::default(), Position::default());
+    let defaults = DefaultKinds::new(&[protocol])?;
     let (started, clock, mut given) = (cpu(), Instant::now(), 0_u32);
-    let mut stream = StreamSource::new("input", input, &[], Arc::default(), &config, &from)?;
+    let mut stream = StreamSource::new("input", input, defaults, Arc::default(), &config, &from)?;
     loop {
         match stream.next() {
             Next::Probe(_) => given += 1,
