@@ -900,7 +900,10 @@ impl ResultSink {
             row.day.add_sample(sample.at, sample.answered, players);
             row.last_sample = Some(sample);
             row.error.clone_from(&result.error);
-            row.last_status.clone_from(&result.state.last_status);
+            // Keep the status of before a restart until the server answers.
+            if let Some(status) = &result.state.last_status {
+                row.last_status = Some(status.clone());
+            }
         });
         let count = results.len() as u64;
         let sent = self.sender.as_ref().map(|sender| sender.try_send(results));
