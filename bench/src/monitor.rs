@@ -1,9 +1,10 @@
 //! The monitor: 100,000 servers of a farm, each polled once a minute, while pages and metrics are
-//! requested.
+//! requested. One third of the servers are polled over TCP.
 
 use crate::host;
 use crate::report::{at_least, at_most, heading};
 use anyhow::{Context, bail, ensure};
+use hailer::proto::Transport;
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::collections::{BTreeMap, HashMap};
@@ -42,7 +43,7 @@ pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Resu
         "hailer monitor: {targets} targets, each once a minute, for {minutes} minutes, SQLite"
     ));
     println!(
-        "A farm of all datagram protocols: {} ms and up to {} more, {} % of datagrams lost each way, {} % of servers silent.",
+        "A farm of all protocols: {} ms and up to {} more, {} % of datagrams lost each way, {} % of servers silent. Every third server uses TCP.",
         DELAY.as_millis(),
         JITTER.as_millis(),
         LOSS * 100.0,
@@ -65,7 +66,10 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
         told.store(true, Ordering::Relaxed);
     });
     let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-    settings.ports = registry::datagram().map(|protocol| (protocol, 0)).collect();
+    settings.ports = registry::PROTOCOLS
+        .iter()
+        .map(|protocol| (*protocol, 0))
+        .collect();
     (settings.silent, settings.loss) = (SILENT, LOSS);
     (settings.delay, settings.jitter) = (DELAY, JITTER);
     let farm = Farm::new(settings)?;
@@ -85,9 +89,17 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
 
 fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
     let mut plan = String::from("[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"history.db\"\n");
-    let ports: Vec<_> = ports.iter().collect();
+    let is_stream = |id: &str| {
+        registry::find(id).is_some_and(|protocol| protocol.info().transport == Transport::Stream)
+    };
+    let (streams, datagrams): (Vec<_>, Vec<_>) = ports.iter().partition(|(id, _)| is_stream(id));
     for number in 0..targets {
-        let (protocol, port) = ports[number as usize % ports.len()];
+        let (ports, turn) = if number.is_multiple_of(3) {
+            (&streams, number / 3)
+        } else {
+            (&datagrams, number - number / 3)
+        };
+        let (protocol, port) = ports[turn as usize % ports.len()];
         // From 127.1.0.0 on, 200 servers per /24, as at hosting companies.
         let address = Ipv4Addr::from(0x7F01_0000 + number + number / 200 * 56);
         let group = number % GROUPS;
@@ -181,7 +193,7 @@ fn measure(
         1.0,
         "",
     );
-    at_most("MiB resident at the fullest moment", peak, 300.0, "");
+    at_most("MiB resident at the fullest moment", peak, 400.0, "");
     at_most(
         "cores",
         spent / wall,
