@@ -3,7 +3,6 @@
 use super::deviation::TRAILING_BYTES;
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, by_content};
-use alloc::string::ToString;
 use alloc::{format, vec::Vec};
 
 /// Starts every message since 1.0.
@@ -163,7 +162,7 @@ fn cookie(r: &mut Reader<'_, '_>) -> Result<[u8; 8], Error> {
     let at = r.at();
     let cookie = r.array("cookie")?;
     r.note(at, "cookie", || {
-        crate::wire::hexadecimal(&cookie).to_string()
+        crate::wire::hexadecimal(&cookie)
     });
     Ok(cookie)
 }

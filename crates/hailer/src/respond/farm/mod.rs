@@ -327,7 +327,7 @@ impl Farm {
         };
         let place = self.place(ip, address.port());
         let is_stream = service.protocol.info().transport == Transport::Stream;
-        let replies = !place.silent && !(is_stream && place.refuses);
+        let replies = !(place.silent || is_stream && place.refuses);
         (self.holds(ip) && replies).then(|| self.sample(service.protocol, place.variant))
     }
 
