@@ -264,8 +264,8 @@ pub(crate) struct Query {
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
     #[cfg(feature = "top")]
-    /// Show icons in terminals; --icon alone means always
-    #[arg(long, value_enum, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
+    /// Show icons in terminals: auto, always or never; --icon alone means always
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
     pub(crate) icon: IconMode,
     /// Write the icon of the server to a PNG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -431,7 +431,15 @@ fn passes_for_whole(
     cut: &Step,
     whole: &Status,
 ) -> Option<String> {
+    // A status that names an unreadable or missing list does not pass for whole.
+    let names_gap = |status: &Status| {
+        let unanswered = status.extra("unanswered");
+        status.extra("list-error").is_some()
+            || unanswered.is_some()
+                && (unanswered != whole.extra("unanswered") || whole.extra("list-error").is_some())
+    };
     match cut {
+        Step::Done(status) if names_gap(status) => None,
         Step::Done(status) if **status != *whole && status.deviations == whole.deviations => {
             let changed = MEMBERS
                 .iter()

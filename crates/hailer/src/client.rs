@@ -838,7 +838,13 @@ impl Client {
                         if detection.is_some_and(|detection| !detection.may_connect()) {
                             withheld += 1;
                             request.clear();
-                            action = driver.give_up(started.elapsed());
+                            let now = started.elapsed();
+                            // A server that has replied is not silent: the exchange has the reason.
+                            action = if driver.received() > 0 {
+                                driver.closed(now, &mut request)
+                            } else {
+                                driver.give_up(now)
+                            };
                             continue;
                         }
                         let due = end.min(Instant::now() + connect_timeout);

@@ -181,7 +181,7 @@ impl Responder for SampResponder {
             }
             Kind::Ping => return Verdict::Drop("ping of another address"),
             Kind::Console => return Verdict::Drop("console"),
-            _ if has_lists_only => return Verdict::Drop("not in VC-MP"),
+            _ if has_lists_only => return Verdict::Drop("unsupported"),
             Kind::Rules => Some(&self.rules),
             Kind::Details => self.details.as_ref(),
             Kind::Links => Some(&self.links),

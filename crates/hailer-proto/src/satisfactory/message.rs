@@ -161,9 +161,7 @@ impl<'a> Reply<'a> {
 fn cookie(r: &mut Reader<'_, '_>) -> Result<[u8; 8], Error> {
     let at = r.at();
     let cookie = r.array("cookie")?;
-    r.note(at, "cookie", || {
-        crate::wire::hexadecimal(&cookie)
-    });
+    r.note(at, "cookie", || crate::wire::hexadecimal(&cookie));
     Ok(cookie)
 }
 

@@ -225,7 +225,7 @@ mod tests {
                     targets: "2".into(),
                     ..kind.clone()
                 },
-                "other targets",
+                "different targets",
             ),
             (
                 Sweep {
