@@ -3,7 +3,7 @@
 //! Pages name an icon by its digest, so that browsers keep it and servers with the same icon share
 //! it. Only PNG files of a valid structure, of at most 64 KiB and 512 × 512 pixels, are kept.
 //!
-//! Bounds: [`MAX_TOTAL_BYTES`] in memory; the oldest icons are evicted. The history stores the last
+//! Bounds: `MAX_TOTAL_BYTES` in memory; the oldest icons are evicted. The history stores the last
 //! icon of each server, at most one per server.
 
 use hailer::proto::model::Icon;

@@ -6,7 +6,7 @@
 //!
 //! All protocols share one sweep that runs until the poller ends: datagrams and connections have
 //! the same pacing, window, retries and limits. A poll consists of one probe, or of several if the
-//! target names a game: see [`plan`].
+//! target names a game: see `plan`.
 //!
 //! Limits: at most 16,384 connections are open, and fewer if the limit of open files leaves less
 //! than 1,024 files for other purposes; a sample that would need another connection is skipped and
