@@ -53,7 +53,10 @@ pub const REASONS: &[Reason] = &[
     SLOW,
     STALE,
     reason("token", "with a wrong or old challenge token"),
-    reason("too many players", "for a list that is too long for its form"),
+    reason(
+        "too many players",
+        "for a list that is too long for its form",
+    ),
     reason("too short", "shorter than the protocol requires"),
     UNFINISHED,
     reason("unsupported", "of an unsupported kind"),
