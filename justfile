@@ -25,7 +25,7 @@ bench:
 
 # Instructions of the hot paths next to the recorded figures; needs valgrind
 count:
-    HAILER_NEEDS_VALGRIND=1 cargo test --release -p hailer-bench --test instructions -- --nocapture
+    cargo run --release -p hailer-bench -- count
 
 # Tests of the crate with unsafe code under valgrind
 memcheck:

@@ -147,7 +147,8 @@ struct Clock;
 
 impl Clock {
     fn around(work: impl FnOnce() -> anyhow::Result<Figures>) -> anyhow::Result<Figures> {
-        let (started, before) = (Instant::now(), cpu());
+        let started = Instant::now();
+        let before = cpu();
         let mut figures = work()?;
         figures.wall = started.elapsed().as_secs_f64();
         figures.cpu = cpu() - before;
@@ -176,8 +177,12 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
     let opening = plan.game.opening();
     let socket = bare::bind(0, false)?;
     let mut states = vec![State::default(); plan.targets as usize];
-    let (mut input, mut output) = (Batch::new(false), Batch::new(false));
-    let (mut next, mut oldest, mut in_flight, mut completed) = (0_u32, 0_u32, 0_u32, 0_u64);
+    let mut input = Batch::new(false);
+    let mut output = Batch::new(false);
+    let mut next = 0_u32;
+    let mut oldest = 0_u32;
+    let mut in_flight = 0_u32;
+    let mut completed = 0_u64;
     let started = Instant::now();
     let mut calls = (0_u64, 0_u64);
     while oldest < plan.targets {
@@ -331,22 +336,7 @@ impl Sink for Tally {
         if self.file.is_none() {
             return;
         }
-        let transcript = match &end.result {
-            Ok(answer) => Some(&answer.transcript),
-            Err(error) => error.transcript(),
-        };
-        self.address.clear();
-        if let Some(transcript) = transcript {
-            json::address(&mut self.address, transcript.address);
-        }
-        let target = str::from_utf8(&self.address).unwrap_or_default();
-        match &end.result {
-            Ok(answer) => AnswerLine::answered(target, answer).write(&mut self.buffer),
-            Err(error) => AnswerLine::failed(target, error).write(&mut self.buffer),
-        }
-        if !self.buffer.ends_with(b"\n") {
-            self.buffer.push(b'\n');
-        }
+        write_line(&end, &mut self.address, &mut self.buffer);
         if self.buffer.len() >= 1 << 16 {
             self.flush();
         }
@@ -359,6 +349,24 @@ impl Sink for Tally {
     fn is_stopped(&self) -> bool {
         self.failure.is_some()
     }
+}
+
+/// Appends a result as NDJSON. `address` is a buffer for the target.
+pub(crate) fn write_line(end: &ProbeResult, address: &mut Vec<u8>, out: &mut Vec<u8>) {
+    let transcript = match &end.result {
+        Ok(answer) => Some(&answer.transcript),
+        Err(error) => error.transcript(),
+    };
+    address.clear();
+    if let Some(transcript) = transcript {
+        json::address(address, transcript.address);
+    }
+    let target = str::from_utf8(address).unwrap_or_default();
+    match &end.result {
+        Ok(answer) => AnswerLine::answered(target, answer).write(out),
+        Err(error) => AnswerLine::failed(target, error).write(out),
+    }
+    out.push(b'\n');
 }
 
 impl Tally {

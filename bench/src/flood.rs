@@ -201,7 +201,8 @@ fn judge(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     let used = cpu()? - before;
     let figures = attacker.figures()?;
     let received = server.end()? as f64;
-    let (forged, wall) = (figures.forged as f64, figures.wall);
+    let forged = figures.forged as f64;
+    let wall = figures.wall;
     println!(
         "  {:.0} forged datagrams/s; {:.0}/s received; one core could receive {:.0}/s",
         forged / wall,
@@ -231,7 +232,8 @@ fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     let mut attacker = Attacker::start(seconds, rate, true)?;
     let ip = listen_ip(&attacker)?;
     let game = Game::start()?;
-    let (at, behind) = (ip.to_string(), game.address.to_string());
+    let at = ip.to_string();
+    let behind = game.address.to_string();
     let server = Server::start(&["pool", "--strict", "--at", &at, "--relay", &behind])?;
     attacker.attack(SocketAddrV4::new(ip, server.port))?;
     let memory = watch_memory(&server, seconds)?;
@@ -324,7 +326,8 @@ fn judge_budget(figures: &Figures) {
 }
 
 fn judge_memory(memory: &[f64]) {
-    let (first, last) = (memory[1], memory[memory.len() - 1]);
+    let first = memory[1];
+    let last = memory[memory.len() - 1];
     at_most(
         "MiB resident memory at the end",
         last,
@@ -404,7 +407,8 @@ impl Game {
         let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &config)?;
         let address = socket.local_addr();
         thread::spawn(move || {
-            let (mut inbox, mut outbox) = (Inbox::with_max_length(2_048), Outbox::new());
+            let mut inbox = Inbox::with_max_length(2_048);
+            let mut outbox = Outbox::new();
             loop {
                 let _ = hailer_udp::wait(&[&socket], !outbox.is_empty(), Duration::from_secs(1));
                 let _ = socket.receive(&mut inbox);
@@ -454,7 +458,7 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         "floods go to loopback and to network namespaces of this program only"
     );
     let mut socket_config = SocketConfig::default();
-    socket_config.destination = true;
+    socket_config.has_destination = true;
     socket_config.receive_buffer = Some(32 << 20);
     let socket = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &socket_config)?;
     let before = if config.raw { arrived()? } else { 0 };
@@ -482,7 +486,8 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         // On a busy machine the flood slows down: it must not win by taking CPU time from the
         // responder.
         let _ = rustix::process::nice(19);
-        let (port, rate) = (socket.local_addr().port(), config.rate);
+        let port = socket.local_addr().port();
+        let rate = config.rate;
         let forged = if config.raw {
             send_raw(to, port, config.relay, end, rate)
         } else {
@@ -582,12 +587,15 @@ fn send_raw(
         SockFlag::SOCK_CLOEXEC,
         SockProtocol::Raw,
     )?;
-    let (raw, mut batch) = (UdpSocket::from(raw), Batch::new(false));
+    let raw = UdpSocket::from(raw);
+    let mut batch = Batch::new(false);
     let peer = Peer {
         ip: to.ip().to_bits(),
         port: 0,
     };
-    let (started, mut random, mut sent) = (Instant::now(), 1, 0);
+    let started = Instant::now();
+    let mut random = 1;
+    let mut sent = 0;
     while Instant::now() < until {
         while batch.len() < BATCH {
             let bits = next(&mut random);
@@ -641,7 +649,10 @@ fn send_loopback(
     until: Instant,
     rate: FloodRate,
 ) -> anyhow::Result<u64> {
-    let (started, mut outbox, mut random, mut sent) = (Instant::now(), Outbox::new(), 1, 0);
+    let started = Instant::now();
+    let mut outbox = Outbox::new();
+    let mut random = 1;
+    let mut sent = 0;
     while Instant::now() < until {
         for _ in 0..BATCH {
             let bits = next(&mut random);
@@ -764,7 +775,8 @@ impl Gauge {
 
 /// Counts the replies to forged sources.
 fn count_replies(socket: &Socket, relay: bool, stop: &AtomicBool) -> anyhow::Result<Figures> {
-    let (mut inbox, mut figures) = (Inbox::with_max_length(4_096), Figures::default());
+    let mut inbox = Inbox::with_max_length(4_096);
+    let mut figures = Figures::default();
     let budget = Budget::default();
     let mut all = Gauge::new(budget.unverified_total, 1.0);
     let mut datagrams = Gauge::new(budget.unverified_total_packets, 1.0);

@@ -30,7 +30,7 @@ pub(crate) fn target(ip: u32) -> usize {
     ip.wrapping_sub(FIRST) as usize
 }
 
-/// Query of two round trips, or three with players of A2S, or of one connection.
+/// Query of one to three round trips, or of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Game {
     /// Minecraft Query: handshake, full stat.
@@ -44,6 +44,14 @@ pub(crate) enum Game {
     A2sInfo,
     /// A2S: info with challenge, then 16 players with the same challenge.
     A2sPlayers,
+    /// GameSpy 2, on the QR2 layer: keys, then the tables of players and teams.
+    #[value(name = "gamespy2")]
+    Qr2,
+    /// Quake 3: status with challenge, in one round trip.
+    #[value(name = "quake3")]
+    Quake3,
+    /// SA-MP: information, then rules.
+    Samp,
     /// Minecraft Status: handshake and status request.
     Slp,
 }
@@ -57,6 +65,9 @@ impl Game {
             Self::Ugp => "UGP server+rules",
             Self::A2sInfo => "A2S info",
             Self::A2sPlayers => "A2S info and 16 players",
+            Self::Qr2 => "GameSpy 2 keys and tables",
+            Self::Quake3 => "Quake 3 status",
+            Self::Samp => "SA-MP info and rules",
             Self::Slp => "Minecraft status",
         }
     }
@@ -74,6 +85,9 @@ impl Game {
             Self::Onequery => "onequery",
             Self::Ugp => "ugp",
             Self::A2sInfo | Self::A2sPlayers => "a2s",
+            Self::Qr2 => "gamespy2",
+            Self::Quake3 => "quake3",
+            Self::Samp => "samp",
             Self::Slp => "minecraft-status",
         };
         registry::find(id).expect("a protocol of the registry")
@@ -85,9 +99,19 @@ impl Game {
         if matches!(self, Self::Onequery | Self::A2sInfo) {
             ask.depth = Depth::Basic;
         }
-        ask.rules = self != Self::A2sPlayers;
-        ask.ping = false;
+        ask.has_rules = self != Self::A2sPlayers;
+        ask.has_players = self != Self::Samp;
+        ask.has_ping = false;
         ask
+    }
+
+    /// Returns the number of requests for a query.
+    fn steps(self) -> usize {
+        match self {
+            Self::Quake3 | Self::Slp => 1,
+            Self::A2sPlayers => 3,
+            _ => 2,
+        }
     }
 
     /// Returns the first datagram, as our own exchange sends it.
@@ -175,6 +199,20 @@ impl Game {
             {
                 Some(0)
             }
+            (Self::Qr2, 0) if reply.len() > 10 && reply[0] == 0 => {
+                next[..3].copy_from_slice(b"\xFE\xFD\0");
+                next[3..7].copy_from_slice(&reply[1..5]);
+                next[7..10].copy_from_slice(b"\0\xFF\xFF");
+                Some(10)
+            }
+            (Self::Qr2, 1) if reply.len() > 5 && reply[0] == 0 => Some(0),
+            (Self::Quake3, 0) if reply.starts_with(b"\xFF\xFF\xFF\xFFstatusResponse\n") => Some(0),
+            (Self::Samp, 0) if reply.len() > 11 && reply[10] == b'i' => {
+                next[..10].copy_from_slice(&reply[..10]);
+                next[10] = b'r';
+                Some(11)
+            }
+            (Self::Samp, 1) if reply.len() > 11 && reply[10] == b'r' => Some(0),
             _ => None,
         }
     }
@@ -187,15 +225,20 @@ const A2S_INFO: &[u8; 25] = b"\xFF\xFF\xFF\xFFTSource Engine Query\0";
 pub(crate) struct Canned {
     game: Game,
     replies: Vec<Vec<Vec<u8>>>,
+    /// Quake 3: where the challenge is in each reply.
+    challenges: Vec<usize>,
     silent: u64,
     key: SipHasher13,
 }
 
-/// Content of a request: the step, and the four bytes that the reply repeats.
+/// Key before the challenge in a Quake 3 status.
+const QUAKE3_CHALLENGE: &[u8] = b"\\challenge\\";
+
+/// Content of a request: the step, and the bytes that the reply repeats.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     step: u8,
-    echo: [u8; 4],
+    echo: [u8; 8],
 }
 
 impl Canned {
@@ -209,20 +252,34 @@ impl Canned {
         settings.ports = vec![(game.protocol(), port)];
         let farm = farm::Farm::new(settings)?;
         let mut farm_port = farm.port(0, port);
-        // Servers that take more than two requests are skipped.
+        // Servers that take another number of requests are skipped.
         let replies: Vec<_> = (0..32 * VARIANTS as u32)
             .filter_map(|target| talk(game, &mut farm_port, target))
             .take(VARIANTS)
             .collect();
         if replies.len() < VARIANTS {
             bail!(
-                "too few servers that answer two requests: {}",
+                "too few servers that answer {} requests: {}",
+                game.steps(),
                 replies.len()
             );
+        }
+        Self::with_replies(game, replies, silent)
+    }
+
+    fn with_replies(game: Game, replies: Vec<Vec<Vec<u8>>>, silent: f64) -> anyhow::Result<Self> {
+        let mut challenges = Vec::new();
+        if game == Game::Quake3 {
+            for reply in &replies {
+                let mut windows = reply[0].windows(QUAKE3_CHALLENGE.len());
+                let at = windows.position(|key| key == QUAKE3_CHALLENGE);
+                challenges.push(at.context("a challenge")? + QUAKE3_CHALLENGE.len());
+            }
         }
         Ok(Self {
             game,
             replies,
+            challenges,
             silent: (silent * 65_536.0) as u64,
             key: SipHasher13::new_with_keys(1, 2),
         })
@@ -257,12 +314,7 @@ impl Canned {
             let players = answer(&[b"\xFF\xFF\xFF\xFFU", &challenge[5..]].concat())?;
             replies.push(vec![challenge, info, players]);
         }
-        Ok(Self {
-            game,
-            replies,
-            silent: (silent * 65_536.0) as u64,
-            key: SipHasher13::new_with_keys(1, 2),
-        })
+        Self::with_replies(game, replies, silent)
     }
 
     /// Returns whether an address never replies.
@@ -291,38 +343,39 @@ impl Canned {
     /// Parses a request.
     #[inline]
     pub(crate) fn hear(&self, from: Peer, to: u32, request: &[u8]) -> Option<Wish> {
-        let four = |at: usize| {
-            [
-                request[at],
-                request[at + 1],
-                request[at + 2],
-                request[at + 3],
-            ]
+        let four = |at: usize| -> [u8; 4] { request[at..at + 4].try_into().unwrap_or_default() };
+        let echo = |at: usize, length: usize| {
+            let mut echo = [0; 8];
+            echo[..length].copy_from_slice(&request[at..at + length]);
+            echo
         };
         let (step, echo) = match (self.game, request.len()) {
-            (Game::Minecraft, 7) if request[2] == 9 => (0, four(3)),
+            (Game::Minecraft, 7) if request[2] == 9 => (0, echo(3, 4)),
             (Game::Minecraft, 15)
                 if four(7) == minecraft_token(self.token(from, to)).to_be_bytes() =>
             {
-                (1, four(3))
+                (1, echo(3, 4))
             }
-            (Game::Onequery, 9) => (0, [0; 4]),
+            (Game::Onequery, 9) => (0, [0; 8]),
             (Game::Onequery, 51) if request[9..17] == self.token(from, to).to_be_bytes() => {
-                (1, four(41))
+                (1, echo(41, 4))
             }
-            (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 4]),
-            (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 4]),
-            (Game::A2sInfo | Game::A2sPlayers, 25) => (0, [0; 4]),
+            (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 8]),
+            (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 8]),
+            (Game::A2sInfo | Game::A2sPlayers, 25) => (0, [0; 8]),
             (Game::A2sInfo | Game::A2sPlayers, 29)
                 if four(25) == (self.token(from, to) as u32).to_le_bytes() =>
             {
-                (1, [0; 4])
+                (1, [0; 8])
             }
             (Game::A2sPlayers, 9)
                 if request[4] == b'U' && four(5) == (self.token(from, to) as u32).to_le_bytes() =>
             {
-                (2, [0; 4])
+                (2, [0; 8])
             }
+            (Game::Qr2, 10) => (u8::from(request[7] == 0), echo(3, 4)),
+            (Game::Quake3, 22..) => (0, echo(14, 8)),
+            (Game::Samp, 11) => (u8::from(request[10] == b'r'), echo(4, 6)),
             _ => return None,
         };
         Some(Wish { step, echo })
@@ -337,16 +390,22 @@ impl Canned {
         out[..length].copy_from_slice(reply);
         match (self.game, wish.step) {
             (Game::Minecraft, 0) => {
-                out[1..5].copy_from_slice(&wish.echo);
+                out[1..5].copy_from_slice(&wish.echo[..4]);
                 length = 5 + decimal(minecraft_token(self.token(from, to)), &mut out[5..]);
             }
-            (Game::Minecraft, _) => out[1..5].copy_from_slice(&wish.echo),
+            (Game::Minecraft, _) => out[1..5].copy_from_slice(&wish.echo[..4]),
             (Game::Onequery, 0) => out[9..17].copy_from_slice(&self.token(from, to).to_be_bytes()),
-            (Game::Onequery, _) => out[11..15].copy_from_slice(&wish.echo),
+            (Game::Onequery, _) => out[11..15].copy_from_slice(&wish.echo[..4]),
             (Game::A2sInfo | Game::A2sPlayers, 0) => {
                 let token = self.token(from, to) as u32;
                 out[5..9].copy_from_slice(&token.to_le_bytes());
             }
+            (Game::Qr2, _) => out[1..5].copy_from_slice(&wish.echo[..4]),
+            (Game::Quake3, _) => {
+                let at = self.challenges[variant];
+                out[at..at + 8].copy_from_slice(&wish.echo);
+            }
+            (Game::Samp, _) => out[4..10].copy_from_slice(&wish.echo[..6]),
             (Game::Ugp | Game::A2sInfo | Game::A2sPlayers | Game::Slp, _) => {}
         }
         length
@@ -370,14 +429,14 @@ fn decimal(number: u32, out: &mut [u8]) -> usize {
     digits + 1
 }
 
-/// Returns both replies of a farm's server, or `None` if there are not two.
+/// Returns the replies of a farm's server, or `None` if their number is another.
 fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<Vec<Vec<u8>>> {
     let us = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut exchange = game.protocol().exchange(&game.ask(), Cookie(1));
     let mut request = Vec::new();
     exchange.handle(Input::Start, &mut request);
-    let mut replies = [const { Vec::new() }; 2];
-    for (i, kept) in replies.iter_mut().enumerate() {
+    let mut replies = Vec::new();
+    for i in 1..=game.steps() {
         let mut out = Outbox::new();
         let to = IpAddr::from(Ipv4Addr::from_bits(ip(target)));
         farm_port.receive(
@@ -390,14 +449,15 @@ fn talk(game: Game, farm_port: &mut farm::FarmPort<'_>, target: u32) -> Option<V
         let reply = out.pending().next()?.2.to_vec();
         request.clear();
         let step = exchange.handle(Input::Datagram(&reply), &mut request);
-        *kept = reply;
+        let fits = reply.len() < SLOT;
+        replies.push(reply);
         match step {
-            Step::Send if i == 0 => {}
-            Step::Done(_) if i == 1 && kept.len() < SLOT => {}
+            Step::Send if i < game.steps() => {}
+            Step::Done(_) if i == game.steps() && fits => {}
             _ => return None,
         }
     }
-    Some(replies.into())
+    Some(replies)
 }
 
 /// Returns how many targets of a farm reply.

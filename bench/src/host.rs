@@ -132,7 +132,9 @@ pub(crate) struct Run {
 /// Runs a client process until it ends.
 pub(crate) fn client(args: &[String], server: Option<&Server>) -> anyhow::Result<Run> {
     let pid = server.map(|server| server.child.id());
-    let (server_before, all_before, started) = (pid.and_then(cpu_of), busy(), Instant::now());
+    let server_before = pid.and_then(cpu_of);
+    let all_before = busy();
+    let started = Instant::now();
     let mut child = again(args)?.stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     let read = child

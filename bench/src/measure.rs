@@ -265,7 +265,14 @@ impl Args {
     }
 
     fn games(&self) -> Vec<Game> {
-        let all = [Game::Minecraft, Game::Onequery, Game::Ugp];
+        let all = [
+            Game::Minecraft,
+            Game::Onequery,
+            Game::Ugp,
+            Game::Qr2,
+            Game::Quake3,
+            Game::Samp,
+        ];
         all.into_iter()
             .filter(|game| self.game.is_none_or(|only| only == *game))
             .collect()
@@ -627,10 +634,8 @@ impl Args {
         for _ in 0..self.rounds.max(15) {
             series.add(host::client(&args, Some(&server))?);
         }
-        let (time, peak) = (
-            |run: &Run| run.figures.wall * 1e3,
-            |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6,
-        );
+        let time = |run: &Run| run.figures.wall * 1e3;
+        let peak = |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6;
         at_most(
             "ms beyond the round trips",
             series.median(time),
@@ -656,7 +661,8 @@ impl Args {
         let targets = self.targets(LONG);
         let server = self.server(Game::Minecraft, 0.0, 0, targets)?;
         let [mut ndjson, mut parquet] = ["ndjson", "parquet"].map(Series::new);
-        let (port, count) = (server.port.to_string(), targets.to_string());
+        let port = server.port.to_string();
+        let count = targets.to_string();
         for _ in 0..self.rounds {
             for series in [&mut ndjson, &mut parquet] {
                 let args = self.once(&["output-once", &port, &count, &series.name])?;
@@ -690,7 +696,8 @@ impl Args {
             let name = format!("hailer-bench-{}.{suffix}", std::process::id());
             std::env::temp_dir().join(name)
         };
-        let (output, summary) = (file(format), file("summary"));
+        let output = file(format);
+        let summary = file("summary");
         let last = game::ip(targets.saturating_sub(1));
         let last = std::net::Ipv4Addr::from_bits(last);
         let mut command = Command::new(&hailer);
@@ -763,8 +770,10 @@ impl Args {
 /// Runs once against a server. `how`: the kind of client and its options.
 fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
     let game = server.game.argument();
-    let (port, targets) = (server.port.to_string(), targets.to_string());
-    let (dead_port, dead) = (server.dead_port.to_string(), server.silent.to_string());
+    let port = server.port.to_string();
+    let targets = targets.to_string();
+    let dead_port = server.dead_port.to_string();
+    let dead = server.silent.to_string();
     let common = ["--game", &game, "--port", &port, "--targets", &targets];
     let dead = ["--dead-port", &dead_port, "--dead", &dead];
     let args: Vec<String> = ["client", "--kind"]

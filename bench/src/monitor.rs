@@ -66,9 +66,9 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
         told.store(true, Ordering::Relaxed);
     });
     let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-    settings.ports = registry::PROTOCOLS
-        .iter()
-        .map(|protocol| (*protocol, 0))
+    settings.ports = registry::responders()
+        .into_iter()
+        .map(|protocol| (protocol, 0))
         .collect();
     (settings.silent, settings.loss) = (SILENT, LOSS);
     (settings.delay, settings.jitter) = (DELAY, JITTER);
@@ -134,18 +134,18 @@ fn measure(
         started.elapsed().as_secs_f64()
     );
     let pid = process.id();
-    let (begun, ready) = (Instant::now(), now());
-    let (cpu, machine) = (
-        host::cpu_of(pid).context("its CPU")?,
-        host::busy().unwrap_or_default(),
-    );
+    let begun = Instant::now();
+    let ready = now();
+    let cpu = host::cpu_of(pid).context("its CPU")?;
+    let machine = host::busy().unwrap_or_default();
     println!(
         "  {cpu:.1} s of CPU and {:.0} MiB until then",
         resident(pid)?
     );
     let length = Duration::from_secs_f64(minutes * 60.0);
     let looks = look(&url, targets, begun + length)?;
-    let (ended, wall) = (now(), begun.elapsed().as_secs_f64());
+    let ended = now();
+    let wall = begun.elapsed().as_secs_f64();
     let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
     let peak = host::peak(pid).context("its memory")? as f64 / 1_024.0;
     let others = (host::busy().unwrap_or_default() - machine) / wall;
@@ -259,7 +259,9 @@ fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String
             }
             anyhow::Ok(())
         });
-        let (agent, mut due, mut turn) = (agent(), Instant::now(), 0_u32);
+        let agent = agent();
+        let mut due = Instant::now();
+        let mut turn = 0_u32;
         while Instant::now() < end {
             let number = turn.wrapping_mul(7_919) % targets;
             let (what, path) = match turn % 6 {
@@ -341,7 +343,9 @@ impl Samples {
                 .position(|column| column == name)
                 .context(name.to_owned())
         };
-        let (server, at, answered) = (column("server")?, column("at")?, column("answered")?);
+        let server = column("server")?;
+        let at = column("at")?;
+        let answered = column("answered")?;
         let mut samples = Self::default();
         // By name: the phase of the server, and the number of its samples in the time between.
         let mut seen: HashMap<String, (i64, u64)> = HashMap::new();

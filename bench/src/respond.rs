@@ -65,7 +65,7 @@ pub(crate) struct Case {
 }
 
 /// All cases.
-pub(crate) const CASES: [Case; 4] = [
+pub(crate) const CASES: [Case; 8] = [
     Case {
         title: "Minecraft full stat",
         protocol: "minecraft-query",
@@ -94,6 +94,34 @@ pub(crate) const CASES: [Case; 4] = [
         players: false,
         bar: 0.85,
     },
+    Case {
+        title: "GameSpy 2 keys",
+        protocol: "gamespy2",
+        depth: Depth::Full,
+        players: false,
+        bar: 0.9,
+    },
+    Case {
+        title: "GameSpy 2 tables",
+        protocol: "gamespy2",
+        depth: Depth::Full,
+        players: true,
+        bar: 0.85,
+    },
+    Case {
+        title: "Quake 3 status",
+        protocol: "quake3",
+        depth: Depth::Full,
+        players: true,
+        bar: 0.9,
+    },
+    Case {
+        title: "SA-MP info",
+        protocol: "samp",
+        depth: Depth::Basic,
+        players: false,
+        bar: 0.85,
+    },
 ];
 
 /// Replies until standard input ends. Prints its port first.
@@ -108,7 +136,7 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
             } else {
                 ample()
             };
-            settings.budget.limit_loopback = true;
+            settings.budget.is_loopback_limited = true;
             let board = board()?;
             let address = SocketAddr::from((plan.at, 0));
             let pool = ResponderPool::start(
@@ -138,7 +166,8 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
-    let (mut input, mut output) = (Batch::new(false), Batch::new(false));
+    let mut input = Batch::new(false);
+    let mut output = Batch::new(false);
     loop {
         let count = input.receive(&socket)?;
         for i in 0..count {
@@ -156,7 +185,7 @@ fn raw(reply: &[u8]) -> anyhow::Result<()> {
 
 /// Returns all datagram protocols, for a server of average size.
 pub(crate) fn board() -> anyhow::Result<Board> {
-    let protocols = registry::datagram()
+    let protocols = registry::datagram_responders()
         .map(|protocol| (protocol, Options::default()))
         .collect();
     Ok(Board::with_options(
@@ -268,7 +297,7 @@ pub(crate) fn capture(
     let protocol: &'static dyn Protocol =
         registry::find(case.protocol).context("a protocol of the registry")?;
     let mut ask = Ask::default();
-    (ask.depth, ask.players) = (case.depth, case.players);
+    (ask.depth, ask.has_players) = (case.depth, case.players);
     let mut exchange = protocol.exchange(&ask, Cookie(7));
     let mut request = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);
@@ -312,7 +341,8 @@ fn load(
         ip: Ipv4Addr::LOCALHOST.to_bits(),
         port: server.port,
     };
-    let (mut input, mut output) = (Batch::new(false), Batch::new(false));
+    let mut input = Batch::new(false);
+    let mut output = Batch::new(false);
     let send = |output: &mut Batch, count: usize| {
         for _ in 0..count {
             output.push(to, 0, |out| {
@@ -329,8 +359,10 @@ fn load(
         }
     };
     let cpu = || host::cpu_of(server.child.id()).context("/proc/PID/stat");
-    let (started, before) = (Instant::now(), cpu()?);
-    let (mut heard, mut last) = (0_u64, Instant::now());
+    let started = Instant::now();
+    let before = cpu()?;
+    let mut heard = 0_u64;
+    let mut last = Instant::now();
     send(&mut output, WINDOW)?;
     loop {
         let count = input.receive(socket)?;
@@ -350,7 +382,8 @@ fn load(
             send(&mut output, WINDOW)?;
         }
     }
-    let (wall, used) = (started.elapsed().as_secs_f64(), cpu()? - before);
+    let wall = started.elapsed().as_secs_f64();
+    let used = cpu()? - before;
     // Replies in flight must not count for the next run.
     std::thread::sleep(Duration::from_millis(50));
     while input.receive(socket)? > 0 {}
@@ -368,12 +401,10 @@ fn offer(
 ) -> anyhow::Result<[f64; 4]> {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
     let mut settings = hailer_udp::SocketConfig::default();
-    settings.timestamps = true;
+    settings.has_timestamps = true;
     let socket = hailer_udp::Socket::adopt(socket, &settings)?;
-    let (mut inbox, mut outbox) = (
-        hailer_udp::Inbox::with_max_length(LONGEST),
-        hailer_udp::Outbox::new(),
-    );
+    let mut inbox = hailer_udp::Inbox::with_max_length(LONGEST);
+    let mut outbox = hailer_udp::Outbox::new();
     let total = (rate * time.as_secs_f64()) as usize;
     let [mut took, mut late] = [(); 2].map(|()| Vec::with_capacity(total));
     let due = |request: usize| request as f64 / rate;
@@ -434,7 +465,8 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
         let raw = Server::start(&["raw", "--reply", file.to_str().context("a path in UTF-8")?]);
         let _ = std::fs::remove_file(&file);
         let raw = raw?;
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
         for _ in 0..rounds {
             theirs.push(load(&raw, &socket, &request, reply.len(), time)?);
             ours.push(load(&pool, &socket, &request, reply.len(), time)?);
@@ -446,10 +478,8 @@ pub(crate) fn respond(rounds: usize, scale: f64) -> anyhow::Result<()> {
             reply.len()
         );
         for (name, runs) in [("raw", &theirs), ("pool", &ours)] {
-            let (rate, cost) = (
-                median(runs.iter().map(|run| run.0).collect()),
-                median(runs.iter().map(|run| run.1).collect()),
-            );
+            let rate = median(runs.iter().map(|run| run.0).collect());
+            let cost = median(runs.iter().map(|run| run.1).collect());
             println!(
                 "  {name:<8} {rate:>9.0}/s {}  {cost:.2} µs of CPU an answer",
                 range(runs.iter().map(|run| run.0))

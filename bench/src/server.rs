@@ -102,7 +102,8 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
     println!("{} {alive} 0", socket.local_addr()?.port());
     eprintln!("replies of {:?} bytes on average", canned.lengths());
     let delay = Duration::from_millis(plan.delay_ms);
-    let (mut input, mut output) = (Batch::new(true), Batch::new(true));
+    let mut input = Batch::new(true);
+    let mut output = Batch::new(true);
     let mut delayed: VecDeque<Delayed> = VecDeque::new();
     let mut dropped = 0_u64;
     while !stop.load(Ordering::Relaxed) {

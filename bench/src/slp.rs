@@ -51,7 +51,7 @@ pub(crate) enum Close {
 }
 
 /// Returns the replies of the server to the request of a client.
-fn replies(request: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
+pub(crate) fn replies(request: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
     let protocol = Game::Slp.protocol();
     let from = SocketAddr::from(([127, 0, 0, 1], 9));
     let mut replies = Vec::new();
@@ -82,7 +82,8 @@ fn status(seed: u64) -> Status {
 
 /// Returns how many bytes a reply has, once its length is known. `None` if it is no status.
 fn reply_length(bytes: &[u8]) -> Option<usize> {
-    let (mut length, mut at) = (0_usize, 0);
+    let mut length = 0_usize;
+    let mut at = 0;
     loop {
         let byte = *bytes.get(at)?;
         length |= usize::from(byte & 0x7F) << (7 * at);
@@ -134,7 +135,10 @@ pub(crate) fn bare_loop(config: &BareConfig) -> anyhow::Result<Figures> {
     let mut events = [empty_event(); MAX_EVENTS];
     let mut buffer = vec![0; READ_BYTES];
     let mut timeouts: VecDeque<(Instant, u32, u32)> = VecDeque::new();
-    let (mut next, mut in_flight, mut completed, mut silent) = (0, 0, 0_u64, 0_u64);
+    let mut next = 0;
+    let mut in_flight = 0;
+    let mut completed = 0_u64;
+    let mut silent = 0_u64;
     while next < config.targets || in_flight > 0 {
         while next < config.targets && in_flight < config.window {
             let place = match idle.pop() {
@@ -340,7 +344,8 @@ pub(crate) fn serve(
     let mut free: Vec<usize> = Vec::new();
     let mut delayed: VecDeque<(Instant, usize, u64)> = VecDeque::new();
     let mut events = [empty_event(); MAX_EVENTS];
-    let (mut count, mut unsent) = (0_u64, 0_u64);
+    let mut count = 0_u64;
+    let mut unsent = 0_u64;
     let mut buffer = [0; 2_048];
     while !stop.load(Ordering::Relaxed) {
         let poll = rustix::event::Timespec {

@@ -51,7 +51,8 @@ pub(crate) fn targets(count: u32) -> anyhow::Result<()> {
         }
         let each = (cpu() - started) / PLACES as u32;
         println!("  {name}: order alone, {each:?} each");
-        let (started, mut given) = (cpu(), 0_u32);
+        let started = cpu();
+        let mut given = 0_u32;
         while let Next::Probe(probe) = list.next() {
             black_box(probe);
             given += 1;
@@ -61,9 +62,12 @@ pub(crate) fn targets(count: u32) -> anyhow::Result<()> {
     }
     let lines = (0..count).map(|number| format!("ugp://{}\n", text(number)));
     let input = std::io::Cursor::new(lines.collect::<String>());
-    let (config, from) = (SourceConfig::default(), Position::default());
+    let config = SourceConfig::default();
+    let from = Position::default();
     let defaults = DefaultKinds::new(&[protocol])?;
-    let (started, clock, mut given) = (cpu(), Instant::now(), 0_u32);
+    let started = cpu();
+    let clock = Instant::now();
+    let mut given = 0_u32;
     let mut stream = StreamSource::new("input", input, defaults, Arc::default(), &config, &from)?;
     loop {
         match stream.next() {
@@ -73,7 +77,8 @@ pub(crate) fn targets(count: u32) -> anyhow::Result<()> {
         }
     }
     let given = given.max(1);
-    let (each, wall) = ((cpu() - started) / given, clock.elapsed() / given);
+    let each = (cpu() - started) / given;
+    let wall = clock.elapsed() / given;
     println!("  standard input: {given} probes, {each:?} each, {wall:?} with the reading thread");
     Ok(())
 }

@@ -1,14 +1,19 @@
 //! Hot paths, repeated with little code around them, for counting instructions (`count.rs`) or for
 //! a profiler.
 
-use crate::bare::BATCH;
+use crate::bare::{BATCH, Peer, SLOT};
+use crate::client;
+use crate::game::{Canned, Game};
 use crate::respond::{self, CASES, Case};
+use crate::slp;
 use anyhow::{Context, ensure};
-use hailer::proto::{Ask, Cookie, Epoch, Input, Keys, Options, Protocol, Responder, Step};
+use hailer::proto::memory::{self, Server as MemoryServer};
+use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, Step};
 use hailer::registry;
 use hailer::respond::Service;
 use hailer::sweep::{
-    Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig, SweepEngine,
+    ConnectionOrder, Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig,
+    SweepEngine,
 };
 use hailer_udp::{Inbox, Outbox, Received, Socket, wait};
 use std::hint::black_box;
@@ -30,6 +35,8 @@ pub(crate) fn run(path: Option<&str>, times: u64) -> anyhow::Result<()> {
         Path::Answer(case) => answer(case, times)?,
         Path::Sweep(protocol) => sweep(protocol, times)?,
         Path::Exchange(protocol) => exchange(protocol, times)?,
+        Path::Line(Game::Slp) => status_lines(times)?,
+        Path::Line(game) => lines(game, times)?,
         Path::Datagram => datagrams(times)?,
     };
     ensure!(done == times, "{done} of {times}");
@@ -48,15 +55,18 @@ enum Path {
     Sweep(&'static dyn Protocol),
     /// The same exchange and replies without the engine.
     Exchange(&'static dyn Protocol),
+    /// From a target to its line of NDJSON, through the sweep's engine, with prepared replies.
+    Line(Game),
     /// A datagram sent, and one received.
     Datagram,
 }
 
 fn paths() -> impl Iterator<Item = Path> {
     let answers = CASES.iter().map(Path::Answer);
-    let sweeps =
-        registry::datagram().flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
-    answers.chain(sweeps).chain([Path::Datagram])
+    let sweeps = registry::datagram_responders()
+        .flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
+    let lines = [Game::Minecraft, Game::A2sInfo, Game::A2sPlayers, Game::Slp].map(Path::Line);
+    answers.chain(sweeps).chain(lines).chain([Path::Datagram])
 }
 
 impl Path {
@@ -65,6 +75,7 @@ impl Path {
             Self::Answer(case) => format!("answer {}", case.title),
             Self::Sweep(protocol) => format!("sweep {}", protocol.info().id),
             Self::Exchange(protocol) => format!("exchange {}", protocol.info().id),
+            Self::Line(game) => format!("line {}", game.argument()),
             Self::Datagram => "datagram in and out".into(),
         }
     }
@@ -81,7 +92,8 @@ fn answer(case: &Case, times: u64) -> anyhow::Result<u64> {
             .context("no reply")
     };
     let (request, _) = respond::capture(case, &mut talk)?;
-    let (mut out, mut done) = (Outbox::new(), 0);
+    let mut out = Outbox::new();
+    let mut done = 0;
     while done < times {
         let batch = (times - done).min(BATCH as u64) as usize;
         let received = Received {
@@ -142,20 +154,46 @@ impl Sink for Count {
     fn report_progress(&mut self, _: &Progress<'_>) {}
 }
 
-/// Sweeps `times` servers with the replies of one responder.
-fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
-    let responder = responder(protocol)?;
+/// Writes the answers as lines into a buffer.
+#[derive(Default)]
+struct Lines {
+    completed: u64,
+    buffer: Vec<u8>,
+    address: Vec<u8>,
+}
+
+impl Sink for Lines {
+    fn record(&mut self, end: ProbeResult) {
+        self.completed += u64::from(end.result.is_ok());
+        client::write_line(&end, &mut self.address, &mut self.buffer);
+        if self.buffer.len() >= 1 << 16 {
+            black_box(&self.buffer);
+            self.buffer.clear();
+        }
+    }
+    fn report_progress(&mut self, _: &Progress<'_>) {}
+}
+
+/// Returns a configuration without rate limits.
+fn unlimited() -> SweepConfig {
     let mut config = SweepConfig::default();
     config.rate_limits.packets_per_second = f64::INFINITY;
     config.rate_limits.per_prefix = f64::INFINITY;
-    let mut engine = SweepEngine::new(config, [7; 16]);
-    let (mut out, mut count) = (Outboxes::default(), Count::default());
+    config
+}
+
+/// Sweeps `times` servers with the replies of one responder.
+fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
+    let responder = responder(protocol)?;
+    let mut engine = SweepEngine::new(unlimited(), [7; 16]);
+    let mut out = Outboxes::default();
+    let mut count = Count::default();
     let mut source = Range {
         next: 0,
         end: times,
         protocol,
     };
-    let (mut now, mut reply) = (Duration::ZERO, Vec::new());
+    let mut now = Duration::ZERO;
     let mut batch: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
     while !engine.is_done() {
         now += Duration::from_micros(100);
@@ -165,29 +203,98 @@ fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
         batch.extend(out.v4.pending().map(|(to, _, bytes)| (to, bytes.to_vec())));
         out.v4.clear();
         for (to, request) in &batch {
-            reply.clear();
-            responder.answer(*to, EPOCH, request, &mut reply);
-            engine.receive(now, *to, Duration::ZERO, &reply, &mut out, &mut count);
+            for reply in MemoryServer::new(&*responder, *to, EPOCH).request(request) {
+                engine.receive(now, *to, Duration::ZERO, &reply, &mut out, &mut count);
+            }
         }
     }
     Ok(count.0)
 }
 
+/// Sweeps `times` servers of datagrams with prepared replies.
+fn lines(game: Game, times: u64) -> anyhow::Result<u64> {
+    let replies = Canned::new(game, 0.0)?;
+    let mut config = unlimited();
+    config.ask = game.ask();
+    let mut engine = SweepEngine::new(config, [7; 16]);
+    let mut out = Outboxes::default();
+    let mut lines = Lines::default();
+    let mut source = Range {
+        next: 0,
+        end: times,
+        protocol: game.protocol(),
+    };
+    let us = Peer { ip: 1, port: 1 };
+    let mut now = Duration::ZERO;
+    let mut reply = [0; SLOT];
+    let mut batch: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
+    while !engine.is_done() {
+        now += Duration::from_micros(100);
+        engine.tick(now, &mut out, &mut lines);
+        engine.start_probes(now, &mut source, &mut out, &mut lines);
+        batch.clear();
+        for (to, _, request) in out.v4.pending() {
+            let SocketAddr::V4(v4) = to else { continue };
+            let ip = v4.ip().to_bits();
+            let wish = replies.hear(us, ip, request).context("a known request")?;
+            let length = replies.answer(wish, us, ip, &mut reply);
+            batch.push((to, reply[..length].to_vec()));
+        }
+        out.v4.clear();
+        for (from, reply) in &batch {
+            engine.receive(now, *from, Duration::ZERO, reply, &mut out, &mut lines);
+        }
+    }
+    Ok(lines.completed)
+}
+
+/// Sweeps `times` servers of status pings with prepared replies.
+fn status_lines(times: u64) -> anyhow::Result<u64> {
+    let replies = slp::replies(&Game::Slp.opening())?;
+    let mut config = unlimited();
+    config.ask = Game::Slp.ask();
+    let mut engine = SweepEngine::new(config, [7; 16]);
+    let mut out = Outboxes::default();
+    let mut lines = Lines::default();
+    let mut source = Range {
+        next: 0,
+        end: times,
+        protocol: Game::Slp.protocol(),
+    };
+    let mut now = Duration::ZERO;
+    let mut orders = Vec::new();
+    while !engine.is_done() {
+        now += Duration::from_micros(100);
+        engine.tick(now, &mut out, &mut lines);
+        engine.start_probes(now, &mut source, &mut out, &mut lines);
+        loop {
+            engine.take_orders(&mut orders);
+            if orders.is_empty() {
+                break;
+            }
+            for order in orders.drain(..) {
+                match order {
+                    ConnectionOrder::Connect { id, .. } => engine.connected(now, id, &mut lines),
+                    ConnectionOrder::Send { id, .. } => {
+                        let reply = &replies[id as usize % replies.len()];
+                        engine.receive_stream(now, id, reply, &mut lines);
+                    }
+                    ConnectionOrder::Reconnect { .. } | ConnectionOrder::Close { .. } => {}
+                }
+            }
+        }
+    }
+    Ok(lines.completed)
+}
+
 fn exchange(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     let responder = responder(protocol)?;
     let from = SocketAddr::from(([127, 0, 0, 1], 1));
-    let (mut request, mut reply) = (Vec::new(), Vec::new());
     let mut done = 0;
     for cookie in 0..times {
         let mut exchange = protocol.exchange(&Ask::default(), Cookie(cookie));
-        request.clear();
-        let mut step = exchange.handle(Input::Start, &mut request);
-        while step == Step::Send {
-            reply.clear();
-            responder.answer(from, EPOCH, &request, &mut reply);
-            request.clear();
-            step = exchange.handle(Input::Datagram(&reply), &mut request);
-        }
+        let mut server = MemoryServer::new(&*responder, from, EPOCH);
+        let step = memory::run(&mut *exchange, &mut server, |_, _| {});
         done += u64::from(matches!(black_box(step), Step::Done(_)));
     }
     Ok(done)
@@ -202,7 +309,9 @@ fn datagrams(times: u64) -> anyhow::Result<u64> {
     )?;
     let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     client.connect(socket.local_addr())?;
-    let (mut inbox, mut outbox, mut done) = (Inbox::with_max_length(2_048), Outbox::new(), 0);
+    let mut inbox = Inbox::with_max_length(2_048);
+    let mut outbox = Outbox::new();
+    let mut done = 0;
     while done < times {
         for _ in 0..BATCH {
             client.send(&[7; 15])?;

@@ -1,10 +1,12 @@
 //! The command line. Help, completions and man pages are generated from it.
 
+mod check;
 #[cfg(feature = "game")]
 mod game;
 #[cfg(feature = "monitor")]
 mod monitor;
 
+pub(crate) use self::check::{Check, FailOn};
 #[cfg(feature = "game")]
 pub(crate) use self::game::*;
 #[cfg(feature = "monitor")]
@@ -17,7 +19,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::proto::games::GAMES as GAMES_TABLE;
-use hailer::proto::{Direction, Protocol};
+use hailer::proto::{Direction, Protocol, Tls};
 use hailer::sweep::Shard;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -73,7 +75,10 @@ const SWEEP: &str = "\
 A TARGET is a host, host:port, [v6]:port, game://host, protocol://host:port or a range, such as
 192.0.2.0/24 or ugp://192.0.2.1-192.0.2.9:22000. Files have one target at the start of each line;
 comments start with #. Without a game or protocol, a target is queried in minecraft-query, ugp and
-onequery. Each target is queried once, in random order, with a rate limit for each network. Servers
+onequery. --targets also accepts master servers: dpmaster://HOST/GAME, quake2-master://HOST,
+quakeworld-master://HOST, doom3-master://HOST/VERSION, teeworlds-master://HOST, valve-master://HOST,
+and lists over HTTP: teeworlds+https://HOST/PATH, also for fivem, luanti, beammp and vintage-story.
+Each target is queried once, in random order, with a rate limit for each network. Servers
 of a game are queried at its query port; if a target has another port, that one is tried first.
 
 Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
@@ -88,9 +93,24 @@ Examples:
   hailer sweep 192.0.2.0/24 --protocol minecraft-query
   hailer sweep rust://192.0.2.0/24 valheim://192.0.2.7
   hailer sweep --game rust --targets servers.txt -o servers.csv
+  hailer sweep --targets dpmaster://dpmaster.example.com/xonotic
   hailer sweep --targets servers.txt --exclude leave-alone.txt -o servers.parquet
   hailer sweep --targets servers.txt -o servers.csv --fields target,name,players_online --rate 5k
   list-servers | hailer sweep - --json | jq .target";
+
+const DISCOVER: &str = "\
+Sends the broadcasts with which games find servers on the local network, listens for announcements
+of Minecraft worlds, and queries each server that replies or announces itself. Datagrams go only to
+the networks of the interfaces, with a TTL of 1; replies from other networks are ignored. Without
+--interface, all interfaces with a private address are used.
+
+Exit codes: 0 if any server was found, 1 if none was, 2 for invalid arguments.
+
+Examples:
+  hailer discover
+  hailer discover --game xonotic
+  hailer discover --protocol a2s --port 27016 --interface eth0
+  hailer discover --watch --json | jq .target";
 
 const GAMES: &str = "\
 A SEARCH finds games by words of their id, name, aliases and protocols. Ports marked with ~ are not
@@ -107,6 +127,7 @@ Examples:
   hailer demo                                    try hailer on this machine
   hailer query play.example.com                  show the status of a server
   hailer query ugp://192.0.2.7 --json | jq .     the same as JSON
+  hailer discover                                find servers on the local network
   hailer sweep --targets FILE -o servers.csv     query many servers, at a limited rate
   hailer serve --demo                            simulate a server
   hailer decode fefd0900000001                   explain the bytes of a datagram
@@ -126,7 +147,9 @@ impl Command {
     pub(crate) fn games_file(&self) -> Option<&Path> {
         let games = match self {
             Self::Query(args) => &args.asking.games,
+            Self::Discover(args) => &args.games,
             Self::Ping(args) => &args.asking.games,
+            Self::Check(args) => &args.asking.games,
             #[cfg(feature = "monitor")]
             Self::Watch(args) => &args.asking.games,
             Self::Sweep(args) => &args.games,
@@ -144,12 +167,18 @@ pub(crate) enum Command {
     /// Query servers for their status
     #[command(after_help = TARGETS)]
     Query(Box<Query>),
+    /// Find servers on the local network and query them
+    #[command(after_help = DISCOVER)]
+    Discover(Box<Discover>),
     /// Query many servers and write each answer as it arrives
     #[command(after_help = SWEEP)]
     Sweep(Box<Sweep>),
     /// Measure round-trip times to a server
     #[command(after_help = TARGETS)]
     Ping(Box<Ping>),
+    /// Test whether a server or a client conforms to its protocol
+    #[command(after_help = check::CHECK)]
+    Check(Box<Check>),
     /// Respond to queries, on loopback addresses by default
     #[command(after_help = SERVE, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
     #[command(
@@ -252,6 +281,9 @@ pub(crate) struct Query {
     /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
+    /// Host name to send instead of that of the target, for proxies that choose a server by it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) send_host: Option<String>,
     #[command(flatten)]
     pub(crate) auth: Auth,
     /// Try every protocol, also those that disturb some servers, and show each answer separately
@@ -290,6 +322,36 @@ pub(crate) struct Query {
     pub(crate) concurrency: u16,
 }
 
+#[derive(Args)]
+pub(crate) struct Discover {
+    /// Search only in this protocol; may be given several times [default: all with broadcasts or announcements]
+    #[arg(long, short, value_parser = values::protocol, value_name = "PROTOCOL")]
+    pub(crate) protocol: Vec<&'static dyn Protocol>,
+    /// Search only for servers of this game, at its ports; `hailer games` lists them
+    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", conflicts_with = "protocol")]
+    pub(crate) game: Option<String>,
+    #[command(flatten)]
+    pub(crate) games: MoreGames,
+    /// Send broadcasts to this port; may be given several times [default: those of protocols and games]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Vec<u16>,
+    /// Interface to search, by name or address; may be given several times [default: all with a private address]
+    #[arg(long, short, value_name = "NAME|ADDRESS")]
+    pub(crate) interface: Vec<String>,
+    /// Time to wait for replies and announcements, 100ms to 1min
+    #[arg(long, default_value = "3s", value_parser = values::search_time, value_name = "TIME")]
+    pub(crate) timeout: Duration,
+    /// Search until stopped, and print each server when it is found
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+    /// Stop --watch after this time
+    #[arg(long = "for", value_parser = values::duration, value_name = "TIME", requires = "watch")]
+    pub(crate) r#for: Option<Duration>,
+    /// Print one line of JSON for each server, as in schema/answer-v2.json
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 // Options shared by the commands that query a few servers.
 #[derive(Args)]
 pub(crate) struct Asking {
@@ -307,6 +369,10 @@ pub(crate) struct Asking {
     /// Name server for host names [default: the system's]
     #[arg(long, value_parser = values::name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
+    /// Encryption of protocols over HTTP: off, verified (HTTPS with a certificate for this name that a known
+    /// authority signed), or any (HTTPS with any certificate) [default: that of the protocol]
+    #[arg(long, value_parser = values::tls, value_name = "MODE")]
+    pub(crate) tls: Option<Tls>,
 }
 
 // A file that adds games.
@@ -338,7 +404,8 @@ pub(crate) struct Sweep {
     /// Servers or address ranges to query; `-` reads them from standard input while the sweep runs
     #[arg(value_name = "TARGET", value_hint = ValueHint::Hostname)]
     pub(crate) given: Vec<String>,
-    /// Read targets from a file or an http or https URL, one per line; may be given several times
+    /// Read targets from a file or an http or https URL, one per line, or from a master server such as
+    /// dpmaster://HOST/GAME; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) targets: Vec<PathBuf>,
     /// Skip the addresses and ranges listed in a file or at a URL; may be given several times
@@ -570,6 +637,9 @@ pub(crate) struct Serve {
         conflicts_with = "config"
     )]
     pub(crate) option: Vec<String>,
+    /// Announce the server to the local network, as Minecraft worlds do; needs --protocol minecraft-status
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) lan_announce: bool,
     /// Stop after this time
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,

@@ -23,7 +23,7 @@ mod status;
 mod tests;
 
 pub(crate) use self::flags::{from_flags, warn_about_token_file};
-pub(crate) use self::status::coloured;
+pub(crate) use self::serve::announces;
 
 use self::network::NetworkConfig;
 use crate::exit::{Usage, usage};
@@ -60,6 +60,8 @@ pub(crate) struct ServerConfig {
     /// The game server that receives datagrams of unknown protocols.
     pub(crate) relay: Option<SocketAddr>,
     pub(crate) on_join: Option<HookConfig>,
+    /// Whether to announce Minecraft Status to the local network.
+    pub(crate) lan_announce: bool,
 }
 
 /// Hook that runs when a player tries to join.
@@ -115,7 +117,7 @@ impl SourceOrigin {
     pub(crate) fn identity(&self) -> String {
         match self {
             Self::File(path) => format!("file {}", path.display()),
-            Self::Poll(poll) => format!("poll {} {}", poll.target, poll.keep_address),
+            Self::Poll(poll) => format!("poll {} {}", poll.target, poll.has_address),
             Self::Push(push) => {
                 let name = push.name.as_deref().unwrap_or_default();
                 format!("push {} {name}", push.place)

@@ -2,7 +2,7 @@
 //!
 //! A parser returns the value, or a sentence with the expected form.
 
-use hailer::proto::{Direction, Protocol};
+use hailer::proto::{Direction, Protocol, Tls};
 use hailer::registry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -27,7 +27,10 @@ pub(crate) fn served_protocol(id: &str) -> Result<&'static dyn Protocol, String>
             "{id} is the game itself: run `hailer world` for it"
         ));
     }
-    protocol(id)
+    match protocol(id)? {
+        protocol if protocol.info().has_responder => Ok(protocol),
+        _ => Err("it has no responder; Hailer only queries its servers".into()),
+    }
 }
 
 /// Parses `500`, `20k`, `1.5M`, `unlimited`; at least 0.1.
@@ -68,6 +71,15 @@ pub(crate) fn direction(text: &str) -> Result<Direction, String> {
         _ => {
             Err("expected request or reply (or to-server or to-client, which mean the same)".into())
         }
+    }
+}
+
+pub(crate) fn tls(text: &str) -> Result<Tls, String> {
+    match text {
+        "off" => Ok(Tls::Off),
+        "verified" => Ok(Tls::Verified),
+        "any" => Ok(Tls::AnyCertificate),
+        _ => Err("expected off, verified or any".into()),
     }
 }
 
@@ -131,6 +143,16 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err("expected a time above 0 and up to 366 days".into());
     }
     Ok(time)
+}
+
+/// Parses the length of a search: 100 ms to 1 min.
+pub(crate) fn search_time(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if (Duration::from_millis(100)..=Duration::from_secs(60)).contains(&time) {
+        Ok(time)
+    } else {
+        Err("expected a time from 100ms to 1min".into())
+    }
 }
 
 /// Parses an interval of at least 100 ms. Shorter ones would flood the server.

@@ -1,6 +1,7 @@
-//! HTTP client configuration, for target lists and the API of a monitor.
+//! HTTP client for target lists, master servers and the API of a monitor.
 
 use crate::exit::without_numbers;
+use hailer::master::{ListSummary, MasterError, MasterLimits, MasterUrl};
 use std::net::IpAddr;
 use std::time::Duration;
 use ureq::config::ConfigBuilder;
@@ -16,6 +17,37 @@ pub(crate) fn config(uri: &Uri, timeout: Duration) -> ConfigBuilder<AgentScope> 
         .timeout_global(Some(timeout))
         .user_agent(concat!("hailer/", env!("CARGO_PKG_VERSION")));
     if is_here { config.proxy(None) } else { config }
+}
+
+/// Requests the list of a master server, and calls `found` with the target of each server. Blocks.
+///
+/// # Errors
+/// There is no list; the error names the master.
+pub(crate) fn list_of(
+    master: &MasterUrl,
+    limits: &MasterLimits,
+    is_stopped: &dyn Fn() -> bool,
+    found: &mut dyn FnMut(&str),
+) -> Result<ListSummary, MasterError> {
+    let Some(url) = master.http() else {
+        return master.fetch(limits, is_stopped, found);
+    };
+    let error = |problem: String| MasterError {
+        master: master.to_string(),
+        problem,
+    };
+    let uri: Uri = match url.parse() {
+        Ok(uri) => uri,
+        Err(problem) => return Err(error(format!("{problem}"))),
+    };
+    let agent = config(&uri, limits.deadline).build().new_agent();
+    let response = agent.get(&uri).call().map_err(|it| error(words(it)))?;
+    // `read_body` has its own limit, and reports it.
+    let body = response.into_body().into_with_config();
+    let body = body
+        .limit(limits.max_bytes.saturating_add(1 << 20))
+        .reader();
+    master.read_body(body, limits, is_stopped, found)
 }
 
 /// Describes a failed request, in the words of the operating system where possible.

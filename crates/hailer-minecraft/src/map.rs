@@ -207,7 +207,7 @@ pub struct AsciiView {
     pub scale: u16,
     /// Whether to use 24-bit ANSI colours, with two pixels per character. Otherwise the map uses
     /// the characters of the [`legend`].
-    pub colour: bool,
+    pub has_colour: bool,
 }
 
 /// Draws a text map. Each line ends in a line break. Columns that are not loaded are blank. Each
@@ -217,7 +217,7 @@ pub fn ascii(world: &World, view: &AsciiView) -> String {
     let width = u32::from(view.width).min(MAX_SIDE / scale);
     let height = u32::from(view.height).min(MAX_SIDE / scale / 2);
     let area = Area::around(view.centre, width * scale, height * scale * 2);
-    if view.colour {
+    if view.has_colour {
         half_blocks(&render(world, area, MapStyle::Paper), scale)
     } else {
         glyphs(world, area, scale)
@@ -459,7 +459,7 @@ mod tests {
             width: 6,
             height: 4,
             scale: 4,
-            colour: false,
+            has_colour: false,
         };
         assert_eq!(
             ascii(&world, &view),
@@ -502,7 +502,7 @@ mod tests {
             width: 5,
             height: 1,
             scale: 1,
-            colour: true,
+            has_colour: true,
         };
         let stone = "2;107;107;107";
         let sand = "2;188;182;138";

@@ -50,7 +50,7 @@ pub struct Transition {
     /// State after the packet; `None` for the same.
     pub to: Option<ConnectionState>,
     /// Whether the following bytes of this direction are encrypted.
-    pub encrypts: bool,
+    pub is_encrypted_after: bool,
 }
 
 const ALL: RangeInclusive<Build> = V1_2_4..=V1_3_2;
@@ -69,7 +69,7 @@ const fn on(
         id,
         builds,
         to: Some(to),
-        encrypts: false,
+        is_encrypted_after: false,
     }
 }
 
@@ -80,13 +80,13 @@ const fn any(way: PacketDirection, id: u8, to: Option<ConnectionState>) -> Trans
         id,
         builds: (*ALL.start(), *ALL.end()),
         to,
-        encrypts: false,
+        is_encrypted_after: false,
     }
 }
 
 const fn encrypting(transition: Transition) -> Transition {
     Transition {
-        encrypts: true,
+        is_encrypted_after: true,
         ..transition
     }
 }
@@ -250,7 +250,7 @@ impl ConnectionState {
                 && (first..=last).contains(&build)
         };
         match TRANSITIONS.iter().find(fits) {
-            Some(transition) => Ok((transition.to.unwrap_or(self), transition.encrypts)),
+            Some(transition) => Ok((transition.to.unwrap_or(self), transition.is_encrypted_after)),
             None if self.is_welcome(way) && !LOGIN_ONLY.contains(&id) => Ok((self, false)),
             None => Err(unexpected),
         }

@@ -283,7 +283,7 @@ fn joins_with_every_build_and_login_procedure() {
                 build,
                 door,
                 GameClientConfig {
-                    encrypt,
+                    can_encrypt: encrypt,
                     ..GameClientConfig::default()
                 },
             );
@@ -333,7 +333,7 @@ fn account_checks_are_refused_or_passed_to_the_caller() {
             build,
             LoginKind::Checking,
             GameClientConfig {
-                session: true,
+                can_check_session: true,
                 ..GameClientConfig::default()
             },
         );
@@ -419,7 +419,7 @@ fn unreadable_packets_suggest_the_build_with_the_same_number() {
         let mut lab = Lab::playing_with(
             build,
             GameClientConfig {
-                encrypt: false,
+                can_encrypt: false,
                 ..GameClientConfig::default()
             },
         );
@@ -582,7 +582,7 @@ fn gravity_works_in_loaded_columns() {
         lab.received.clear();
         lab.ticks(10);
         assert_eq!(feet(&lab), [8.5, 64.0, 8.5], "{build}");
-        assert!(lab.client.game().player.position.unwrap().on_ground);
+        assert!(lab.client.game().player.position.unwrap().is_on_ground);
         let heights: Vec<f64> = lab
             .received("PlayerPosition")
             .iter()
@@ -890,7 +890,7 @@ fn respawns_in_every_build() {
         let mut lab = Lab::playing_with(
             build,
             GameClientConfig {
-                respawn: false,
+                can_respawn: false,
                 ..GameClientConfig::default()
             },
         );
@@ -1476,7 +1476,7 @@ fn packets_are_counted_and_kept() {
         let mut lab = Lab::playing_with(
             build,
             GameClientConfig {
-                keep_packets: true,
+                has_packet_log: true,
                 ..GameClientConfig::default()
             },
         );

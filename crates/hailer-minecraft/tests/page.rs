@@ -207,7 +207,11 @@ fn states() -> String {
             (false, true) => format!("from {first}"),
             (false, false) => format!("{first} to {last}"),
         };
-        let encrypts = if transition.encrypts { "E" } else { "" };
+        let encrypts = if transition.is_encrypted_after {
+            "E"
+        } else {
+            ""
+        };
         let way = transition.way;
         let id = transition.id;
         writeln!(

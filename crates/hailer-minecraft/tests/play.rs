@@ -274,7 +274,7 @@ fn a_survival_player_stays_on_the_ground() {
 /// The check kicks a client that hovers, and only in survival mode.
 #[test]
 fn hovering_players_are_kicked_after_80_packets() {
-    for (mode, allow_flight, is_kicked) in [
+    for (mode, can_fly, is_kicked) in [
         (server::GameMode::Survival, false, true),
         (server::GameMode::Survival, true, false),
         (server::GameMode::Creative, false, false),
@@ -282,7 +282,7 @@ fn hovering_players_are_kicked_after_80_packets() {
         let mut table = Table::with(server::GameServerConfig {
             world: WorldKind::Flat,
             mode,
-            allow_flight,
+            can_fly,
             view_distance: 3,
             ..Default::default()
         });

@@ -555,7 +555,7 @@ fn terrain_arrives_unchanged() {
     for build in [Build::V1_2_5, Build::W26a, Build::V1_3_2] {
         let mut table = Table::new(GameServerConfig {
             world: WorldKind::Hilly,
-            only_build: true,
+            is_build_only: true,
             ..settings(build)
         });
         let one = table.enter(build, "One");
@@ -645,7 +645,7 @@ fn one_build_and_1_2_5_share_the_port() {
             );
         }
         let mut table = Table::new(GameServerConfig {
-            only_build: true,
+            is_build_only: true,
             ..settings(served)
         });
         let one = table.sit(Build::V1_2_5, "Old");
@@ -1152,7 +1152,7 @@ fn clicks_in_the_inventory() {
 fn every_item_against_every_face() {
     let build = Build::V1_3_2;
     let mut settings = settings(build);
-    settings.only_build = true;
+    settings.is_build_only = true;
     let plenty = Rate {
         per_second: 1 << 20,
         burst: 1 << 20,

@@ -1,13 +1,13 @@
--- What was. One text for SQLite and PostgreSQL: where a table is its own index, as one with WITHOUT ROWID is in SQLite, it
--- ends in {clustered}. Times are milliseconds since 1970, whole numbers are BIGINT, flags 0 and 1.
+-- The history. The same text is used for SQLite and PostgreSQL: {clustered} becomes WITHOUT ROWID in SQLite, which stores a
+-- table in the order of its primary key. Times are in Unix milliseconds, whole numbers are BIGINT, flags are 0 or 1.
 
--- Small things that must outlive the process.
+-- Settings that the process stores across restarts.
 CREATE TABLE setting (
     name TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
 ) {clustered};
 
--- Who is watched, and who was: numbers are never given twice, and what was seen of a server outlives its watching.
+-- Monitored servers, and removed ones until their samples are deleted. Ids are never used again.
 CREATE TABLE server (
     id BIGINT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -19,7 +19,7 @@ CREATE TABLE server (
     removed BIGINT
 ) {clustered};
 
--- A log ordered by time: written at its end, deleted from its front, rolled up from its last minutes.
+-- Results of polls, ordered by time: new rows go to the end, and old rows are deleted from the start.
 CREATE TABLE sample (
     at BIGINT NOT NULL,
     server BIGINT NOT NULL,
@@ -32,9 +32,8 @@ CREATE TABLE sample (
     PRIMARY KEY (at, server)
 ) {clustered};
 
--- Sums of buckets of five minutes (level 1), an hour (2), a day (3); server 0 is all of them. Ordered by time as well: a
--- hundred thousand servers are then written side by side, not each into a page of its own; and since buckets are a grid, those
--- of one server are found by their keys.
+-- Sums of samples in buckets of 5 minutes (level 1), an hour (2) or a day (3). Server 0 is the sum of all servers. The order by
+-- time lets a writer append the rows of 100,000 servers to a few pages. The keys of one server are computed, not searched.
 CREATE TABLE rollup (
     level BIGINT NOT NULL,
     bucket BIGINT NOT NULL,
@@ -53,8 +52,8 @@ CREATE TABLE rollup (
     PRIMARY KEY (level, bucket, server)
 ) {clustered};
 
--- How far each level is rolled up: buckets before `done` are final. `seen`: the `done` of the level below, when this was last
--- looked at.
+-- Progress of the roll-up of each level. Buckets before `done` are final. `seen` is the `done` of the level below at the time of
+-- the last roll-up.
 CREATE TABLE progress (
     level BIGINT NOT NULL PRIMARY KEY,
     done BIGINT NOT NULL,
@@ -62,7 +61,7 @@ CREATE TABLE progress (
 ) {clustered};
 INSERT INTO progress (level, done, seen) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 
--- Final buckets into which something came late.
+-- Final buckets that received late samples and must be summed again.
 CREATE TABLE late (
     level BIGINT NOT NULL,
     bucket BIGINT NOT NULL,
@@ -78,7 +77,7 @@ CREATE TABLE event (
 ) {clustered};
 CREATE INDEX event_at ON event (at, server, kind);
 
--- The last word on each server, which outlives its events.
+-- Current state of each server. It stays when the events are deleted.
 CREATE TABLE state (
     server BIGINT NOT NULL PRIMARY KEY,
     state TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Messages of alerts, each to one receiver, and what is remembered of them: state 0 is waiting, 1 done, 2 given up.
+-- Notifications of alerts, one row per receiver. State 0 is waiting, 1 delivered, 2 failed.
 CREATE TABLE alert_message (
     id TEXT NOT NULL PRIMARY KEY,
     receiver TEXT NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE alert_message (
 CREATE INDEX alert_message_by_number ON alert_message (number);
 CREATE INDEX alert_message_waiting ON alert_message (number) WHERE state = 0;
 
--- What was told and is not over. Server 0 is the monitor itself.
+-- Open incidents that receivers were notified of. Server 0 is the monitor itself.
 CREATE TABLE alert_open (
     rule TEXT NOT NULL,
     server BIGINT NOT NULL,

@@ -160,7 +160,7 @@ impl Monitor {
         }
     }
 
-    /// Replaces the set of configured servers. In a cluster, a process without configured servers
+    /// Replaces the set of servers that the configuration or master servers list. In a cluster, a process without configured servers
     /// changes nothing.
     ///
     /// # Errors
@@ -204,10 +204,7 @@ impl Monitor {
             }
         }
         let failed = |name: String| move |problem| MonitorError::Server { name, problem };
-        for old in known
-            .into_values()
-            .filter(|old| old.origin == Origin::Configuration)
-        {
+        for old in known.into_values().filter(|old| old.origin != Origin::Api) {
             let removed = self.watchlist.remove(old.id).await;
             removed.map_err(failed(old.name))?;
         }

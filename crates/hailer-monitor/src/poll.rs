@@ -4,8 +4,9 @@
 //!   PollTable ─► DueProbes ─► sweep ─► ResultSink ─► StateTable, PollResults
 //! ```
 //!
-//! All protocols share one sweep that runs until the poller ends: datagrams and connections have
-//! the same pacing, window, retries and limits. A poll consists of one probe, or of several if the
+//! All protocols over UDP and TCP share one sweep that runs until the poller ends: datagrams and
+//! connections have the same pacing, window, retries and limits. Probes over HTTP are separate tasks,
+//! at most 256 at a time. A poll consists of one probe, or of several if the
 //! target names a game: see `plan`.
 //!
 //! Limits: at most 16,384 connections are open, and fewer if the limit of open files leaves less
@@ -28,8 +29,7 @@ use hailer::proto::model::Roster;
 use hailer::proto::{Ask, Protocol, Transport};
 use hailer::report::AnswerLine;
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink, TcpClose};
-use hailer::target::Host;
-use hailer::{Answer, Answers, Client, Error, Target};
+use hailer::{Answer, Answers, Client, ClientConfig, Error, Target};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,6 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
+/// Limit of probes over HTTP at a time.
+const MAX_OPEN_HTTP: usize = 256;
 /// Limit of connections to servers of stream protocols at a time.
 const MAX_OPEN_STREAMS: usize = 16_384;
 /// Files that connections to servers leave for web clients, the history and others.
@@ -83,8 +85,8 @@ impl Default for PollConfig {
         // The schedule spreads the polls evenly, so a network gets as many as its servers need. A
         // lower limit per network would starve some of them: one host may have hundreds of servers.
         sweep.rate_limits.per_prefix = f64::INFINITY;
-        sweep.keep_replies = true;
-        // The same servers are polled again and again, and many log resets. The rate of a monitor
+        sweep.has_replies = true;
+        // The same servers are polled at every interval, and many log resets. The rate of a monitor
         // is too low for the reuse of sockets to matter.
         sweep.tcp_close = TcpClose::Fin;
         Self {
@@ -236,7 +238,8 @@ impl PolledServer {
             .ok_or_else(|| "its name was not looked up yet".into());
         Self {
             server,
-            is_name: matches!(target.host, Host::Name(_)),
+            // The address of a remote service has a name too.
+            is_name: target.candidates().is_none(),
             protocol,
             address,
             looked_up: None,
@@ -300,22 +303,25 @@ impl Poller {
             lookups: tokio::sync::Notify::new(),
         });
         let lookups = tokio::spawn(look_up(shared.clone()));
+        let http = HttpProbes::new(&shared.settings);
         let thread = {
             let shared = shared.clone();
             std::thread::Builder::new()
                 .name("poll".into())
                 .spawn(move || {
                     let open: Arc<Mutex<OpenProbes>> = Arc::default();
+                    let http_results = http.results.clone();
                     let mut source = DueProbes {
                         shared: shared.clone(),
                         open: open.clone(),
+                        http,
                         max_streams: sweep::max_connections()
                             .saturating_sub(RESERVED_FILES)
                             .clamp(1, MAX_OPEN_STREAMS),
                         next: VecDeque::new(),
                         index: 0,
                     };
-                    let mut sink = ResultSink::new(shared.clone(), open);
+                    let mut sink = ResultSink::new(shared.clone(), open, http_results);
                     drop(results);
                     sweep::run(&shared.settings.sweep, &mut source, &mut sink).map(drop)
                 })?
@@ -599,6 +605,7 @@ impl PollTable {
 struct DueProbes {
     shared: Arc<Shared>,
     open: Arc<Mutex<OpenProbes>>,
+    http: HttpProbes,
     /// Limit of connections at a time.
     max_streams: usize,
     /// Further probes of the last poll.
@@ -612,6 +619,51 @@ struct OpenProbes {
     probes: HashMap<u64, OpenProbe>,
     /// How many of them use a connection.
     streams: usize,
+    /// How many of them use HTTP.
+    http: usize,
+}
+
+/// Results of probes over HTTP that the sink has not taken yet, by index.
+type HttpResults = Arc<Mutex<Vec<(u64, Result<Answer, Error>)>>>;
+
+/// Starts the probes over HTTP.
+struct HttpProbes {
+    client: Arc<Client>,
+    runtime: tokio::runtime::Handle,
+    results: HttpResults,
+}
+
+impl HttpProbes {
+    /// Creates an instance inside a tokio runtime, which runs the probes.
+    fn new(settings: &PollConfig) -> Self {
+        let mut config = ClientConfig::default();
+        config.ask.clone_from(&settings.sweep.ask);
+        config.limits = settings.sweep.limits;
+        config.strict = settings.sweep.strict;
+        config.has_datagrams = settings.sweep.has_replies;
+        config.name_server = settings.name_server;
+        Self {
+            client: Arc::new(Client::new(config)),
+            runtime: tokio::runtime::Handle::current(),
+            results: Arc::default(),
+        }
+    }
+
+    fn start(
+        &self,
+        index: u64,
+        target: Target,
+        protocol: &'static dyn Protocol,
+        address: SocketAddr,
+    ) {
+        let client = self.client.clone();
+        let results = self.results.clone();
+        self.runtime.spawn(async move {
+            let result = client.query_at(&target, protocol, address).await;
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.push((index, result));
+        });
+    }
 }
 
 /// A probe under way.
@@ -619,30 +671,28 @@ struct OpenProbe {
     due: DueSample,
     /// Place in the plan of the server.
     place: u8,
-    is_stream: bool,
+    transport: Transport,
 }
 
 impl OpenProbes {
     fn insert(&mut self, index: u64, probe: OpenProbe) {
-        self.streams += usize::from(probe.is_stream);
+        self.streams += usize::from(probe.transport == Transport::Stream);
+        self.http += usize::from(probe.transport == Transport::Http);
         self.probes.insert(index, probe);
     }
 
     fn remove(&mut self, index: u64) -> Option<OpenProbe> {
         let probe = self.probes.remove(&index)?;
-        self.streams -= usize::from(probe.is_stream);
+        self.streams -= usize::from(probe.transport == Transport::Stream);
+        self.http -= usize::from(probe.transport == Transport::Http);
         Some(probe)
     }
 }
 
 impl DueProbes {
-    /// Starts a poll. Returns its first probe, or `None` if there are too many connections.
-    fn start(
-        &mut self,
-        due: DueSample,
-        polled: &mut PolledServer,
-        address: SocketAddr,
-    ) -> Option<Probe> {
+    /// Starts a poll, whose probes of the sweep are added to `next`. Returns `false` if there are too
+    /// many connections.
+    fn start(&mut self, due: DueSample, polled: &mut PolledServer, address: SocketAddr) -> bool {
         let probes = match &polled.game {
             Some(plan) => plan.probes(),
             None => vec![PlannedProbe {
@@ -651,9 +701,17 @@ impl DueProbes {
                 game: None,
             }],
         };
-        let streams = probes.iter().filter(|probe| is_stream(probe.protocol));
-        if streams.count() + open(&self.open).streams > self.max_streams {
-            return None;
+        let count = |wanted: Transport| {
+            let transports = probes.iter().map(|probe| probe.protocol.info().transport);
+            transports.filter(|transport| *transport == wanted).count()
+        };
+        let has_room = {
+            let open = open(&self.open);
+            count(Transport::Stream) + open.streams <= self.max_streams
+                && count(Transport::Http) + open.http <= MAX_OPEN_HTTP
+        };
+        if !has_room {
+            return false;
         }
         polled.poll = polled.game.as_ref().map(|_| {
             Box::new(OpenPoll {
@@ -663,11 +721,20 @@ impl DueProbes {
             })
         });
         for (place, probe) in (0..).zip(probes) {
-            let is_stream = is_stream(probe.protocol);
-            let has_name = is_stream && polled.is_name;
+            let transport = probe.protocol.info().transport;
+            let has_name = transport == Transport::Stream && polled.is_name;
+            let index = self.add(due, place, transport);
+            let address = SocketAddr::new(address.ip(), probe.port.unwrap_or(address.port()));
+            if transport == Transport::Http {
+                // The target was parsed when the server was added.
+                if let Ok(target) = polled.server.target() {
+                    self.http.start(index, target, probe.protocol, address);
+                }
+                continue;
+            }
             let probe = Probe {
-                index: self.add(due, place, is_stream),
-                address: SocketAddr::new(address.ip(), probe.port.unwrap_or(address.port())),
+                index,
+                address,
                 protocol: probe.protocol,
                 game: probe.game,
                 // Servers behind a proxy are found by their name.
@@ -675,17 +742,17 @@ impl DueProbes {
             };
             self.next.push_back(probe);
         }
-        self.next.pop_front()
+        true
     }
 
     /// Adds a probe and returns its index.
-    fn add(&mut self, due: DueSample, place: u8, is_stream: bool) -> u64 {
+    fn add(&mut self, due: DueSample, place: u8, transport: Transport) -> u64 {
         let index = self.index;
         self.index += 1;
         let probe = OpenProbe {
             due,
             place,
-            is_stream,
+            transport,
         };
         open(&self.open).insert(index, probe);
         index
@@ -696,18 +763,14 @@ fn open(probes: &Mutex<OpenProbes>) -> MutexGuard<'_, OpenProbes> {
     probes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn is_stream(protocol: &dyn Protocol) -> bool {
-    protocol.info().transport == Transport::Stream
-}
-
 impl ProbeSource for DueProbes {
     fn next(&mut self) -> Next {
-        if let Some(probe) = self.next.pop_front() {
-            return Next::Probe(probe);
-        }
         let shared = self.shared.clone();
         let mut list = shared.table();
         loop {
+            if let Some(probe) = self.next.pop_front() {
+                return Next::Probe(probe);
+            }
             let Some(due) = list.next(&shared.counts) else {
                 return Next::Pending;
             };
@@ -718,7 +781,7 @@ impl ProbeSource for DueProbes {
                 Ok(address) => *address,
                 Err(cause) => {
                     let error = not_found(polled, cause);
-                    let index = self.add(due, 0, false);
+                    let index = self.add(due, 0, Transport::Datagram);
                     return Next::Failed {
                         index,
                         target: polled.server.target.as_str().into(),
@@ -726,13 +789,11 @@ impl ProbeSource for DueProbes {
                     };
                 }
             };
-            let Some(probe) = self.start(due, polled, address) else {
+            if !self.start(due, polled, address) {
                 // Connections to other servers take all files: skip this sample.
                 polled.is_asked = false;
                 shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
-                continue;
-            };
-            return Next::Probe(probe);
+            }
         }
     }
 
@@ -764,6 +825,7 @@ struct ResultSink {
     /// `None` after the poller has ended.
     sender: Option<mpsc::Sender<Vec<PollResult>>>,
     open: Arc<Mutex<OpenProbes>>,
+    http: HttpResults,
     results: Vec<PollResult>,
 }
 
@@ -776,6 +838,7 @@ impl Sink for ResultSink {
     }
 
     fn report_progress(&mut self, _: &Progress<'_>) {
+        self.take_http_results();
         self.pass_on();
     }
 
@@ -785,12 +848,26 @@ impl Sink for ResultSink {
 }
 
 impl ResultSink {
-    fn new(shared: Arc<Shared>, open: Arc<Mutex<OpenProbes>>) -> Self {
+    fn new(shared: Arc<Shared>, open: Arc<Mutex<OpenProbes>>, http: HttpResults) -> Self {
         Self {
             sender: shared.results.upgrade(),
             shared,
             open,
+            http,
             results: Vec::new(),
+        }
+    }
+
+    fn take_http_results(&mut self) {
+        let ended = {
+            let mut ended = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *ended)
+        };
+        for (index, result) in ended {
+            let probe = open(&self.open).remove(index);
+            if let Some(probe) = probe {
+                self.record_probe(&probe, result);
+            }
         }
     }
 

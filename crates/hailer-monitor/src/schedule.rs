@@ -5,12 +5,10 @@
 //! twentieth of the interval keeps two monitors from polling a server at the same moment each time.
 
 use crate::sample::Millis;
-use crate::server::ServerId;
+use crate::server::{MIN_INTERVAL_MS, ServerId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Shortest interval, in milliseconds.
-pub const MIN_INTERVAL_MS: Millis = 1_000;
 /// The jitter is at most an interval divided by this.
 const JITTER_PARTS: i64 = 20;
 /// A postponed sample is tried again after an interval divided by this.

@@ -1,12 +1,14 @@
 //! Servers on the watchlist.
 
-use crate::schedule::MIN_INTERVAL_MS;
 use hailer::Target;
 use hailer::proto::model::is_control;
 use hailer::target::TargetError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Shortest interval, in milliseconds.
+pub const MIN_INTERVAL_MS: i64 = 1_000;
 
 /// Number of a server in the history. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub enum Origin {
     Configuration,
     /// The API, which `hailer monitor add` uses too.
     Api,
+    /// The list of a master server.
+    Master,
 }
 
 /// A server on the watchlist.

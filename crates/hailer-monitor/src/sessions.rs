@@ -37,7 +37,7 @@ pub const RESUME_MS: Millis = 5 * 60_000;
 /// How names of players are stored.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Privacy {
-    /// Stores names of players as they are.
+    /// Stores the names of players unchanged.
     Names,
     /// Stores the first 16 hexadecimal digits of HMAC-SHA256 of the name with this key. A player
     /// has the same digest on all servers, and the name cannot be found without the key.

@@ -13,7 +13,7 @@ use std::time::Duration;
 fn respond(player: &str) -> (ResponderPool, u16) {
     let mut status = Status::default();
     status.players.list = vec![Player::named(Text::unformatted(player))];
-    let protocols: Vec<_> = registry::datagram().collect();
+    let protocols: Vec<_> = registry::datagram_responders().collect();
     let board = Board::new(&protocols, &status).unwrap();
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let post = ListenerConfig {

@@ -535,7 +535,7 @@ async fn server_page_shows_history_and_last_answer() {
     assert!(down.contains("no answer within 3 s"), "{down}");
 
     let mut quiet = site.app.clone();
-    quiet.shows_players = false;
+    quiet.has_player_names = false;
     let quiet = Site {
         router: router(quiet.clone()),
         app: quiet,

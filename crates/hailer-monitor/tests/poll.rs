@@ -10,7 +10,7 @@ use hailer_monitor::history::Batch;
 use hailer_monitor::poll::{PollConfig, PollResult, Poller};
 use hailer_monitor::sample::{Event, EventKind};
 use hailer_monitor::server::{Origin, Server, ServerId};
-use hailer_monitor::state::StateTable;
+use hailer_monitor::state::{LastStatus, StateTable, Update};
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -192,12 +192,65 @@ async fn polls_servers_and_reports_changes() {
     );
 }
 
+/// After a restart, the state table has statuses from the history.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stored_status_stays_until_the_server_answers() {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = TcpListener::bind(any).unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
+    poll.watch(server(1, format!("minecraft-status://{closed}")), None)
+        .unwrap();
+    let stored = Arc::new(LastStatus {
+        version: Some("1.0".into()),
+        ..LastStatus::default()
+    });
+    let update = Update {
+        servers: vec![ServerId(1)],
+        ..Update::default()
+    };
+    live.change(update, |row| row.last_status = Some(stored.clone()));
+    let version = || {
+        let status = live.named("server-1").unwrap().last_status?;
+        status.version.as_ref().map(|version| version.to_string())
+    };
+    let polled = until(&mut batches, |batch| batch.samples.len() >= 2).await;
+    assert!(polled.samples.iter().all(|sample| !sample.answered));
+    assert_eq!(version().as_deref(), Some("1.0"));
+    // An answer replaces it.
+    let board = Board::new(
+        &[registry::find("minecraft-status").unwrap()],
+        &status("2.0", 7),
+    );
+    let listener = ListenerConfig {
+        address: closed,
+        board: board.unwrap(),
+        relay: None,
+        inherited: None,
+    };
+    // Another process may have taken the port.
+    let Ok(pool) = ResponderPool::start(vec![listener], &PoolConfig::default()) else {
+        return;
+    };
+    until(&mut batches, |batch| {
+        batch.samples.iter().any(|sample| sample.answered)
+    })
+    .await;
+    assert_eq!(version().as_deref(), Some("2.0"));
+    pool.stop();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn follows_a_server_to_its_new_address() {
     let [here, there] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(Ipv4Addr::from);
     let start = |address: SocketAddr| {
-        let board =
-            Board::new(&registry::datagram().collect::<Vec<_>>(), &status("1.0", 7)).unwrap();
+        let board = Board::new(
+            &registry::datagram_responders().collect::<Vec<_>>(),
+            &status("1.0", 7),
+        )
+        .unwrap();
         ResponderPool::start(
             vec![ListenerConfig {
                 address,
@@ -270,7 +323,7 @@ async fn overlapping_polls_are_not_missed_samples() {
     assert_eq!(poll.counts().missed.load(Ordering::Relaxed), 0);
 }
 
-/// Serves each connection on a thread of its own. The threads end with their connections.
+/// Serves each connection in a new thread, which ends with its connection.
 fn serve_streams(serve: fn(TcpStream) -> std::io::Result<()>) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -80,6 +80,11 @@ pub fn decode(bytes: &[u8]) -> CompactString {
     }
 }
 
+/// Decodes a text by content; `None` if it is empty.
+pub fn filled(bytes: &[u8]) -> Option<CompactString> {
+    (!bytes.is_empty()).then(|| decode(bytes))
+}
+
 fn is_cyrillic(bytes: &[u8]) -> bool {
     let is_letter = |byte: &u8| matches!(byte, 0xC0..=0xFF | 0xA8 | 0xB8);
     let letters = bytes.iter().filter(|byte| is_letter(byte)).count();

@@ -1,7 +1,8 @@
 //! Both roles of a protocol connected in memory, without loss: for tests, fuzzing and measurements.
 
 use crate::protocol::{
-    Connection, ConnectionStep, Direction, Exchange, Frame, Input, Responder, Step, Verdict,
+    Connection, ConnectionStep, Direction, Exchange, Frame, Input, Received, Responder, Step,
+    Verdict,
 };
 use crate::token::Epoch;
 use alloc::boxed::Box;
@@ -17,6 +18,8 @@ pub struct Server<'a> {
     from: SocketAddr,
     epoch: Epoch,
     connection: Option<Box<dyn Connection>>,
+    /// Whether the connection has had its turn to send first.
+    is_open: bool,
     /// Bytes received on the connection and not consumed.
     unread: Vec<u8>,
 }
@@ -29,6 +32,7 @@ impl<'a> Server<'a> {
             from,
             epoch,
             connection: responder.connection(from),
+            is_open: false,
             unread: Vec::new(),
         }
     }
@@ -38,8 +42,18 @@ impl<'a> Server<'a> {
     pub fn request(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         if let Some(connection) = &mut self.connection {
+            let mut received = Received {
+                consumed: 0,
+                step: ConnectionStep::Wait,
+            };
+            if !self.is_open {
+                self.is_open = true;
+                received.step = connection.open(&mut out);
+            }
             self.unread.extend_from_slice(bytes);
-            let mut received = connection.receive(self.epoch, &self.unread, &mut out);
+            if received.step == ConnectionStep::Wait && !bytes.is_empty() {
+                received = connection.receive(self.epoch, &self.unread, &mut out);
+            }
             if received.step == ConnectionStep::Wait && out.is_empty() {
                 // Nothing follows before the reply.
                 self.unread
@@ -77,6 +91,7 @@ impl<'a> Server<'a> {
     /// Replaces the connection by a new one.
     pub fn reconnect(&mut self) {
         self.connection = self.responder.connection(self.from);
+        self.is_open = false;
         self.unread.clear();
     }
 }

@@ -8,6 +8,9 @@
 //! - A [stream](Transport::Stream) protocol uses the same exchange. [`Exchange::frame`] cuts the
 //!   bytes of the connection into messages, and each message is passed on like a datagram. Its
 //!   server side is a [`Connection`], which has a state.
+//! - An [HTTP](Transport::Http) protocol uses it too. Its messages are requests and responses in the
+//!   form of HTTP/1.1, which [`http`](crate::http) reads and writes. [`Exchange::route`] has what is
+//!   not part of a request, such as encryption.
 //! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
 use crate::model::{Status, Value};
@@ -20,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{SocketAddr, SocketAddrV4};
 
 /// A protocol: one static value per folder, one line in the [registry](crate::registry).
 pub trait Protocol: Sync {
@@ -38,20 +41,49 @@ pub trait Protocol: Sync {
         false
     }
 
+    /// Returns the ways in which clients find servers on the local network; none by default.
+    fn discovery(&self) -> &'static [Discovery] {
+        &[]
+    }
+
+    /// Returns whether players join through the port of a responder, so that its connections report
+    /// [attempts](Connection::join_attempt).
+    fn has_join_attempts(&self) -> bool {
+        false
+    }
+
     /// Returns the client role: one query to one server.
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
+
+    /// Returns the host of the remote service that knows the server, if the server itself is not
+    /// queried. The host of the target is then a part of the request.
+    fn service(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether the [service](Self::service) knows servers by their addresses only. A name is
+    /// then looked up, and [`Ask::host`] is its address.
+    fn has_listed_addresses(&self) -> bool {
+        false
+    }
 
     /// Returns the server role, which sends this status until it is replaced.
     ///
     /// # Errors
     ///
-    /// Names an option that is unknown or has an invalid value.
+    /// Names an option that is unknown or has an invalid value. By default, and if
+    /// [`Info::has_responder`] is not set, there is no server role.
     fn responder(
         &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError>;
+        _status: &Status,
+        _keys: &Keys,
+        _options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        Err(OptionError::new(
+            self.info().id,
+            "Hailer has no responder for this protocol; it only queries servers",
+        ))
+    }
 
     /// Returns the status of a simulated server, for demos and tests, as a function of `seed`. A
     /// client that requests everything reads exactly this status.
@@ -90,8 +122,30 @@ pub struct Info {
     pub player_fields: &'static [Doc],
     /// Deviations that the client accepts.
     pub deviations: &'static [&'static Deviation],
+    /// Whether there is a [responder](Protocol::responder).
+    pub has_responder: bool,
     /// Options of the responder.
     pub options: &'static [Doc],
+}
+
+impl Info {
+    /// Facts that protocols over TCP have in common, without a responder and without keys.
+    pub const CONNECTED: Self = Self {
+        id: "",
+        title: "",
+        transport: Transport::Stream,
+        port: 0,
+        proof: Proof::Connection,
+        amplification: Amplification {
+            request: 1,
+            reply: 0,
+        },
+        fields: &[],
+        player_fields: &[],
+        deviations: &[],
+        has_responder: false,
+        options: &[],
+    };
 }
 
 impl fmt::Debug for Info {
@@ -107,6 +161,18 @@ pub enum Transport {
     Datagram,
     /// TCP: one connection per query, or several one after the other.
     Stream,
+    /// HTTP: one connection per request.
+    Http,
+}
+
+impl Transport {
+    /// Returns whether a client sets up connections, which prove its address.
+    pub fn is_connected(self) -> bool {
+        match self {
+            Self::Datagram => false,
+            Self::Stream | Self::Http => true,
+        }
+    }
 }
 
 impl fmt::Display for Transport {
@@ -114,8 +180,58 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Self::Datagram => "UDP",
             Self::Stream => "TCP",
+            Self::Http => "HTTP",
         })
     }
+}
+
+/// A way in which clients find servers on the local network.
+#[derive(Clone, Copy, Debug)]
+pub enum Discovery {
+    /// Servers reply to a broadcast of the requests that an exchange begins with.
+    Broadcast {
+        /// Ports that clients of the protocol send to. The ports of its games come in addition.
+        ports: &'static [u16],
+    },
+    /// Servers reply to the broadcast of a datagram that is not part of an exchange.
+    Request {
+        /// Ports that clients of the protocol send to.
+        ports: &'static [u16],
+        /// The datagram.
+        request: &'static [u8],
+        /// First bytes of every reply.
+        reply: &'static [u8],
+    },
+    /// Servers announce themselves to a multicast group.
+    Announcement {
+        /// Group and port.
+        group: SocketAddrV4,
+        /// Returns the port of the server, or `None` if the datagram is not an announcement.
+        port_of: fn(&[u8]) -> Option<u16>,
+    },
+}
+
+/// Where an HTTP request goes, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// Added to the port of the server's address.
+    pub port_offset: i16,
+    /// Encryption of the connection.
+    pub tls: Tls,
+}
+
+/// Encryption of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// None.
+    #[default]
+    Off,
+    /// TLS with a certificate that the client verifies.
+    Verified,
+    /// TLS with any certificate, for servers that sign their own.
+    AnyCertificate,
+    /// The same, or no encryption if the server has no TLS: for requests without secrets.
+    Optional,
 }
 
 /// How a client verifies its address.
@@ -160,18 +276,21 @@ pub struct Ask {
     /// Which part of the status to request.
     pub depth: Depth,
     /// Whether to request the player list.
-    pub players: bool,
+    pub has_players: bool,
     /// Whether to request the rules too, if the protocol has a separate request for them.
-    pub rules: bool,
+    pub has_rules: bool,
     /// Whether to measure the latency with a separate request, if the protocol has one. The request
     /// for the status measures it too, but some proxies pass that on to another server.
-    pub ping: bool,
+    pub has_ping: bool,
     /// Auth token, for protocols that have them.
     pub auth_token: Option<Secret>,
     /// Host as typed, without port, for protocols that send it to the server. Empty if unknown.
     pub host: CompactString,
     /// Port of the server, for protocols that send it. 0 if unknown.
     pub port: u16,
+    /// Port that players connect to, as the user names it, for protocols that send it and are
+    /// queried at another port. 0 if unknown.
+    pub game_port: u16,
     /// Address of the server, for protocols that send it. `None` if unknown.
     pub address: Option<SocketAddr>,
 }
@@ -204,12 +323,13 @@ impl Default for Ask {
     fn default() -> Self {
         Self {
             depth: Depth::Full,
-            players: true,
-            rules: true,
-            ping: true,
+            has_players: true,
+            has_rules: true,
+            has_ping: true,
             auth_token: None,
             host: CompactString::default(),
             port: 0,
+            game_port: 0,
             address: None,
         }
     }
@@ -268,6 +388,12 @@ pub trait Exchange: Send {
         Ok(Frame::Complete(bytes.len()))
     }
 
+    /// Returns where the request that was sent last goes. Callers ask after each request over
+    /// [HTTP](Transport::Http).
+    fn route(&self) -> Route {
+        Route::default()
+    }
+
     /// Returns whether the start of a message is enough, although [`frame`](Self::frame) expects
     /// more bytes. Callers ask on a [stream](Transport::Stream) when the rest does not arrive in
     /// time, and then pass the bytes on as a message.
@@ -295,14 +421,15 @@ pub enum Input<'a> {
     /// Start of the exchange. Always the first input, once.
     Start,
     /// A datagram arrived from the server's address. On a stream: one message, as cut by
-    /// [`Exchange::frame`].
+    /// [`Exchange::frame`]. Over HTTP: a response with its whole body.
     Datagram(&'a [u8]),
     /// The datagram of [`Step::SendMore`] was sent. Follows it directly.
     Continue,
     /// No useful datagram arrived within the timeout.
     Timeout,
     /// The server closed the connection. The bytes belong to an incomplete message; often there are none.
-    /// Only on streams. [`Step::Wait`] means that the exchange has no use for it.
+    /// Only on streams, and over HTTP if there is no response. [`Step::Wait`] means that the exchange
+    /// has no use for it.
     Closed(&'a [u8]),
     /// The deadline has passed. Last input: an exchange that holds a useful part of the status
     /// returns it as [`Step::Done`]; any other step means that it holds nothing.
@@ -446,13 +573,21 @@ pub const PAUSE_MS: u64 = 100;
 
 /// Server side of one connection.
 pub trait Connection: Send {
+    /// Appends the first bytes of a protocol whose server sends before the client. Called at most
+    /// once, before all other methods: immediately if no other protocol shares the port, otherwise
+    /// when the client has sent nothing for [`PAUSE_MS`]. By default, the connection waits for the
+    /// client.
+    fn open(&mut self, _out: &mut Vec<u8>) -> ConnectionStep {
+        ConnectionStep::Wait
+    }
+
     /// Handles received bytes: all that the connection has not consumed, with more at the end.
     /// Replies are appended to `out`, and are sent also if the connection ends.
     fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received;
 
     /// Handles a pause of [`PAUSE_MS`] after the bytes of the last [`receive`](Self::receive), for
     /// requests that are complete only if nothing follows. By default, the connection keeps
-    /// waiting.
+    /// waiting. [`ConnectionStep::Pass`] offers an incomplete request to the next protocol.
     fn pause(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Received {
         Received {
             consumed: 0,

@@ -1,25 +1,59 @@
 //! All protocols, in the order in which a shared port offers them a datagram.
 
 use crate::a2s::A2s;
+use crate::armagetron::Armagetron;
 use crate::ase::Ase;
+use crate::assetto::Assetto;
+use crate::battlefield::Battlefield;
+use crate::beammp::BeamMp;
+use crate::cs2d::Cs2d;
+use crate::discord::Discord;
 use crate::doom3::Doom3;
+use crate::eco::Eco;
+use crate::factorio::Factorio;
+use crate::farming_simulator::FarmingSimulator;
+use crate::ffow::Ffow;
+use crate::fivem_http::FiveMHttp;
 use crate::gamespy1::GameSpy1;
 use crate::gamespy2::GameSpy2;
 use crate::gamespy3::GameSpy3;
+use crate::kspdmp::KspDmp;
+use crate::lhmp::Lhmp;
+use crate::luanti::Luanti;
+use crate::mafia2mp::Mafia2Mp;
 use crate::minecraft_bedrock::MinecraftBedrock;
 use crate::minecraft_query::MinecraftQuery;
 use crate::minecraft_status::MinecraftStatus;
 use crate::mumble::Mumble;
+use crate::netquake::NetQuake;
+use crate::nitrado::Nitrado;
 use crate::onequery::OneQuery;
+use crate::openspades::OpenSpades;
+use crate::openttd::OpenTtd;
+use crate::openttd_udp::OpenTtdUdp;
+use crate::palworld::Palworld;
 use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
 use crate::quake1::Quake1;
 use crate::quake2::Quake2;
 use crate::quake3::Quake3;
+use crate::rfactor::RFactor;
 use crate::samp::Samp;
 use crate::satisfactory::Satisfactory;
+use crate::satisfactory_api::SatisfactoryApi;
+use crate::savage2::Savage2;
+use crate::seven_days::SevenDays;
+use crate::starmade::StarMade;
+use crate::teamspeak_voice::TeamSpeakVoice;
+use crate::teamspeak2::TeamSpeak2;
+use crate::teamspeak3::TeamSpeak3;
 use crate::teeworlds::Teeworlds;
+use crate::terraria_join::TerrariaJoin;
+use crate::tibia::Tibia;
+use crate::tribes1::Tribes1;
+use crate::tshock::TShock;
 use crate::ugp::Ugp;
 use crate::unreal2::Unreal2;
+use crate::vintage_story::VintageStory;
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
@@ -45,6 +79,41 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Ase,
     &Mumble,
     &Satisfactory,
+    &Battlefield,
+    // Before other servers that send first, because its clients send nothing.
+    &SevenDays,
+    &TeamSpeak3,
+    &TeamSpeak2,
+    &TeamSpeakVoice,
+    &OpenTtd,
+    &OpenTtdUdp,
+    &Tibia,
+    &StarMade,
+    &TerrariaJoin,
+    &VintageStory,
+    &BeamMp,
+    &Eco,
+    &FiveMHttp,
+    &Palworld,
+    &TShock,
+    &Assetto,
+    &OpenSpades,
+    &FarmingSimulator,
+    &KspDmp,
+    &Discord,
+    &Factorio,
+    &SatisfactoryApi,
+    &Luanti,
+    &Cs2d,
+    &Armagetron,
+    &NetQuake,
+    &Ffow,
+    &Savage2,
+    &Tribes1,
+    &Mafia2Mp,
+    &Lhmp,
+    &RFactor,
+    &Nitrado,
 ];
 
 /// When a host without a protocol is probed in a protocol.
@@ -70,7 +139,6 @@ pub static DETECTION: &[(&str, Wave)] = &[
     ("a2s", Wave::First),
     ("minecraft-bedrock", Wave::First),
     ("quake3", Wave::First),
-    ("fivem", Wave::Later),
     ("gamespy3", Wave::Later),
     ("ugp", Wave::Later),
     ("onequery", Wave::OwnPorts),
@@ -85,9 +153,40 @@ pub static DETECTION: &[(&str, Wave)] = &[
     ("doom3", Wave::Later),
     ("mumble", Wave::OwnPorts),
     ("satisfactory", Wave::OwnPorts),
+    ("openttd-udp", Wave::OwnPorts),
+    ("battlefield", Wave::OwnPorts),
+    ("teamspeak-voice", Wave::OwnPorts),
+    ("teamspeak2", Wave::OwnPorts),
+    ("teamspeak3", Wave::OwnPorts),
+    ("seven-days", Wave::OwnPorts),
     ("openttd", Wave::OwnPorts),
+    ("tibia", Wave::OwnPorts),
+    ("starmade", Wave::OwnPorts),
+    ("terraria-join", Wave::OwnPorts),
+    ("vintage-story", Wave::OwnPorts),
     ("netquake", Wave::OwnPorts),
+    ("beammp", Wave::OwnPorts),
+    ("farming-simulator", Wave::OwnPorts),
+    ("eco", Wave::OwnPorts),
+    ("assetto", Wave::OwnPorts),
+    ("discord", Wave::OwnPorts),
+    ("factorio", Wave::OwnPorts),
+    ("satisfactory-api", Wave::OwnPorts),
+    ("fivem-http", Wave::OwnPorts),
+    ("kspdmp", Wave::OwnPorts),
+    ("openspades", Wave::OwnPorts),
+    ("palworld", Wave::OwnPorts),
+    ("tshock", Wave::OwnPorts),
     ("ffow", Wave::OwnPorts),
+    ("luanti", Wave::OwnPorts),
+    ("cs2d", Wave::OwnPorts),
+    ("armagetron", Wave::OwnPorts),
+    ("savage2", Wave::OwnPorts),
+    ("tribes1", Wave::OwnPorts),
+    ("mafia2mp", Wave::OwnPorts),
+    ("lhmp", Wave::OwnPorts),
+    ("rfactor", Wave::OwnPorts),
+    ("nitrado", Wave::OwnPorts),
 ];
 
 /// Returns the rank of a protocol in [`DETECTION`], and its wave.
@@ -113,6 +212,18 @@ pub fn datagram() -> impl Iterator<Item = &'static dyn Protocol> {
         .iter()
         .copied()
         .filter(|protocol| protocol.info().transport == Transport::Datagram)
+}
+
+/// Returns the protocols that have a responder, in the same order.
+pub fn responders() -> Vec<&'static dyn Protocol> {
+    let mut protocols = PROTOCOLS.to_vec();
+    protocols.retain(|protocol| protocol.info().has_responder);
+    protocols
+}
+
+/// Returns the protocols that use datagrams and have a responder, in the same order.
+pub fn datagram_responders() -> impl Iterator<Item = &'static dyn Protocol> {
+    datagram().filter(|protocol| protocol.info().has_responder)
 }
 
 /// Returns the protocol with this id.

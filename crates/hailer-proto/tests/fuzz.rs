@@ -47,3 +47,10 @@ fn text() {
         .with_iterations(iterations())
         .for_each(|bytes: &[u8]| fuzzing::text(bytes));
 }
+
+#[test]
+fn master() {
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::master(bytes));
+}

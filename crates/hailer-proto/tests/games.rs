@@ -1,50 +1,12 @@
 //! Checks the rows of the games table. Failures name the row and the fix.
 
-use hailer_proto::games::{GAMES, Game, MAX_PORTS, QueryPort, Quirk, SOURCES};
+use hailer_proto::games::{GAMES, Game, MAX_PORTS, QueryPort, Quirk, SOURCES, find};
 use hailer_proto::registry;
 use hailer_testkit::golden;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Protocols that rows name although the registry lacks them. Their games are listed, with this
-/// obstacle.
-const PLANNED: [&str; 36] = [
-    "armagetron",
-    "assetto",
-    "battlefield",
-    "beammp",
-    "cs2d",
-    "discord",
-    "eco",
-    "eldewrito",
-    "farming-simulator",
-    "ffow",
-    "fivem",
-    "ghost-recon",
-    "kspdmp",
-    "luanti",
-    "mafia2mp",
-    "netquake",
-    "openspades",
-    "openttd",
-    "palworld",
-    "rfactor",
-    "sauerbraten",
-    "savage",
-    "savage2",
-    "soldat",
-    "starmade",
-    "starsiege",
-    "teamspeak2",
-    "teamspeak3",
-    "teamspeak6",
-    "terraria",
-    "tibia",
-    "trackmania",
-    "tribes1",
-    "tribes2",
-    "ventrilo",
-    "zandronum",
-];
+/// Ids of node-gamedig that have another meaning here.
+const OTHER_MEANING: [(&str, &str); 1] = [("ase", "the protocol All-Seeing Eye")];
 
 fn is_kebab(name: &str) -> bool {
     name.split('-').all(|word| {
@@ -69,7 +31,7 @@ fn ids_are_sorted_and_unique() {
     let protocols = registry::PROTOCOLS
         .iter()
         .map(|protocol| protocol.info().id);
-    let protocols: BTreeSet<&str> = protocols.chain(PLANNED).collect();
+    let protocols: BTreeSet<&str> = protocols.collect();
     let mut names: BTreeSet<&str> = GAMES.iter().map(|game| game.id).collect();
     for game in GAMES {
         for name in [game.id].iter().chain(game.aliases) {
@@ -99,15 +61,13 @@ fn ids_are_sorted_and_unique() {
 }
 
 #[test]
-fn protocols_exist_or_are_planned() {
+fn protocols_exist() {
     let mut complaints = Vec::new();
-    let mut named: BTreeSet<&str> = BTreeSet::new();
     for game in GAMES {
-        named.extend(game.protocols);
         for id in game.protocols {
-            if registry::find(id).is_none() && !PLANNED.contains(id) {
+            if registry::find(id).is_none() {
                 complaints.push(format!(
-                    "{}: no protocol has the id {id}; correct it, or add it to PLANNED",
+                    "{}: no protocol has the id {id}; correct it",
                     game.id
                 ));
             }
@@ -123,14 +83,6 @@ fn protocols_exist_or_are_planned() {
             ));
         }
     }
-    for id in PLANNED {
-        if !named.contains(id) {
-            complaints.push(format!("no game has the planned protocol {id}"));
-        }
-        if registry::find(id).is_some() {
-            complaints.push(format!("the protocol {id} exists; remove it from PLANNED"));
-        }
-    }
     golden::settle(&complaints);
 }
 
@@ -140,6 +92,16 @@ fn ports_are_complete() {
     for game in GAMES {
         let several = match game.query {
             QueryPort::FirstOf(several) => several.to_vec(),
+            QueryPort::Each(each) => {
+                let protocols: Vec<&str> = each.iter().map(|(protocol, _)| *protocol).collect();
+                if protocols != game.protocols {
+                    complaints.push(format!(
+                        "{}: Each has other protocols: {protocols:?}",
+                        game.id
+                    ));
+                }
+                vec![QueryPort::Same]
+            }
             one => vec![one],
         };
         if matches!(game.query, QueryPort::FirstOf(_)) && several.len() < 2 {
@@ -149,9 +111,6 @@ fn ports_are_complete() {
             let problem = match query {
                 QueryPort::FirstOf(_) => "nested FirstOf",
                 QueryPort::NoQuery(_) if several.len() > 1 => "NoQuery within FirstOf",
-                QueryPort::NoQuery(reason) if reason.is_empty() || reason.ends_with('.') => {
-                    "the reason is a clause without a final stop"
-                }
                 QueryPort::Offset(0) => "write Same instead of Offset(0)",
                 QueryPort::Fixed(0) => "port 0",
                 QueryPort::Fixed(port) if Some(*port) == game.port && several.len() == 1 => {
@@ -243,4 +202,39 @@ fn quirks_are_used_and_printed() {
 fn count(game: &Game, quirk: Quirk) -> usize {
     let quirks = game.quirks.iter();
     quirks.filter(|other| other.key() == quirk.key()).count()
+}
+
+/// Users of node-gamedig find their games under the ids that they know. `golden/coverage.txt` lists
+/// those that no protocol reads, with the reason.
+#[test]
+fn node_gamedig_games_are_covered() {
+    let text = include_str!("node-gamedig.txt");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let mut complaints = Vec::new();
+    let mut readable = 0;
+    let mut obstacles = String::new();
+    for line in &lines {
+        let mut found = None;
+        for id in line.split(' ') {
+            if OTHER_MEANING.iter().any(|(other, _)| *other == id) {
+                continue;
+            }
+            let game = find(id);
+            let protocol = registry::find(id);
+            if game.is_none() && protocol.is_none() {
+                complaints.push(format!("{id}: add it as an alias of its game"));
+            }
+            found = found.or(game);
+        }
+        match found.and_then(Game::obstacle) {
+            Some(obstacle) => obstacles += &format!("{line}: {obstacle}\n"),
+            None => readable += 1,
+        }
+    }
+    let table = format!(
+        "{readable} of {} games are readable.\n\n{obstacles}",
+        lines.len()
+    );
+    complaints.extend(golden::check("coverage.txt", &table).err());
+    golden::settle(&complaints);
 }

@@ -6,7 +6,7 @@ use hailer_proto::wire::Notes;
 use hailer_proto::{Ask, ConnectionStep, DatagramContext, Depth, registry};
 use hailer_proto::{
     Cookie, Direction, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder,
-    Status, Step, Verdict,
+    Status, Step, Transport, Verdict,
 };
 use hailer_testkit::statuses::Random;
 use hailer_testkit::vector::{Conversation, Line};
@@ -23,6 +23,31 @@ fn protocols() -> impl Iterator<Item = (&'static str, &'static dyn Protocol)> {
     registry::PROTOCOLS
         .iter()
         .map(|&protocol| (protocol.info().id, protocol))
+}
+
+/// The protocols that have a responder.
+fn responding() -> impl Iterator<Item = (&'static str, &'static dyn Protocol)> {
+    protocols().filter(|(_, protocol)| protocol.info().has_responder)
+}
+
+#[test]
+fn protocols_state_whether_they_have_a_responder() {
+    let mut complaints = Vec::new();
+    for (id, protocol) in protocols() {
+        let info = protocol.info();
+        let keys = Keys::new([7; 16]);
+        let responder = protocol.responder(&statuses::plain(3), &keys, &Options::default());
+        if responder.is_ok() != info.has_responder {
+            complaints.push(format!(
+                "{id}: Info.has_responder is {}, but responder() says otherwise",
+                info.has_responder
+            ));
+        }
+        if !info.has_responder && !info.options.is_empty() {
+            complaints.push(format!("{id}: options without a responder"));
+        }
+    }
+    golden::settle(&complaints);
 }
 
 fn read(path: &Path) -> String {
@@ -130,10 +155,16 @@ fn vectors_cover_both_directions_and_every_deviation() {
     for (id, protocol) in protocols() {
         let vectors = vector::vectors(protocol);
         let conversations = vector::conversations(protocol);
+        let mut start = Vec::new();
+        let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
+        exchange.handle(Input::Start, &mut start);
         for (way, word) in [(Direction::Request, "request"), (Direction::Reply, "reply")] {
-            if !vectors
-                .iter()
-                .any(|vector| vector.direction == way && vector.message.is_some())
+            // Some servers send without a request.
+            let is_needed = way == Direction::Reply || !start.is_empty();
+            if is_needed
+                && !vectors
+                    .iter()
+                    .any(|vector| vector.direction == way && vector.message.is_some())
             {
                 complaints.push(format!(
                     "{id}: add a vector of a {word} as vectors/{id}/<name>.txt"
@@ -241,7 +272,7 @@ fn asker() -> SocketAddr {
 #[test]
 fn no_request_is_claimed_by_two_protocols() {
     let mut complaints = Vec::new();
-    let responders: Vec<_> = protocols()
+    let responders: Vec<_> = responding()
         .map(|(id, protocol)| {
             let transport = protocol.info().transport;
             (id, transport, responder(protocol, &statuses::plain(3)))
@@ -296,7 +327,11 @@ fn dialects_name_an_earlier_protocol() {
 fn is_claimed(responder: &dyn Responder, bytes: &[u8]) -> bool {
     match responder.connection(asker()) {
         Some(mut connection) => {
-            let received = connection.receive(NOW, bytes, &mut Vec::new());
+            let mut out = Vec::new();
+            let mut received = connection.receive(NOW, bytes, &mut out);
+            if received.step == ConnectionStep::Wait && received.consumed == 0 && out.is_empty() {
+                received = connection.pause(bytes, &mut out);
+            }
             received.step != ConnectionStep::Pass
         }
         None => responder.answer(asker(), NOW, bytes, &mut Vec::new()) != Verdict::Pass,
@@ -307,13 +342,19 @@ fn is_claimed(responder: &dyn Responder, bytes: &[u8]) -> bool {
 #[test]
 fn no_responder_answers_a_reply() {
     let mut complaints = Vec::new();
-    let responders: Vec<_> = protocols()
-        .map(|(id, protocol)| (id, responder(protocol, &statuses::plain(3))))
+    // Datagrams never reach a stream, and only they can be forged.
+    let responders: Vec<_> = registry::datagram()
+        .filter(|protocol| protocol.info().has_responder)
+        .map(|protocol| {
+            let id = protocol.info().id;
+            (id, responder(protocol, &statuses::plain(3)))
+        })
         .collect();
     let mut replies: Vec<(String, Vec<u8>)> = Vec::new();
+    let is_datagram = |protocol: &dyn Protocol| protocol.info().transport == Transport::Datagram;
     for vector in vector::all_vectors()
         .into_iter()
-        .filter(|vector| vector.direction == Direction::Reply)
+        .filter(|vector| vector.direction == Direction::Reply && is_datagram(vector.protocol))
     {
         // Some servers send replies without the mark of a reply, which look like requests. Ours
         // have the mark.
@@ -330,13 +371,17 @@ fn no_responder_answers_a_reply() {
         replies.push((format!("vectors/{}.txt", vector.name), vector.bytes));
     }
     for conversation in vector::all_conversations() {
+        if !is_datagram(conversation.protocol) {
+            continue;
+        }
         replies.extend(
             conversation
                 .received()
                 .map(|bytes| (format!("conversation {}", conversation.name), bytes.clone())),
         );
     }
-    for (id, protocol) in protocols() {
+    for protocol in registry::datagram().filter(|protocol| protocol.info().has_responder) {
+        let id = protocol.info().id;
         for status in statuses::several() {
             let responder = responder(protocol, &status);
             let received = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
@@ -380,7 +425,7 @@ fn amplification_is_as_documented() {
     let mut table = "# Largest replies to unverified clients, in bytes of payload, over all vectors (also truncated and mutated) and noise.\n\
          protocol             proof      documented            measured by length    measured by factor\n"
         .to_string();
-    for (id, protocol) in protocols() {
+    for (id, protocol) in responding() {
         let info = protocol.info();
         let documented = info.amplification;
         let mut longest = (0, 1);
@@ -535,14 +580,14 @@ fn requests(protocol: &'static dyn Protocol, random: &mut Random) -> Vec<Vec<u8>
 fn a_token_is_valid_only_for_its_address_and_time() {
     for (id, protocol) in protocols().filter(|(_, protocol)| protocol.info().proof == Proof::Token)
     {
-        let bind_port = Options::default().with("bind-port", true);
+        let is_port_bound = Options::default().with("bind-port", true);
         let build = |secret, options: &Options| {
             let keys = Keys::new([secret; 16]);
             protocol
                 .responder(&statuses::plain(3), &keys, options)
                 .expect("protocols with tokens have the option bind-port")
         };
-        let responder = build(7, &bind_port);
+        let responder = build(7, &is_port_bound);
         let mut exchange = protocol.exchange(&Ask::default(), Cookie(5));
         let mut server = memory::Server::new(&*responder, asker(), NOW);
         let mut request = Vec::new();
@@ -592,7 +637,7 @@ fn a_token_is_valid_only_for_its_address_and_time() {
                 "{id}: {from} in epoch {epoch} with a token of another"
             );
         }
-        let others = build(8, &bind_port);
+        let others = build(8, &is_port_bound);
         assert_ne!(
             ask(&*others, "192.0.2.7:50000", NOW.0),
             verified,
@@ -632,6 +677,9 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
                 "{id}: {} different starts of 1,000 cookies",
                 starts.len()
             );
+            if !protocol.info().has_responder {
+                continue;
+            }
             let responder = responder(protocol, &statuses::plain(3));
             let mut sent = Vec::new();
             protocol
@@ -802,7 +850,8 @@ fn every_protocol_has_a_fuzz_corpus() {
                     std::fs::write(name(i), entry).expect("the corpus can be written");
                 }
             }
-            let current = !entries.is_empty()
+            let is_needed = target != "responder" || protocol.info().has_responder;
+            let current = !(is_needed && entries.is_empty())
                 && entries
                     .iter()
                     .enumerate()
@@ -865,6 +914,14 @@ fn corpus(index: u8, protocol: &'static dyn Protocol) -> [(&'static str, Vec<Vec
                 responder.push(entry);
             }
         }
+    }
+    if !protocol.info().has_responder {
+        responder.clear();
+        return [
+            ("explain", explain),
+            ("responder", responder),
+            ("exchange", exchange),
+        ];
     }
     // A complete exchange with Hailer's responder: unchanged, and with three changes in the last
     // reply.

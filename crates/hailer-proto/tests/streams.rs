@@ -3,7 +3,7 @@
 use hailer_proto::minecraft_status::{self, message};
 use hailer_proto::{
     Ask, Connection, ConnectionStep, Cookie, Depth, Epoch, Exchange, Fault, Frame, Input, Keys,
-    Options, Protocol, Status, Step, Text, Transport, wire,
+    Options, Protocol, Status, Step, Text, Transport, registry, wire,
 };
 use hailer_testkit::statuses;
 use hailer_testkit::vector::{self, Line};
@@ -188,6 +188,34 @@ fn requests_may_be_split_at_every_byte() {
         let mut connection = connect(&status, &options);
         let bytes: Vec<&[u8]> = request.chunks(1).collect();
         assert_eq!(send(&mut *connection, &bytes), whole, "{name} byte by byte");
+    }
+}
+
+/// The responder of every protocol sends the same bytes for the first request of a client in two
+/// pieces as for one in one piece.
+#[test]
+fn requests_of_every_protocol_may_be_split() {
+    let mut streams = registry::responders();
+    streams.retain(|protocol| protocol.info().transport == Transport::Stream);
+    for protocol in streams {
+        let id = protocol.info().id;
+        let keys = Keys::new([7; 16]);
+        let responder = protocol.responder(&statuses::plain(3), &keys, &Options::default());
+        let responder = responder.unwrap();
+        let mut request = Vec::new();
+        let mut exchange = protocol.exchange(&Ask::default(), Cookie(5));
+        exchange.handle(Input::Start, &mut request);
+        if request.is_empty() {
+            continue;
+        }
+        let whole = send(&mut *responder.connection(from()).unwrap(), &[&request]);
+        assert!(!whole.0.is_empty(), "{id}");
+        for split in 1..request.len() {
+            let (start, end) = request.split_at(split);
+            let mut connection = responder.connection(from()).unwrap();
+            let pieces = send(&mut *connection, &[start, end]);
+            assert_eq!(pieces, whole, "{id} after {split}");
+        }
     }
 }
 

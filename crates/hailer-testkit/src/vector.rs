@@ -268,14 +268,15 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
             ("ask", "full") => ask.depth = Depth::Full,
             ("ask", "basic") => ask.depth = Depth::Basic,
             ("ask", "ping") => ask.depth = Depth::Ping,
-            ("players", "yes") => ask.players = true,
-            ("players", "no") => ask.players = false,
+            ("players", "yes") => ask.has_players = true,
+            ("players", "no") => ask.has_players = false,
             ("same-as", other) => {
                 same_as = Some(format!("{}/{other}", protocol.info().id));
             }
             ("auth-token", token) => ask.auth_token = Some(token.into()),
             ("host", host) => ask.host = host.into(),
             ("port", port) => ask.port = port.parse().expect("a port"),
+            ("game-port", port) => ask.game_port = port.parse().expect("a port"),
             _ => panic!("conversation {name}: cannot read the header `{key}: {value}`"),
         }
     }

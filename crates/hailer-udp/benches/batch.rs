@@ -302,7 +302,7 @@ mod linux {
                 Ipv4Addr::LOCALHOST
             };
             let mut settings = SocketConfig::default();
-            settings.destination = asked;
+            settings.has_destination = asked;
             change(&mut settings);
             let socket = Socket::bind((at, 0).into(), &settings).unwrap();
             Self {
@@ -447,7 +447,9 @@ mod linux {
                 ("hailer-udp", Box::new(Ours::new(work.asked, |_| ()))),
                 (
                     "timestamps",
-                    Box::new(Ours::new(work.asked, |settings| settings.timestamps = true)),
+                    Box::new(Ours::new(work.asked, |settings| {
+                        settings.has_timestamps = true;
+                    })),
                 ),
                 (
                     "portable",

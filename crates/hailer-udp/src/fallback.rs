@@ -25,7 +25,7 @@ pub(crate) fn open(address: SocketAddr, settings: &SocketConfig) -> io::Result<R
         raw.set_only_v6(true)?;
     }
     #[cfg(unix)]
-    if settings.reuse_port {
+    if settings.is_port_shared {
         raw.set_reuse_port(true)?;
     }
     set_queues(&raw, settings)?;

@@ -32,10 +32,10 @@ pub struct Received<'a> {
     /// Address of the sender.
     pub from: SocketAddr,
     /// Local address that it was sent to, with
-    /// [`SocketConfig::destination`](crate::SocketConfig::destination).
+    /// [`SocketConfig::has_destination`](crate::SocketConfig::has_destination).
     pub to: Option<IpAddr>,
     /// Time in the receive queue, with
-    /// [`SocketConfig::timestamps`](crate::SocketConfig::timestamps).
+    /// [`SocketConfig::has_timestamps`](crate::SocketConfig::has_timestamps).
     pub waited: Option<Duration>,
     /// Payload, truncated to the inbox's maximum length.
     pub bytes: &'a [u8],

@@ -17,7 +17,7 @@
 //! # fn main() -> std::io::Result<()> {
 //! // A responder on all addresses. Its replies come from the address that received the request.
 //! let mut settings = SocketConfig::default();
-//! settings.destination = true;
+//! settings.has_destination = true;
 //! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
 //! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
 //!
@@ -77,20 +77,20 @@ pub struct SocketConfig {
     /// default.
     pub send_buffer: Option<usize>,
     /// Whether several sockets may share the address. The system distributes the peers over them.
-    pub reuse_port: bool,
+    pub is_port_shared: bool,
     /// Number of sockets that will share the address; 0 and 1 have no effect. All datagrams of one
     /// network (/24 or /56) then go to the same socket. Otherwise, and on systems without this
     /// feature, the system chooses the socket by address and port. Set it on the first socket.
     /// Sockets are numbered in the order in which they were bound.
     pub spread: u32,
     /// Whether to report how long each datagram was in the receive queue: [`Received::waited`].
-    pub timestamps: bool,
+    pub has_timestamps: bool,
     /// Whether to report the local address that each datagram was sent to: [`Received::to`].
-    pub destination: bool,
+    pub has_destination: bool,
     /// Whether to report closed ports and unreachable hosts: [`Socket::refusals`]. On Linux,
     /// sending then also stops while a network interface has a full queue, instead of losing
     /// datagrams there.
-    pub refusals: bool,
+    pub has_refusals: bool,
     /// Whether to forbid fragments. A datagram that is too long for its path is [not
     /// sent](Outbox::take_unsent). On Linux this saves a few percent of CPU per datagram. Ignored
     /// on systems without this feature.
@@ -104,18 +104,18 @@ pub struct SocketConfig {
 #[non_exhaustive]
 pub struct Capabilities {
     /// Whether one system call handles up to [`BATCH`] datagrams. Otherwise it handles one.
-    pub batches: bool,
+    pub has_batches: bool,
     /// Whether [`Received::waited`] is reported. Otherwise it is `None`.
-    pub timestamps: bool,
+    pub has_timestamps: bool,
     /// Whether [`Received::to`] is reported. Otherwise it is `None`. Linux always sends from the
     /// address given to [`Outbox::push`]; other systems choose the address themselves.
-    pub destination: bool,
+    pub has_destination: bool,
     /// Whether [`SocketConfig::spread`] is in effect.
-    pub spread: bool,
+    pub has_spread: bool,
     /// Whether [`Socket::overflows`] counts. Otherwise it is 0.
-    pub overflows: bool,
+    pub has_overflows: bool,
     /// Whether [`Socket::refusals`] reports refusals. Otherwise a refused datagram looks lost.
-    pub refusals: bool,
+    pub has_refusals: bool,
     /// Size of the receive queue in bytes, as the system counts them. Linux includes its
     /// bookkeeping, and gives twice the requested size for it. Without privileges, the limit is set
     /// by the system's administrator.
@@ -151,6 +151,31 @@ enum System {
     Any(fallback::Socket),
 }
 
+impl System {
+    fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<(Self, Capabilities)> {
+        #[cfg(target_os = "linux")]
+        if !settings.portable {
+            let (socket, can) = linux::Socket::bind(address, settings)?;
+            return Ok((Self::Linux(socket), can));
+        }
+        let (socket, can) = fallback::Socket::bind(address, settings)?;
+        Ok((Self::Any(socket), can))
+    }
+
+    fn adopt(
+        socket: std::net::UdpSocket,
+        settings: &SocketConfig,
+    ) -> io::Result<(Self, Capabilities)> {
+        #[cfg(target_os = "linux")]
+        if !settings.portable {
+            let (socket, can) = linux::Socket::adopt(socket, settings)?;
+            return Ok((Self::Linux(socket), can));
+        }
+        let (socket, can) = fallback::Socket::adopt(socket, settings)?;
+        Ok((Self::Any(socket), can))
+    }
+}
+
 /// Dispatches to the active socket implementation.
 macro_rules! system {
     ($socket:expr, $system:ident => $what:expr) => {
@@ -168,13 +193,7 @@ impl Socket {
     /// # Errors
     /// If the address is in use or not available, or the system refuses a socket.
     pub fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<Self> {
-        let (system, capabilities) = match settings.portable {
-            #[cfg(target_os = "linux")]
-            false => linux::Socket::bind(address, settings)
-                .map(|(socket, can)| (System::Linux(socket), can))?,
-            _ => fallback::Socket::bind(address, settings)
-                .map(|(socket, can)| (System::Any(socket), can))?,
-        };
+        let (system, capabilities) = System::bind(address, settings)?;
         let mut socket = Self {
             system,
             local: address,
@@ -184,7 +203,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Takes over a bound socket, for example from a service manager. [`SocketConfig::reuse_port`]
+    /// Takes over a bound socket, for example from a service manager. [`SocketConfig::is_port_shared`]
     /// has no effect, since it must be set before binding. [`SocketConfig::spread`] can be set on
     /// any of the sockets that share an address.
     ///
@@ -192,13 +211,7 @@ impl Socket {
     /// If the system refuses to change the socket.
     pub fn adopt(socket: std::net::UdpSocket, settings: &SocketConfig) -> io::Result<Self> {
         let local = socket.local_addr()?;
-        let (system, capabilities) = match settings.portable {
-            #[cfg(target_os = "linux")]
-            false => linux::Socket::adopt(socket, settings)
-                .map(|(socket, can)| (System::Linux(socket), can))?,
-            _ => fallback::Socket::adopt(socket, settings)
-                .map(|(socket, can)| (System::Any(socket), can))?,
-        };
+        let (system, capabilities) = System::adopt(socket, settings)?;
         Ok(Self {
             system,
             local,
@@ -239,7 +252,7 @@ impl Socket {
         system!(self, system => system.send(outbox))
     }
 
-    /// Passes up to 512 waiting refusals to `receive`, if [`SocketConfig::refusals`] is set.
+    /// Passes up to 512 waiting refusals to `receive`, if [`SocketConfig::has_refusals`] is set.
     /// Returns their number. Call it often: waiting refusals take up room in the receive queue, and
     /// end each [`wait`].
     ///

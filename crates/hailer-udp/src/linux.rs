@@ -49,8 +49,8 @@ impl Socket {
         // Bind last, so that no datagram arrives before the options are set.
         raw.bind(&address.into())?;
         let v4 = address.is_ipv4();
-        capabilities.spread =
-            settings.reuse_port && settings.spread > 1 && spread(&raw, v4, settings.spread);
+        capabilities.has_spread =
+            settings.is_port_shared && settings.spread > 1 && spread(&raw, v4, settings.spread);
         Ok((
             Self {
                 socket: raw.into(),
@@ -67,7 +67,7 @@ impl Socket {
         let v4 = socket.local_addr()?.is_ipv4();
         let raw = fallback::take(socket, settings)?;
         let mut capabilities = Self::set(&raw, v4, settings)?;
-        capabilities.spread = settings.spread > 1 && spread(&raw, v4, settings.spread);
+        capabilities.has_spread = settings.spread > 1 && spread(&raw, v4, settings.spread);
         Ok((
             Self {
                 socket: raw.into(),
@@ -108,12 +108,12 @@ impl Socket {
             };
         }
         Ok(Capabilities {
-            batches: true,
-            timestamps: settings.timestamps && can(raw, ReceiveTimestampns, &true),
-            destination: settings.destination && destination(raw),
-            spread: false,
-            overflows: can(raw, RxqOvfl, &1),
-            refusals: settings.refusals && refusals(raw),
+            has_batches: true,
+            has_timestamps: settings.has_timestamps && can(raw, ReceiveTimestampns, &true),
+            has_destination: settings.has_destination && destination(raw),
+            has_spread: false,
+            has_overflows: can(raw, RxqOvfl, &1),
+            has_refusals: settings.has_refusals && refusals(raw),
             receive_buffer: raw.recv_buffer_size()?,
             send_buffer: raw.send_buffer_size()?,
         })

@@ -13,9 +13,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 #[test]
 fn batches_take_no_memory() {
     let mut settings = SocketConfig::default();
-    settings.destination = true;
-    settings.timestamps = true;
-    settings.refusals = true;
+    settings.has_destination = true;
+    settings.has_timestamps = true;
+    settings.has_refusals = true;
     for portable in [false, true] {
         settings.portable = portable;
         let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &settings).unwrap();
@@ -46,7 +46,7 @@ fn batches_take_no_memory() {
             }
             assert_eq!(
                 socket.refusals(&mut |_| ()).unwrap(),
-                usize::from(socket.capabilities().refusals)
+                usize::from(socket.capabilities().has_refusals)
             );
         };
         round();

@@ -122,8 +122,8 @@ proptest! {
             let all = |settings: &mut SocketConfig| {
                 settings.receive_buffer = Some(4 << 20);
                 settings.portable = portable;
-                settings.destination = destination;
-                settings.timestamps = timestamps;
+                settings.has_destination = destination;
+                settings.has_timestamps = timestamps;
             };
             there_and_back(&bind(family, all), &bind(family, all), &payloads)?;
         }
@@ -156,8 +156,8 @@ fn replies_from_the_address_that_received() {
         } else {
             Ipv6Addr::UNSPECIFIED.into()
         };
-        let asked = bind(everywhere, |settings| settings.destination = true);
-        if !asked.capabilities().destination {
+        let asked = bind(everywhere, |settings| settings.has_destination = true);
+        if !asked.capabilities().has_destination {
             println!("This system does not report destination addresses.");
             continue;
         }
@@ -209,11 +209,11 @@ fn reports_closed_ports_promptly() {
     for family in families() {
         // With every kind of metadata.
         let socket = bind(family, |settings| {
-            settings.refusals = true;
-            settings.destination = true;
-            settings.timestamps = true;
+            settings.has_refusals = true;
+            settings.has_destination = true;
+            settings.has_timestamps = true;
         });
-        if !socket.capabilities().refusals {
+        if !socket.capabilities().has_refusals {
             println!("This system does not tell refusals.");
             continue;
         }
@@ -251,7 +251,7 @@ fn refused_datagrams_do_not_affect_others() {
     both(|portable| {
         for family in families() {
             let change = |settings: &mut SocketConfig| {
-                settings.refusals = true;
+                settings.has_refusals = true;
                 settings.portable = portable;
             };
             let ours = bind(family, change);
@@ -291,7 +291,7 @@ fn refused_datagrams_do_not_affect_others() {
                 }
             }
             assert_eq!((sent, good), (2 * EACH as usize, EACH));
-            let reported = if ours.capabilities().refusals {
+            let reported = if ours.capabilities().has_refusals {
                 EACH as usize
             } else {
                 0
@@ -308,7 +308,7 @@ fn threads_can_share_a_socket() {
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
             settings.receive_buffer = Some(4 << 20);
-            settings.refusals = true;
+            settings.has_refusals = true;
             settings.portable = portable;
         };
         let ours = bind(V4, change);
@@ -347,7 +347,7 @@ fn threads_can_share_a_socket() {
         });
         assert_eq!(
             refused,
-            if ours.capabilities().refusals {
+            if ours.capabilities().has_refusals {
                 EACH as usize
             } else {
                 0
@@ -368,8 +368,10 @@ fn threads_can_share_a_socket() {
 #[test]
 fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
-        let change =
-            |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
+        let change = |settings: &mut SocketConfig| {
+            settings.portable = portable;
+            settings.has_refusals = true;
+        };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
         let mut outbox = Outbox::new();
@@ -438,7 +440,7 @@ fn counts_overflows() {
         assert_eq!(receive(&theirs, &mut inbox), 1);
         println!("{received} of 1000 received");
         assert!(received < 1_000);
-        let lost = if theirs.capabilities().overflows {
+        let lost = if theirs.capabilities().has_overflows {
             1_000 - received as u64
         } else {
             0
@@ -473,7 +475,7 @@ fn accepts_any_queue_size() {
 #[test]
 fn reports_the_time_in_the_queue() {
     let ours = bind(V4, |_| ());
-    let theirs = bind(V4, |settings| settings.timestamps = true);
+    let theirs = bind(V4, |settings| settings.has_timestamps = true);
     let mut outbox = Outbox::new();
     let mut inbox = Inbox::new();
     outbox.push(theirs.local_addr(), None, |_| ());
@@ -486,7 +488,10 @@ fn reports_the_time_in_the_queue() {
         std::thread::sleep(Duration::from_millis(30));
         assert!(receive(&theirs, &mut inbox) > 0);
         for received in inbox.iter() {
-            assert_eq!(received.waited.is_some(), theirs.capabilities().timestamps);
+            assert_eq!(
+                received.waited.is_some(),
+                theirs.capabilities().has_timestamps
+            );
             let waited = received.waited.unwrap_or_default();
             assert!(
                 waited <= start.elapsed() + Duration::from_millis(1),
@@ -494,7 +499,7 @@ fn reports_the_time_in_the_queue() {
             );
             longest = longest.max(waited);
         }
-        if !theirs.capabilities().timestamps || longest >= Duration::from_millis(29) {
+        if !theirs.capabilities().has_timestamps || longest >= Duration::from_millis(29) {
             return;
         }
     }
@@ -506,7 +511,7 @@ fn reports_the_time_in_the_queue() {
 fn sockets_share_an_address_only_if_all_allow_it() {
     both(|portable| {
         let change = |settings: &mut SocketConfig| {
-            settings.reuse_port = true;
+            settings.is_port_shared = true;
             settings.portable = portable;
         };
         let first = bind(V4, change);
@@ -537,8 +542,10 @@ fn sockets_share_an_address_only_if_all_allow_it() {
 #[test]
 fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
-        let change =
-            |settings: &mut SocketConfig| (settings.portable, settings.refusals) = (portable, true);
+        let change = |settings: &mut SocketConfig| {
+            settings.portable = portable;
+            settings.has_refusals = true;
+        };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
         let both = [&ours, &theirs];
@@ -566,7 +573,7 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
             assert!(waiting.join().unwrap() < TIMEOUT);
         });
         assert_eq!(receive(&theirs, &mut Inbox::new()), 1);
-        if ours.capabilities().refusals {
+        if ours.capabilities().has_refusals {
             outbox.push(closed(V4), None, |_| ());
             ours.send(&mut outbox).unwrap();
             assert!(timed(false, TIMEOUT) < TIMEOUT);
@@ -584,10 +591,10 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
 #[test]
 fn one_network_goes_to_one_socket() {
     let mut settings = SocketConfig::default();
-    settings.reuse_port = true;
+    settings.is_port_shared = true;
     settings.spread = 3;
     let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
-    assert!(first.capabilities().spread);
+    assert!(first.capabilities().has_spread);
     let address = first.local_addr();
     let sockets = [
         first,

@@ -40,6 +40,7 @@ static INFO: Info = Info {
     fields: &[],
     player_fields: &[],
     deviations: &[],
+    has_responder: true,
     options: &[],
 };
 

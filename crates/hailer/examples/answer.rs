@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .set_list(vec![Player::named(Text::unformatted("Alice"))]);
 
     // When the status changes, call `board.publish(&status)` from any thread.
-    let board = Board::new(registry::PROTOCOLS, &status)?;
+    let board = Board::new(&registry::responders(), &status)?;
     let mut service = Service::new(board, Budget::default());
     let socket = UdpSocket::bind(std::env::args().nth(1).unwrap_or("127.0.0.1:0".into()))?;
     println!("answering on {}", socket.local_addr()?);

@@ -159,14 +159,16 @@ pub fn protocols_of(game: &Game) -> Vec<&'static dyn Protocol> {
 
 /// Returns the games that have a protocol. Those with the most [sources](Game::sources) come first,
 /// because they are the best known; then those whose servers are queried at the protocol's default
-/// port.
+/// port. Games that have another main protocol, at another port, come last.
 pub fn games_of(protocol: &Info) -> Vec<&'static Game> {
     let mut games = games();
     games.retain(|game| game.protocols.contains(&protocol.id));
     games.sort_by_key(|game| {
         let (sources, _) = game.known_from();
+        let is_main = game.protocols.first() == Some(&protocol.id);
+        let is_additional = matches!(game.query, QueryPort::Each(_)) && !is_main;
         let is_at_home = game.query_ports(None).contains(&protocol.port);
-        (Reverse(sources.len()), !is_at_home, game.id)
+        (is_additional, Reverse(sources.len()), !is_at_home, game.id)
     });
     games
 }

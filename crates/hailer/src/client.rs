@@ -15,17 +15,24 @@
 //! answer if this is longer, and repeat their requests within it. Answers are sorted by how
 //! complete they are, not by their arrival, so that the result does not depend on timing.
 
+use crate::answer::Answer;
 use crate::catalog;
 use crate::detection::{self, Detection};
+use crate::discover::FoundServer;
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::{Error, ProtocolFailure};
-use crate::merge::{self, FieldSource};
+use crate::http::{self, Destination};
+use crate::merge;
 use crate::names::NameResolver;
-use crate::target::Target;
+use crate::target::{Host, Target};
+use crate::transcript::{Datagram, Transcript};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::games::{Game, Quirk};
-use hailer_proto::model::Roster;
-use hailer_proto::{Ask, Cookie, Depth, Direction, Info, Protocol, Status, Transport, registry};
+use hailer_proto::{
+    Ask, Cookie, Depth, Direction, Info, Protocol, Route, Tls, Transport, registry,
+};
 use std::cmp::Reverse;
 use std::future::pending;
 use std::io::{self, ErrorKind};
@@ -46,6 +53,8 @@ const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 /// Time for the first useful reply in a protocol once another protocol has answered.
 const DETECTION_WINDOW: Duration = Duration::from_secs(1);
+/// Port of remote services.
+const HTTPS_PORT: u16 = 443;
 /// Shortest timeout of one request within `DETECTION_WINDOW`.
 const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -53,7 +62,8 @@ const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// Depth of the request, players, auth token.
+    /// Depth of the request, players, auth token. If `host` is not empty, servers get it instead of
+    /// the host of the target.
     pub ask: Ask,
     /// Timeout, retries, deadline and receive limits.
     pub limits: QueryLimits,
@@ -61,9 +71,15 @@ pub struct ClientConfig {
     /// in them.
     pub strict: bool,
     /// Whether to store every datagram of an exchange in [`Transcript::datagrams`].
-    pub keep_datagrams: bool,
+    pub has_datagrams: bool,
     /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
+    /// Encryption of HTTP: for servers behind a proxy, or to verify certificates.
+    /// `None`: that of the protocol, which remote services always have.
+    pub tls: Option<Tls>,
+    /// Where to send requests to the remote service of a protocol, instead of to its own host. For
+    /// mirrors and tests.
+    pub service: Option<Destination>,
 }
 
 /// Queries servers.
@@ -100,85 +116,6 @@ impl<T> Stream for QueryStream<'_, T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.0.size_hint()
-    }
-}
-
-/// Answer of a server in one protocol.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Protocol, address and datagrams of the exchange.
-    pub transcript: Transcript,
-    /// The status that the server reported.
-    pub status: Box<Status>,
-    /// Shortest time between a request and its reply, without the time to set up a connection.
-    pub latency: Duration,
-    /// Protocols of the fields that are not from `transcript.protocol`. Empty unless answers in
-    /// several protocols were merged.
-    pub sources: Vec<FieldSource>,
-    /// Explanations for users, one sentence each: the port that answered, why names are missing.
-    pub notes: Vec<String>,
-}
-
-impl Answer {
-    /// Returns an answer in one protocol.
-    pub fn new(transcript: Transcript, status: Box<Status>, latency: Duration) -> Self {
-        Self {
-            transcript,
-            status,
-            latency,
-            sources: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// Returns the answer, or an error if it deviates from the protocol and `strict` is set.
-    #[inline]
-    pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
-        if !strict || self.status.deviations.is_empty() {
-            return Ok(self);
-        }
-        let names = self
-            .status
-            .deviations
-            .iter()
-            .map(|deviation| deviation.name)
-            .collect();
-        Err(Error::Deviates {
-            transcript: self.transcript.into(),
-            names,
-        })
-    }
-
-    /// Returns the rank among the answers of one server: the completeness of the player list, then
-    /// the number of fields, then that of extra fields. Fields that a protocol always sends count
-    /// only if they state something: a password, anti-cheat software, bots.
-    fn completeness(&self) -> (u8, usize, usize) {
-        let status = &*self.status;
-        let roster = match status.players.roster {
-            Roster::Whole => 4,
-            Roster::Partial => 3,
-            Roster::Sample => 2,
-            Roster::Refused => 1,
-            _ => 0,
-        };
-        let fields = [
-            status.name.is_some(),
-            status.motd.is_some(),
-            status.game.is_some(),
-            status.mode.is_some(),
-            status.map.is_some(),
-            status.version.is_some(),
-            status.address.is_some(),
-            status.players.online.is_some(),
-            status.players.max.is_some(),
-            !status.rules.is_empty(),
-            status.has_password == Some(true),
-            status.has_anti_cheat == Some(true),
-            status.icon.is_some(),
-            status.players.bots.is_some_and(|bots| bots > 0),
-        ];
-        let present = fields.iter().filter(|is_present| **is_present).count();
-        (roster, present, status.extra.len())
     }
 }
 
@@ -221,8 +158,8 @@ impl Answers {
     }
 
     /// Combines the results of several exchanges with one server: in the protocols of its target, at
-    /// one or several ports. The answers are merged and get notes as by [`Client::detect`]. Of
-    /// several answers in one protocol, the first counts.
+    /// one or several ports. The answers are merged and get notes as by [`Client::detect`]. If
+    /// several answers have the same protocol, the first counts.
     ///
     /// # Errors
     /// There is no answer: the most informative error in the target's main protocol.
@@ -267,11 +204,17 @@ impl Answers {
         Ok(answers)
     }
 
-    /// Adds the notes on the game of the target, or of the merged answer, to the best answer.
+    /// Adds the notes on the game of the target, or of the merged answer, to the best answer. The
+    /// notes of the parts of a merged answer come first.
     fn add_notes(&mut self, target: &Target, ask: &Ask) {
+        if let Some((merged, _)) = &mut self.merged {
+            let notes = self.separate.iter().flat_map(|answer| &answer.notes);
+            merged.notes = notes.cloned().collect();
+        }
         let merged = self.merged.as_ref().map(|(_, game)| *game);
         if let Some(game) = target.game.or(merged) {
-            self.best_mut().notes = self.notes(target, game, ask);
+            let notes = self.notes(target, game, ask);
+            self.best_mut().notes.extend(notes);
         }
     }
 
@@ -287,7 +230,7 @@ impl Answers {
             .filter(|info| !has_answered(info))
             .collect();
         let best = self.best();
-        let has_asked = ask.players && ask.depth == Depth::Full;
+        let has_asked = ask.has_players && ask.depth == Depth::Full;
         let mut notes = merge::notes(game, &best.status, &silent, has_asked);
         let port = best.transcript.address.port();
         if let Some(given) = target.port.filter(|given| *given != port) {
@@ -355,54 +298,6 @@ impl<'a> IntoIterator for &'a Answers {
 
     fn into_iter(self) -> Self::IntoIter {
         self.separate.iter()
-    }
-}
-
-/// Protocol, address and datagrams of one exchange, with or without success.
-#[derive(Clone)]
-pub struct Transcript {
-    /// The protocol.
-    pub protocol: &'static Info,
-    /// The server's address.
-    pub address: SocketAddr,
-    /// Datagrams sent; on a connection, requests.
-    pub sent: u32,
-    /// Datagrams received; on a connection, messages.
-    pub received: u32,
-    /// All datagrams, if [`ClientConfig::keep_datagrams`] is set.
-    pub datagrams: Vec<Datagram>,
-}
-
-impl std::fmt::Debug for Transcript {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Transcript({}://{}, {} sent, {} received)",
-            self.protocol.id, self.address, self.sent, self.received
-        )
-    }
-}
-
-/// One datagram of an exchange.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Datagram {
-    /// Request or reply.
-    pub direction: Direction,
-    /// Time since the exchange began; for a reply in several pieces, when the last one arrived.
-    pub at: Duration,
-    /// The payload. A request may contain an auth token.
-    pub bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for Datagram {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Datagram({:?} of {} bytes at {:?})",
-            self.direction,
-            self.bytes.len(),
-            self.at
-        )
     }
 }
 
@@ -501,10 +396,30 @@ impl Client {
         if target.protocol.is_some() {
             return self.in_waves(&target, &self.config.ask).await;
         }
-        let waves = [catalog::protocols()];
+        let mut protocols = catalog::protocols();
+        protocols.retain(|protocol| protocol.service().is_none());
+        let waves = [protocols];
         let detection = Detection::unlimited();
         self.in_protocols(&target, waves, &detection, &self.config.ask)
             .await
+    }
+
+    /// Queries one address of a target in one protocol.
+    ///
+    /// # Errors
+    /// There is no valid answer.
+    pub async fn query_at(
+        &self,
+        target: &Target,
+        protocol: &'static dyn Protocol,
+        address: SocketAddr,
+    ) -> Result<Answer, Error> {
+        let ask = Ask {
+            host: sent_host(target, &self.config.ask).into(),
+            port: target.query_port().unwrap_or(0),
+            ..self.config.ask.clone()
+        };
+        self.at_address(address, protocol, &ask, None).await
     }
 
     /// Measures the latency of a server, with the cheapest request of the target's protocol or of
@@ -565,6 +480,28 @@ impl Client {
                 .buffer_unordered(concurrency.max(1))
                 .boxed(),
         )
+    }
+
+    /// Queries a server that a [search](crate::discover) has found, in every protocol that it was
+    /// seen in.
+    ///
+    /// # Errors
+    /// As of [`Client::query`], for the first protocol.
+    pub async fn query_found(&self, found: &FoundServer) -> Result<Answers, Error> {
+        let address = found.address;
+        let target = Target {
+            game: None,
+            protocol: found.protocols.first().copied(),
+            host: Host::Address(address.ip()),
+            port: Some(address.port()),
+        };
+        let ask = &Ask {
+            host: sent_host(&target, &self.config.ask).into(),
+            ..self.config.ask.clone()
+        };
+        let queries = found.protocols.iter();
+        let queries = queries.map(|protocol| self.at_address(address, *protocol, ask, None));
+        Answers::combine(&target, join_all(queries).await, ask)
     }
 
     /// Queries a target in its protocol, in the protocols of its game, or else in waves.
@@ -665,9 +602,17 @@ impl Client {
         let addresses = self.candidates_in(target, protocol).await?;
         let game = target.game;
         let has_list = game.is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList));
+        let listed = if protocol.has_listed_addresses() {
+            Some(self.listed_address(target, protocol).await?)
+        } else {
+            None
+        };
+        let host = listed.map(|address| address.ip().to_string());
         let ask = &Ask {
-            host: target.host.to_string().into(),
-            players: ask.players && has_list,
+            host: host.unwrap_or_else(|| sent_host(target, ask)).into(),
+            game_port: target.game_port(&addresses, protocol),
+            port: listed.map_or(target.query_port().unwrap_or(0), |address| address.port()),
+            has_players: ask.has_players && has_list,
             ..ask.clone()
         };
         if let [address] = addresses[..] {
@@ -702,6 +647,25 @@ impl Client {
         }
     }
 
+    /// Returns the address of a server in a list. Most lists have IPv4 addresses only.
+    async fn listed_address(
+        &self,
+        target: &Target,
+        protocol: &'static dyn Protocol,
+    ) -> Result<SocketAddr, Error> {
+        let port = target.query_port();
+        let default_port = port.unwrap_or(target.default_port(protocol));
+        let srv = target.srv(protocol);
+        let found = self
+            .names
+            .addresses(&target.host, target.port, default_port, srv);
+        let found = found.await?;
+        let first = found.iter().find(|address| address.is_ipv4());
+        Ok(*first
+            .or(found.first())
+            .expect("a name has at least one address"))
+    }
+
     /// Returns the addresses at which a server may reply in a protocol.
     async fn candidates_in(
         &self,
@@ -709,6 +673,16 @@ impl Client {
         protocol: &'static dyn Protocol,
     ) -> Result<Vec<SocketAddr>, Error> {
         let default_port = target.default_port(protocol);
+        if let Some(host) = protocol.service() {
+            let host = Host::Name(host.into());
+            return match &self.config.service {
+                Some(service) => Ok(vec![service.address]),
+                None => {
+                    let port = Some(HTTPS_PORT);
+                    self.names.addresses(&host, port, HTTPS_PORT, None).await
+                }
+            };
+        }
         let addresses = self
             .names
             .addresses(
@@ -718,7 +692,7 @@ impl Client {
                 target.srv(protocol),
             )
             .await?;
-        Ok(target.at_query_ports(addresses, default_port))
+        Ok(target.at_query_ports(addresses, protocol, default_port))
     }
 
     /// Queries one address.
@@ -736,18 +710,14 @@ impl Client {
             received: 0,
             datagrams: Vec::new(),
         };
-        let mut reply_port = address.port();
+        let mut notes = Vec::new();
         match self
-            .run_exchange(&mut transcript, protocol, ask, detection, &mut reply_port)
+            .run_exchange(&mut transcript, protocol, ask, detection, &mut notes)
             .await
         {
             Ok(Ok(output)) => {
                 let mut answer = Answer::new(transcript, output.status, output.latency);
-                if reply_port != address.port() {
-                    answer
-                        .notes
-                        .push(format!("The server replies from port {reply_port}."));
-                }
+                answer.notes = notes;
                 answer.accept(self.config.strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
@@ -761,22 +731,23 @@ impl Client {
         }
     }
 
-    /// Runs one exchange on a new socket. The outer error concerns the socket. `reply_port` becomes
-    /// the port that the replies come from.
+    /// Runs one exchange on a new socket. The outer error concerns the socket. `notes` explain the
+    /// answer.
     async fn run_exchange(
         &self,
         transcript: &mut Transcript,
         protocol: &'static dyn Protocol,
         ask: &Ask,
         detection: Option<&Detection>,
-        reply_port: &mut u16,
+        notes: &mut Vec<String>,
     ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
         let started = Instant::now();
         let mut window = detection.map(Detection::window);
         // Requests over the limits of a detection.
         let mut withheld = 0;
         let mut limits = self.config.limits;
-        let is_stream = protocol.info().transport == Transport::Stream;
+        let transport = protocol.info().transport;
+        let is_stream = transport == Transport::Stream;
         let end = started + limits.deadline;
         // The system repeats the packets that set up a connection: one wait replaces all tries.
         let connect_timeout = limits
@@ -794,23 +765,30 @@ impl Client {
             };
             limits.deadline = limits.deadline.saturating_sub(started.elapsed());
             Socket::Stream(stream?)
+        } else if transport == Transport::Http {
+            Socket::Http(None)
         } else {
             Socket::Datagram(connected(transcript.address).await?)
         };
         // Sends the repetitions of the first request to a server that may reply from another port.
         let mut open = None;
-        let accepts_other_ports =
-            detection.is_none() && !is_stream && protocol.has_replies_from_other_ports();
+        let accepts_other_ports = detection.is_none()
+            && !transport.is_connected()
+            && protocol.has_replies_from_other_ports();
 
         let cookie = Cookie(getrandom::u64()?);
         let ask = &Ask {
-            port: transcript.address.port(),
+            // A remote service gets the port of the target in its request.
+            port: match protocol.service() {
+                Some(_) => ask.port,
+                None => transcript.address.port(),
+            },
             address: Some(transcript.address),
             ..ask.clone()
         };
         let mut driver = ExchangeDriver::new(protocol.exchange(ask, cookie), limits);
         let mut store = |direction, at, bytes: &[u8]| {
-            if !self.config.keep_datagrams {
+            if !self.config.has_datagrams {
                 return;
             }
             match transcript.datagrams.last_mut() {
@@ -833,6 +811,24 @@ impl Client {
         let mut due = pin!(sleep_until(started + driver.due()));
         let result = loop {
             match action {
+                Action::Send if transport == Transport::Http => {
+                    let now = started.elapsed();
+                    driver.mark_sent(now);
+                    if detection.is_some_and(|detection| !detection.may_connect()) {
+                        withheld += 1;
+                        request.clear();
+                        action = driver.give_up(now);
+                        continue;
+                    }
+                    store(Direction::Request, now, &request);
+                    let to = self.destination(transcript.address, protocol, ask, driver.route());
+                    if matches!(to.tls, Tls::AnyCertificate | Tls::Optional) && notes.is_empty() {
+                        notes.push("The certificate of the server was not verified".into());
+                    }
+                    let bytes = std::mem::take(&mut request);
+                    let response = async move { http::send(&to, &bytes).await };
+                    socket = Socket::Http(Some(response.boxed()));
+                }
                 Action::Send | Action::SendMore | Action::Reconnect => {
                     if matches!(action, Action::Reconnect) {
                         if detection.is_some_and(|detection| !detection.may_connect()) {
@@ -911,16 +907,21 @@ impl Client {
                             detection.record_reply();
                         }
                         store(Direction::Reply, at, &reply);
-                        if is_stream {
-                            driver.stream(at, &reply, &mut request)
-                        } else {
-                            driver.datagram(at, &reply, &mut request)
+                        match transport {
+                            Transport::Datagram => driver.datagram(at, &reply, &mut request),
+                            Transport::Stream => driver.stream(at, &reply, &mut request),
+                            Transport::Http => driver.response(at, &reply, &mut request),
                         }
                     }
-                    Err(error) => match closed_or(error, is_stream) {
-                        None => driver.closed(started.elapsed(), &mut request),
-                        Some(error) => break driver.take_partial().map(Ok).ok_or(error),
-                    },
+                    Err(error) => {
+                        let now = started.elapsed();
+                        let invalid = http::invalid_response(&error);
+                        match (invalid, closed_or(error, transport.is_connected())) {
+                            (Some(problem), _) => driver.invalid_response(now, problem, &mut request),
+                            (None, None) => driver.closed(now, &mut request),
+                            (None, Some(error)) => break driver.take_partial().map(Ok).ok_or(error),
+                        }
+                    }
                 },
                 () = &mut due => driver.tick(started.elapsed(), &mut request),
                 length = opened(&mut window) => {
@@ -931,12 +932,40 @@ impl Client {
                 }
             };
         };
-        if let Socket::Open { source, .. } = socket {
-            *reply_port = source;
+        if let Socket::Open { source, .. } = socket
+            && source != transcript.address.port()
+        {
+            notes.push(format!("The server replies from port {source}"));
         }
         transcript.sent = driver.sent() - withheld;
         transcript.received = driver.received();
         result
+    }
+
+    /// Returns where a request over HTTP goes.
+    fn destination(
+        &self,
+        mut address: SocketAddr,
+        protocol: &'static dyn Protocol,
+        ask: &Ask,
+        route: Route,
+    ) -> Destination {
+        let host = match (protocol.service(), &self.config.service) {
+            (Some(_), Some(service)) => return service.clone(),
+            (Some(host), None) => host.into(),
+            (None, _) => ask.host.to_string(),
+        };
+        if let Some(port) = address.port().checked_add_signed(route.port_offset) {
+            address.set_port(port);
+        }
+        Destination {
+            address,
+            host,
+            tls: match protocol.service() {
+                Some(_) => route.tls,
+                None => self.config.tls.unwrap_or(route.tls),
+            },
+        }
     }
 }
 
@@ -1032,6 +1061,8 @@ enum Socket {
         source: u16,
     },
     Stream(TcpStream),
+    /// The response to the last request over HTTP, until it is received.
+    Http(Option<BoxFuture<'static, io::Result<Vec<u8>>>>),
 }
 
 impl Socket {
@@ -1051,6 +1082,8 @@ impl Socket {
                 socket, address, ..
             } => socket.send_to(bytes, *address).await.map(drop),
             Self::Stream(stream) => stream.write_all(bytes).await,
+            // Requests over HTTP have their own connections.
+            Self::Http(_) => Ok(()),
         }
     }
 
@@ -1098,6 +1131,13 @@ impl Socket {
                     Err(error) => return Err(error),
                 }
             },
+            Self::Http(None) => pending().await,
+            Self::Http(Some(response)) => {
+                let result = response.await;
+                *self = Self::Http(None);
+                *buffer = result?;
+                Ok(())
+            }
             Self::Stream(stream) => {
                 buffer.clear();
                 buffer.reserve(STREAM_CHUNK_BYTES);
@@ -1130,4 +1170,12 @@ fn place_in_registry(protocol: &Info) -> usize {
         .iter()
         .position(|known| known.info().id == protocol.id)
         .unwrap_or(usize::MAX)
+}
+
+/// Returns the host to send to a server: the configured one, or else that of the target.
+fn sent_host(target: &Target, ask: &Ask) -> String {
+    match &*ask.host {
+        "" => target.host.to_string(),
+        host => host.to_owned(),
+    }
 }

@@ -34,6 +34,12 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 2] {
         }
         _ => true,
     };
+    // A remote service has no information about the host. HTTP needs a port at which it is likely.
+    let is_possible = |protocol: &dyn Protocol| {
+        let is_http = protocol.info().transport == Transport::Http;
+        protocol.service().is_none() && (!is_http || port.is_some() && is_at_home(protocol))
+    };
+    protocols.retain(|protocol| is_possible(*protocol));
     let wave_of = |protocol: &dyn Protocol| registry::detection(protocol.info().id).1;
     protocols.retain(|protocol| wave_of(*protocol) != Wave::OwnPorts || is_at_home(*protocol));
     let has_usual = port.is_some() && protocols.iter().any(|protocol| is_at_home(*protocol));
@@ -50,7 +56,7 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 2] {
     let mut streams = 0;
     let mut datagrams = 0;
     for protocol in protocols {
-        let is_stream = protocol.info().transport == Transport::Stream;
+        let is_stream = protocol.info().transport.is_connected();
         let count = if is_stream {
             &mut streams
         } else {

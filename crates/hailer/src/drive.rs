@@ -19,8 +19,11 @@
 //! A stream uses the same code: the exchange [cuts](Exchange::frame) the received bytes into
 //! messages, which count like datagrams. See [`ExchangeDriver::stream`].
 
-use hailer_proto::{Exchange, Fault, Frame, Input, Status, Step};
+use hailer_proto::{Exchange, Fault, Frame, Input, Route, Status, Step};
 use std::time::Duration;
+
+/// Stages of most exchanges. More take another allocation.
+const STAGES: usize = 16;
 
 /// Limits of one query to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +160,7 @@ impl ExchangeDriver {
             started: Duration::ZERO,
             last_send: Duration::ZERO,
             waiting_since: Duration::ZERO,
-            stage_sends: Vec::new(),
+            stage_sends: Vec::with_capacity(STAGES),
             timeouts: 0,
             repeats_after_fault: 0,
             hurry: None,
@@ -277,15 +280,59 @@ impl ExchangeDriver {
         }
     }
 
+    /// Returns where the request over HTTP that was sent last goes.
+    pub(crate) fn route(&self) -> Route {
+        self.exchange.route()
+    }
+
+    /// Handles a response over HTTP. An invalid one ends the query, because each request is sent
+    /// once.
+    pub(crate) fn response(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
+        self.received += 1;
+        self.received_bytes += bytes.len();
+        match self.receive(now, bytes, out) {
+            Some(action) => action,
+            None => self.give_up(now),
+        }
+    }
+
+    /// Handles a response over HTTP that is no valid HTTP. The fault is reported if the exchange
+    /// has no use for anything else.
+    pub(crate) fn invalid_response(
+        &mut self,
+        now: Duration,
+        problem: &'static str,
+        out: &mut Vec<u8>,
+    ) -> Action {
+        self.received += 1;
+        self.fault = Some(Box::new((Fault::Misbehaved(problem), Vec::new())));
+        self.closed(now, out)
+    }
+
     /// Handles bytes received on a connection. The exchange gets the complete messages; the rest is
     /// kept. After an action that sends, call this again with no bytes, because more messages may
     /// have arrived. An invalid message ends the query, since no other reply will come.
     pub fn stream(&mut self, now: Duration, bytes: &[u8], out: &mut Vec<u8>) -> Action {
         self.is_closed = false;
         self.received_bytes += bytes.len();
-        let mut buffer = self.stream.take().unwrap_or_default();
+        let Some(mut buffer) = self.stream.take() else {
+            // Most replies arrive whole, and need no buffer.
+            let mut unread = bytes;
+            let mut needed = 0;
+            let action = self.next_message(now, &mut unread, &mut needed, out);
+            if !unread.is_empty() && !matches!(action, Action::Reconnect | Action::End(_)) {
+                self.stream = Some(Box::new(StreamBuffer {
+                    bytes: unread.to_vec(),
+                    start: 0,
+                    needed,
+                }));
+            }
+            return action;
+        };
         buffer.bytes.extend_from_slice(bytes);
-        let action = self.next_message(now, &mut buffer, out);
+        let mut unread = &buffer.bytes[buffer.start..];
+        let action = self.next_message(now, &mut unread, &mut buffer.needed, out);
+        buffer.start = buffer.bytes.len() - unread.len();
         // Moving the rest to the front only when half of the buffer is free keeps the cost linear.
         if buffer.start * 2 >= buffer.bytes.len() {
             buffer.bytes.drain(..buffer.start);
@@ -298,25 +345,26 @@ impl ExchangeDriver {
     }
 
     /// Passes messages to the exchange until it sends or ends, or until no message is complete.
+    /// `needed`: length of the next message as far as known.
     fn next_message(
         &mut self,
         now: Duration,
-        buffer: &mut StreamBuffer,
+        unread: &mut &[u8],
+        needed: &mut usize,
         out: &mut Vec<u8>,
     ) -> Action {
         loop {
-            let unread = &buffer.bytes[buffer.start..];
             if self.received_bytes > self.limits.max_bytes {
                 return self.flood();
             }
-            if unread.is_empty() || unread.len() < buffer.needed {
+            if unread.is_empty() || unread.len() < *needed {
                 return Action::Wait;
             }
-            buffer.needed = 0;
+            *needed = 0;
             let length = match self.exchange.frame(unread) {
                 Ok(Frame::Complete(length)) => length.clamp(1, unread.len()),
                 Ok(Frame::Incomplete { total }) => {
-                    buffer.needed = total.max(unread.len() + 1);
+                    *needed = total.max(unread.len() + 1);
                     return Action::Wait;
                 }
                 Err(error) => {
@@ -324,10 +372,10 @@ impl ExchangeDriver {
                     return self.give_up(now);
                 }
             };
-            let message = &unread[..length];
+            let (message, rest) = unread.split_at(length);
             self.received += 1;
             let action = self.receive(now, message, out);
-            buffer.start += length;
+            *unread = rest;
             match action {
                 Some(Action::Wait | Action::Progress) => {}
                 Some(action) => return action,

@@ -1,10 +1,11 @@
 //! Errors of a query: one variant for each cause that a user can act on.
 
-use crate::client::Transcript;
 use crate::drive::ExchangeError;
 use crate::target::TargetError;
+use crate::transcript::Transcript;
 use hailer_proto::{Fault, Info, Transport};
 use std::fmt::{self, Formatter};
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -38,11 +39,12 @@ pub enum Error {
         reason: &'static str,
     },
     /// The address is unreachable: there is no route or no address of this family here, or sending
-    /// is not permitted.
+    /// is not permitted. Or it cannot be used: TLS fails, with
+    /// [`InvalidData`](std::io::ErrorKind::InvalidData).
     Unreachable {
         /// The exchange.
         transcript: Box<Transcript>,
-        /// The operating system's error.
+        /// The operating system's error, or the problem with TLS.
         cause: std::io::Error,
     },
     /// The host reports that nothing listens on the port (ICMP, or a TCP reset).
@@ -301,11 +303,13 @@ impl Error {
     pub(crate) fn weight(&self) -> u8 {
         let is_stream = self
             .transcript()
-            .is_some_and(|transcript| transcript.protocol.transport == Transport::Stream);
+            .is_some_and(|transcript| transcript.protocol.transport.is_connected());
         match self {
             Self::Target(_) | Self::NameNotFound { .. } | Self::Excluded { .. } => 0,
             // An SRV record with an invalid target is more informative than a missing address.
             Self::Lookup { .. } => 1,
+            // A handshake of TLS failed: the port is open.
+            Self::Unreachable { cause, .. } if cause.kind() == ErrorKind::InvalidData => 5,
             Self::Unreachable { .. } => 2,
             Self::Silence { transcript, .. } if is_stream && transcript.sent == 0 => 2,
             Self::PortClosed { .. } => 3,
@@ -332,16 +336,32 @@ fn port_closed(transcript: &Transcript) -> String {
     let cause = match transcript.protocol.transport {
         Transport::Datagram => "the query is disabled or on another port",
         Transport::Stream => "the server is down or on another port",
+        Transport::Http => "the server is down or on another port, or its HTTP interface is off",
     };
     format!(
         "nothing listens on this {} port: {cause}",
-        transcript.protocol.transport
+        match transcript.protocol.transport {
+            Transport::Datagram => "UDP",
+            Transport::Stream | Transport::Http => "TCP",
+        }
     )
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(_) => false,
+    }
 }
 
 fn silence(transcript: &Transcript, after: Duration) -> String {
     let Transcript { sent, received, .. } = *transcript;
     let after = after.as_secs_f64();
+    if transcript.protocol.transport == Transport::Http {
+        return format!(
+            "no HTTP response in {after:.1} s: the port is filtered or belongs to another service, or the server hangs"
+        );
+    }
     if transcript.protocol.transport == Transport::Stream {
         return if sent == 0 {
             format!("no connection in {after:.1} s: the port is filtered, or the server is down")
@@ -352,7 +372,13 @@ fn silence(transcript: &Transcript, after: Duration) -> String {
         };
     }
     let datagrams = if sent == 1 { "datagram" } else { "datagrams" };
-    if received == 0 {
+    // spec/a2s.md#1
+    if received == 0 && is_link_local(transcript.address.ip()) {
+        format!(
+            "no answer in {after:.1} s to {sent} {datagrams}: the address is link-local; Steam shows such addresses for \
+             servers behind its relay, which queries do not reach"
+        )
+    } else if received == 0 {
         format!(
             "no answer in {after:.1} s to {sent} {datagrams}: the query is disabled, filtered or on another port, or \
              the server is down"

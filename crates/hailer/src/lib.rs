@@ -11,8 +11,11 @@
 //!
 //! - [`client`] queries single servers, with the limits of [`drive`], at the addresses of a
 //!   [`target`].
+//! - [`http`] carries the requests of protocols over HTTP.
 //! - [`catalog`] has the games and protocols that targets can name. Programs can add their own.
 //! - [`sweep`] queries many servers with a rate limit.
+//! - [`check`] tests whether a server or a client conforms to its protocol.
+//! - [`discover`] finds servers on the local network, and [`master`] reads lists of public ones.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
 //! - [`listen`] accepts connections within limits.
@@ -20,14 +23,19 @@
 //!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
 
+mod answer;
 pub mod catalog;
+pub mod check;
 pub mod client;
 mod detection;
+pub mod discover;
 pub mod drive;
 mod error;
+pub mod http;
 #[cfg(feature = "redis")]
 pub mod link;
 pub mod listen;
+pub mod master;
 mod merge;
 #[cfg(feature = "game")]
 pub mod minecraft;
@@ -40,15 +48,17 @@ pub mod respond;
 pub mod source;
 pub mod sweep;
 pub mod target;
+mod transcript;
 #[cfg(all(unix, feature = "sources"))]
 pub mod unix;
 
-pub use client::{Answer, Answers, Client, ClientConfig, Datagram, QueryStream, Transcript};
+pub use answer::{Answer, FieldSource};
+pub use client::{Answers, Client, ClientConfig, QueryStream};
 pub use drive::QueryLimits;
 pub use error::{Error, ProtocolFailure};
 #[cfg(feature = "game")]
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;
 pub use hailer_proto::{Ask, Depth, Player, Status, Text, registry};
-pub use merge::FieldSource;
 pub use target::Target;
+pub use transcript::{Datagram, Transcript};

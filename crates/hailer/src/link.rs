@@ -1,6 +1,5 @@
 //! Connections to Redis: a single server, the master named by Sentinels, or a cluster.
 
-use crate::network::NetworkConfigError;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -29,13 +28,21 @@ const RETRIES: u32 = 3;
 pub struct RedisConfig {
     pub(crate) info: ConnectionInfo,
     /// Whether the server is a node of a cluster. Its other nodes are discovered.
-    pub cluster: bool,
+    pub is_cluster: bool,
     /// Certificate authorities in PEM. They replace those of the system.
     pub authorities: Option<Vec<u8>>,
     /// Client certificate and its key, both in PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// Sentinels, and the name of the master. They are queried before each connection.
     sentinels: Option<(Vec<ConnectionAddr>, String)>,
+}
+
+/// An invalid URL of a Redis server. Contains no secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("url: {problem}")]
+pub struct RedisUrlError {
+    /// Problem, and how to fix it.
+    pub problem: &'static str,
 }
 
 impl RedisConfig {
@@ -46,11 +53,8 @@ impl RedisConfig {
     ///
     /// # Errors
     /// The URL is invalid. The error contains no secrets.
-    pub fn new(url: &str) -> Result<Self, NetworkConfigError> {
-        let wrong = |problem: &str| NetworkConfigError {
-            key: "url",
-            problem: problem.into(),
-        };
+    pub fn new(url: &str) -> Result<Self, RedisUrlError> {
+        let wrong = |problem| RedisUrlError { problem };
         // The error of the parser may contain the password.
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -69,18 +73,16 @@ impl RedisConfig {
             .map_err(|_| wrong(form))?;
         Ok(Self {
             info,
-            cluster: kind == "cluster",
+            is_cluster: kind == "cluster",
             authorities: None,
             identity: None,
             sentinels: None,
         })
     }
 
-    fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, NetworkConfigError> {
-        let wrong = || NetworkConfigError {
-            key: "url",
-            problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0"
-                .into(),
+    fn behind_sentinels(scheme: &str, rest: &str) -> Result<Self, RedisUrlError> {
+        let wrong = || RedisUrlError {
+            problem: "must look like redis+sentinel://user:password@host:26379,host:26379/MASTER/0",
         };
         let (user, rest) = rest
             .rsplit_once('@')
@@ -109,7 +111,7 @@ impl RedisConfig {
         let sentinels = Some((sentinels, master.to_owned()));
         Ok(Self {
             info,
-            cluster: false,
+            is_cluster: false,
             authorities: None,
             identity: None,
             sentinels,
@@ -188,7 +190,7 @@ impl PartialEq for RedisConfig {
         self.info.addr() == other.info.addr()
             && (own.db(), own.username(), own.password())
                 == (others.db(), others.username(), others.password())
-            && self.cluster == other.cluster
+            && self.is_cluster == other.is_cluster
             && self.authorities == other.authorities
             && self.identity == other.identity
             && self.sentinels == other.sentinels
@@ -244,7 +246,7 @@ impl RedisConnection {
             None => redis.info.clone(),
         };
         let info = info.set_tcp_settings(tcp.clone());
-        if redis.cluster {
+        if redis.is_cluster {
             let builder = ClusterClientBuilder::new([info]).tcp_settings(tcp);
             let builder = builder
                 .connection_timeout(TIMEOUT)

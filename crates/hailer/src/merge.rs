@@ -4,21 +4,12 @@
 //! main one lacks, and replace its player list if theirs is more complete. [`Answer::sources`]
 //! names the protocol of each field that is not from the main one.
 
+use crate::answer::{Answer, FieldSource};
 use crate::catalog;
-use crate::client::Answer;
-use hailer_proto::games::{Game, Quirk};
+use hailer_proto::games::{Game, QueryPort, Quirk};
 use hailer_proto::model::Roster;
 use hailer_proto::{Info, Player, Status};
 use std::borrow::Cow;
-
-/// A field of a merged status, and the protocol that it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldSource {
-    /// Name in the schema of answers, such as `version`, `players.list` or `extra.KEY`.
-    pub field: Cow<'static, str>,
-    /// Id of the protocol.
-    pub protocol: &'static str,
-}
 
 /// Merges the answers of one server. Returns `None` if fewer than two of them belong to protocols
 /// of one game at one IP address. Without a `game`, the first game of the catalog that has several
@@ -52,13 +43,15 @@ fn parts_of<'a>(game: &Game, answers: &'a [Answer]) -> Vec<&'a Answer> {
     game.protocols.iter().filter_map(in_protocol).collect()
 }
 
-/// Returns the first game that has at least two of the answered protocols.
+/// Returns the first game that has at least two of the answered protocols. Leaves out games with a
+/// port for each protocol: their protocols do not answer at one port.
 fn common_game(answers: &[Answer]) -> Option<&'static Game> {
     if answers.len() < 2 {
         return None;
     }
     let mut games = catalog::games().into_iter();
-    games.find(|game| game.protocols.len() > 1 && parts_of(game, answers).len() > 1)
+    games
+        .find(|game| !matches!(game.query, QueryPort::Each(_)) && parts_of(game, answers).len() > 1)
 }
 
 /// Adds an answer in another protocol.
@@ -177,7 +170,7 @@ pub(crate) fn notes(
                 let titles: Vec<&str> = silent.iter().map(|info| info.title).collect();
                 let titles = titles.join(" and ");
                 notes.push(format!(
-                    "Player names are missing because {titles} is disabled or filtered: the owner must set {setting}"
+                    "Player names are missing because {titles} is disabled, filtered or on another port: it needs {setting}"
                 ));
             }
             Quirk::NamesHidden | Quirk::NoPlayerList if !has_missing_names => {}
@@ -191,9 +184,10 @@ pub(crate) fn notes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Answers, Transcript};
+    use crate::client::Answers;
     use crate::error::Error;
     use crate::target::{Host, Target};
+    use crate::transcript::Transcript;
     use hailer_proto::model::{Extra, Rule, Value};
     use hailer_proto::{Ask, Text, registry};
     use std::time::Duration;
@@ -412,7 +406,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "Player names are missing because Minecraft Query is disabled or filtered: the owner must set enable-query",
+                "Player names are missing because Minecraft Query is disabled, filtered or on another port: it needs enable-query",
                 "Merge Test: servers hide the names of players",
                 "Merge Test: player counts may be wrong",
             ]

@@ -2,11 +2,12 @@
 //! `game://host:port`.
 //!
 //! The words before `://` are those of the [`catalog`]. A word that is both a protocol and a game
-//! names the protocol.
+//! names the protocol, unless the game adds protocols or ports to it.
 //!
 //! Names have at most 253 characters, zones of IPv6 addresses at most 32.
 
 use crate::catalog;
+use hailer_proto::games::QueryPort;
 use hailer_proto::{Game, Info, Protocol};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -106,30 +107,36 @@ impl Target {
     }
 
     /// Returns the addresses at which the server may reply, the most likely first: one, or one for
-    /// each query port of the game. `None` if the host is a name, which
-    /// [`Client::candidates`](crate::Client::candidates) looks up, or if there is no protocol.
+    /// each query port of the game. `None` if the host is a name or a remote service is queried
+    /// instead, which [`Client::candidates`](crate::Client::candidates) looks up, or if there is no
+    /// protocol.
     pub fn candidates(&self) -> Option<Vec<SocketAddr>> {
         let Host::Address(ip) = self.host else {
             return None;
         };
-        let default_port = self.default_port(self.protocol?);
+        let protocol = self
+            .protocol
+            .filter(|protocol| protocol.service().is_none())?;
+        let default_port = self.default_port(protocol);
         let address = SocketAddr::new(ip, self.port.unwrap_or(default_port));
-        Some(self.at_query_ports(vec![address], default_port))
+        Some(self.at_query_ports(vec![address], self.protocol?, default_port))
     }
 
     /// Returns the port of a query in a protocol if the user names none.
     pub(crate) fn default_port(&self, protocol: &dyn Protocol) -> u16 {
-        let ports = self.game.map(|game| game.query_ports(None));
+        let id = protocol.info().id;
+        let ports = self.game.map(|game| game.query_ports_in(id, None));
         ports
             .and_then(|ports| ports.first().copied())
             .unwrap_or(protocol.info().port)
     }
 
-    /// Returns these addresses at every query port of the game, at most [`MAX_CANDIDATES`] in
-    /// total. A port other than `default_port` counts as given by the user.
+    /// Returns these addresses at every query port of the game in a protocol, at most
+    /// [`MAX_CANDIDATES`] in total. A port other than `default_port` counts as given by the user.
     pub(crate) fn at_query_ports(
         &self,
         addresses: Vec<SocketAddr>,
+        protocol: &dyn Protocol,
         default_port: u16,
     ) -> Vec<SocketAddr> {
         let Some((game, first)) = self.game.zip(addresses.first()) else {
@@ -137,7 +144,8 @@ impl Target {
         };
         // The port of an SRV record counts as given by the user.
         let is_given = self.port.is_some() || first.port() != default_port;
-        let ports = game.query_ports(is_given.then_some(first.port()));
+        let given = is_given.then_some(first.port());
+        let ports = game.query_ports_in(protocol.info().id, given);
         let at = |port: u16| {
             let mut addresses = addresses.clone();
             addresses.iter_mut().for_each(|it| it.set_port(port));
@@ -145,6 +153,18 @@ impl Target {
         };
         let candidates = ports.into_iter().flat_map(at);
         candidates.take(MAX_CANDIDATES).collect()
+    }
+
+    /// Returns the port that players connect to, if the target names a game, and the user or an SRV
+    /// record a port: the first of `candidates`. Otherwise 0.
+    pub(crate) fn game_port(&self, candidates: &[SocketAddr], protocol: &dyn Protocol) -> u16 {
+        let first = candidates.first().map_or(0, SocketAddr::port);
+        let is_given = self.port.is_some() || first != self.default_port(protocol);
+        if self.game.is_some() && is_given {
+            first
+        } else {
+            0
+        }
     }
 
     /// Returns the port for a single query, unless an SRV record may name it.
@@ -195,7 +215,10 @@ impl FromStr for Target {
                 (named, rest.strip_suffix('/').unwrap_or(rest))
             }
         };
-        let (host, port) = host_and_port(rest).map_err(error)?;
+        let (host, port) = match protocol.and_then(|protocol| id_in_service(protocol, rest)) {
+            Some(id) => (Host::Name(id), None),
+            None => host_and_port(rest).map_err(error)?,
+        };
         Ok(Self {
             game,
             protocol,
@@ -223,19 +246,14 @@ impl TryFrom<&Target> for Target {
 
 /// Returns the protocol, or the game and its main protocol, that a word before `://` names.
 fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Protocol>), String> {
+    let game = catalog::game(scheme);
     if let Some(protocol) = catalog::protocol(scheme) {
-        return Ok((None, Some(protocol)));
+        let same = game.filter(|game| game.id == scheme && adds_to(game, protocol.info().id));
+        return Ok((same, Some(protocol)));
     }
-    let Some(game) = catalog::game(scheme) else {
-        let protocols = catalog::protocols();
-        let known: Vec<&str> = protocols
-            .iter()
-            .map(|protocol| protocol.info().id)
-            .collect();
-        return Err(format!(
-            "unknown protocol or game; known are {}, and the games that `hailer games` lists",
-            known.join(", ")
-        ));
+    let Some(game) = game else {
+        let problem = "unknown protocol or game; `hailer protocols` and `hailer games` list them";
+        return Err(problem.into());
     };
     match catalog::protocols_of(game).first() {
         Some(protocol) => Ok((Some(game), Some(*protocol))),
@@ -243,10 +261,24 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
     }
 }
 
+/// Returns whether a game has this main protocol, and adds protocols or ports to it.
+fn adds_to(game: &Game, protocol: &str) -> bool {
+    game.protocols.first() == Some(&protocol)
+        && (game.protocols.len() > 1 || game.query != QueryPort::Same)
+}
+
 /// Explains that servers of a game cannot be queried.
 fn cannot_be_queried(game: &Game) -> String {
     let reason = catalog::obstacle(game).unwrap_or_default();
     format!("servers of {} cannot be queried: {reason}", game.name)
+}
+
+/// Returns the id of something that a remote service knows by a number, as in `discord://ID`. Such a
+/// number is not looked up as a name.
+fn id_in_service(protocol: &dyn Protocol, text: &str) -> Option<String> {
+    protocol.service()?;
+    let is_id = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_id.then(|| text.to_owned())
 }
 
 fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
@@ -449,6 +481,24 @@ mod tests {
     }
 
     #[test]
+    fn a_word_for_both_names_a_game_that_adds_ports() {
+        let target: Target = "teamspeak3://192.0.2.7:9988".parse().unwrap();
+        assert_eq!(target.game.unwrap().id, "teamspeak3");
+        let candidates = target.candidates().unwrap();
+        let ports: Vec<u16> = candidates.iter().map(SocketAddr::port).collect();
+        assert_eq!(ports, [9_988, 10_011]);
+        let protocol = target.protocol.unwrap();
+        assert_eq!(target.game_port(&candidates, protocol), 9_988);
+        let target: Target = "teamspeak3://192.0.2.7".parse().unwrap();
+        let candidates = target.candidates().unwrap();
+        assert_eq!(target.game_port(&candidates, protocol), 0);
+        let target: Target = "openttd://192.0.2.7".parse().unwrap();
+        assert_eq!(target.game.unwrap().protocols.len(), 2);
+        let target: Target = "samp://192.0.2.7".parse().unwrap();
+        assert!(target.game.is_none());
+    }
+
+    #[test]
     fn a_game_port_leads_to_its_query_port() {
         use hailer_proto::games::QueryPort::{FirstOf, Fixed, Offset};
         let game = catalog::add_game(Game {
@@ -535,8 +585,7 @@ mod tests {
             ("[::1]1", "colon"),
             ("[fe80::1%]:1", "no IPv6"),
             ("host%eth0", "neither"),
-            ("gopher://host", "known are minecraft-query"),
-            ("gopher://host", "`hailer games`"),
+            ("gopher://host", "`hailer protocols` and `hailer games`"),
             (
                 "squad://host",
                 "Squad cannot be queried: Epic Online Services",

@@ -21,7 +21,7 @@ fn status(motd: &str) -> Status {
 }
 
 fn board(motd: &str) -> Board {
-    let protocols = registry::datagram()
+    let protocols = registry::datagram_responders()
         .map(|protocol| (protocol, Options::default()))
         .collect();
     Board::with_options(protocols, Keys::new([7; 16]), &status(motd)).unwrap()
@@ -295,7 +295,7 @@ fn relays_unclaimed_datagrams_and_the_replies() {
 #[test]
 fn relayed_replies_to_a_source_that_never_sends_again_have_the_unverified_budget() {
     let (game, listener, mut config) = relayed(8, Duration::from_secs(60));
-    config.budget.limit_loopback = true;
+    config.budget.is_loopback_limited = true;
     let pool = ResponderPool::start(vec![listener], &config).unwrap();
     let victim = client("127.0.0.1", pool.addresses()[0]);
     victim.send(b"20 bytes of junk ...").unwrap();
@@ -316,7 +316,7 @@ fn relayed_replies_to_a_source_that_never_sends_again_have_the_unverified_budget
 fn limits_replies_to_unverified_sources() {
     let mut settings = config(2);
     settings.budget = Budget::default();
-    settings.budget.limit_loopback = true;
+    settings.budget.is_loopback_limited = true;
     settings.budget.unverified_packets = 10;
     let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
     let client = client("127.0.0.1", pool.addresses()[0]);
@@ -373,7 +373,7 @@ fn inherited_sockets_of_one_address_share_its_networks() {
     let mut taken = post(&address.to_string(), &board("handed"));
     taken.inherited = Some(handed.into());
     let mut settings = config(2);
-    settings.budget.limit_loopback = true;
+    settings.budget.is_loopback_limited = true;
     settings.budget.unverified_packets = 1;
     let pool = ResponderPool::start(vec![taken], &settings).unwrap();
     for network in 0..16 {
@@ -399,7 +399,7 @@ fn inherited_sockets_of_one_address_share_its_networks() {
 #[test]
 fn applies_new_settings_without_a_restart() {
     let (game, listener, mut settings) = relayed(1, Duration::from_secs(60));
-    settings.budget.limit_loopback = true;
+    settings.budget.is_loopback_limited = true;
     let pool = ResponderPool::start(vec![listener], &settings).unwrap();
     let [one, two] = [(); 2].map(|()| client("127.0.0.1", pool.addresses()[0]));
     join(&one, &game);

@@ -199,7 +199,7 @@ async fn missing_names_are_explained_soon() {
     assert_eq!(
         answer.notes,
         [
-            "Player names are missing because Minecraft Query is disabled or filtered: the owner must set enable-query=true"
+            "Player names are missing because Minecraft Query is disabled, filtered or on another port: it needs enable-query=true"
         ]
     );
 }

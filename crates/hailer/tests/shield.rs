@@ -31,7 +31,7 @@ const MEMBERS: [Member; 10] = [
         status.has_password.map(|it| it.to_string())
     }),
     ("icon", |status| {
-        status.icon.as_ref().map(|icon| icon.data_uri())
+        status.icon.as_ref().map(|icon| icon.data_uri().to_owned())
     }),
     ("player names", |status| {
         let mut names: Vec<String> = status
@@ -84,7 +84,7 @@ fn reference(is_sample: bool) -> Status {
 
 /// Returns the protocols that have a responder.
 fn protocols() -> Vec<&'static dyn Protocol> {
-    let mut protocols = registry::PROTOCOLS.to_vec();
+    let mut protocols = registry::responders();
     let keys = Keys::new([7; 16]);
     protocols.retain(|protocol| {
         let responder = protocol.responder(&Status::default(), &keys, &Options::default());

@@ -41,6 +41,7 @@ const fn info(id: &'static str) -> Info {
         fields: &[],
         player_fields: &[],
         deviations: &[],
+        has_responder: true,
         options: &[],
     }
 }
@@ -526,20 +527,44 @@ fn a_port_in_use_is_an_error_of_its_transport() {
 
 #[test]
 fn the_client_reads_every_stream_protocol() {
-    let all = registry::PROTOCOLS.iter();
-    for protocol in all.filter(|protocol| protocol.info().transport == Transport::Stream) {
+    let responders = registry::responders();
+    for protocol in &responders {
+        if protocol.info().transport != Transport::Stream {
+            continue;
+        }
         let id = protocol.info().id;
         let status = protocol.sample(7);
         // Next to all others on the same port.
-        let board = Board::new(registry::PROTOCOLS, &status).unwrap();
+        let board = Board::new(&responders, &status).unwrap();
         let (pool, address) = start(&board, limits());
         let target: Target = format!("{id}://{address}").parse().unwrap();
+        // Not the other protocols of a game with the same name.
+        let target = target.with_protocol(*protocol);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client = Client::new(ClientConfig::default());
         let answer = runtime.block_on(client.query(&target)).unwrap();
         assert_eq!(answer.transcript.protocol.id, id);
         assert_eq!(answer.status.players.max, status.players.max, "{id}");
         assert_eq!(counts(&pool).answered, 1, "{id}");
+    }
+}
+
+/// Some servers send before the client: immediately on a separate port, and after a pause next to
+/// other protocols.
+#[test]
+fn servers_that_send_first_wait_on_a_shared_port() {
+    let sends_first = registry::find("seven-days").unwrap();
+    let other = registry::find("minecraft-status").unwrap();
+    for (protocols, wait) in [(&[sends_first][..], 0), (&[other, sends_first], 100)] {
+        let board = Board::new(protocols, &status("here")).unwrap();
+        let (pool, address) = start(&board, limits());
+        let started = Instant::now();
+        let mut stream = connect(address);
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.contains("GameType:7DTD;"), "{text}");
+        assert!(started.elapsed() >= Duration::from_millis(wait));
+        assert_eq!(counts(&pool).answered, 1);
     }
 }
 

@@ -1203,6 +1203,7 @@ static GREEDY: Info = Info {
     fields: &[],
     player_fields: &[],
     deviations: &[],
+    has_responder: true,
     options: &[],
 };
 

@@ -312,6 +312,40 @@ fn a_farm_of_thousands_is_read_exactly() {
     }
 }
 
+/// The list ping before 1.4 is one byte, and ends with a pause.
+#[test]
+fn a_farm_answers_requests_without_an_end() {
+    let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    settings.ports = vec![(registry::find("minecraft-status").unwrap(), 0)];
+    settings.silent = 0.0;
+    settings.refusing = 0.0;
+    let farm = Farm::new(settings).unwrap();
+    let bound = farm.bind().unwrap();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, bound[0].port()));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| farm.run(&bound, &stop));
+        let _stopper = StopOnDrop(&stop);
+        let reply = |pieces: &[&[u8]]| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            for piece in pieces {
+                stream.write_all(piece).unwrap();
+                std::thread::sleep(ms(20));
+            }
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        let beta = reply(&[b"\xFE"]);
+        let newer = reply(&[b"\xFE\x01"]);
+        assert!(beta.starts_with(b"\xFF\0"), "{beta:02x?}");
+        assert!(newer.starts_with(b"\xFF\0"), "{newer:02x?}");
+        assert_ne!(beta, newer);
+        assert_eq!(reply(&[b"\xFE", b"\x01"]), newer, "the pause starts again");
+    });
+}
+
 #[test]
 fn streams_and_datagrams_share_a_sweep() {
     let server = Server::answering(usize::MAX);

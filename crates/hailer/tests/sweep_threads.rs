@@ -1,5 +1,5 @@
-//! Sweeps in several threads: each probe ends once, positions match the results, and the limits are
-//! those of one thread.
+//! Sweeps in several threads: each probe ends once, positions match the results, and the limits
+//! apply to all threads together.
 #![cfg(unix)]
 
 use hailer::proto::{Protocol, registry};
@@ -143,7 +143,8 @@ fn run(
     threads: usize,
     stop_after: usize,
 ) -> (BTreeMap<u64, (SocketAddr, String)>, Whole, Counts) {
-    let (passed, stop) = (Passed::default(), Arc::<AtomicBool>::default());
+    let passed = Passed::default();
+    let stop = Arc::<AtomicBool>::default();
     let part = || Part {
         passed: passed.clone(),
         held: None,
@@ -236,7 +237,9 @@ fn a_stopped_sweep_continues_with_any_number_of_threads() {
             // Slow enough for several positions.
             config.max_in_flight = 100;
             let digest = list(&lines).digest();
-            let (mut finished, mut position, mut stops) = (BTreeMap::new(), Position::default(), 0);
+            let mut finished = BTreeMap::new();
+            let mut position = Position::default();
+            let mut stops = 0;
             for threads in [3, 1, 2, 4, 2] {
                 let mut source = list(&lines);
                 assert_eq!(source.digest(), digest);

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     )?;
     let client = Client::default();
     let mut exit = Exit::Success;
-    for protocol in registry::datagram() {
+    for protocol in registry::datagram_responders() {
         let info = protocol.info();
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         let target: Target = format!("{}://{}", info.id, socket.local_addr()?).parse()?;

@@ -75,7 +75,7 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
     let mut settings = FarmConfig::new(address, bits);
     settings.networks = args.network.clone();
     let protocols: Vec<&'static dyn Protocol> = if args.protocol.is_empty() {
-        registry::PROTOCOLS.to_vec()
+        registry::responders()
     } else {
         args.protocol.clone()
     };

@@ -172,12 +172,12 @@ fn settings(args: &Args) -> Join {
     let build = args.build;
     let name = args.name.clone();
     let respawn = !args.no_respawn;
-    let keep_packets = args.record.is_some();
+    let has_packet_log = args.record.is_some();
     join.client = GameClientConfig {
         build,
         name,
-        respawn,
-        keep_packets,
+        can_respawn: respawn,
+        has_packet_log,
         ..join.client
     };
     join
@@ -361,11 +361,11 @@ fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
             width: fits(area.width, scale, width),
             height: fits(area.height, 2 * scale, MAP_LINES),
             scale: scale as u16,
-            colour: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
+            has_colour: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
         };
         let mut out = anstream::stdout();
         write!(out, "\n{}", map::ascii(world, &view))?;
-        let legend = if view.colour {
+        let legend = if view.has_colour {
             String::new()
         } else {
             format!("; {}", map::legend())

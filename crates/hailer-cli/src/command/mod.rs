@@ -1,7 +1,9 @@
 //! The commands, one module each.
 
+mod check;
 mod decode;
 mod demo;
+mod discover;
 mod farm;
 mod games;
 mod generate;
@@ -19,6 +21,7 @@ pub(crate) mod secrets;
 mod serve;
 mod service;
 mod status;
+mod stop;
 mod sweep;
 #[cfg(feature = "top")]
 mod top;
@@ -46,7 +49,9 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     match arguments.command {
         Command::Query(args) => block_on(query::run(*args)),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Discover(args) => block_on(discover::run(*args)),
         Command::Ping(args) => block_on(ping::run(*args)),
+        Command::Check(args) => block_on(check::run(*args)),
         Command::Serve(mut args) => match args.action.take() {
             Some(ServeAction::Status(args)) => block_on(status::run(args)),
             None => serve::run(&args),
@@ -137,6 +142,7 @@ impl Asking {
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
         settings.name_server = self.name_server;
+        settings.tls = self.tls;
         settings
     }
 

@@ -104,7 +104,7 @@ fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
         stderr!("\x1b[1;31merror:\x1b[0m the server sends no icon; nothing was written");
         return Ok(false);
     };
-    std::fs::write(file, icon.as_bytes())
+    std::fs::write(file, icon.to_png())
         .with_context(|| format!("--save-icon {}", file.display()))?;
     Ok(true)
 }
@@ -112,15 +112,16 @@ fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
 /// Builds the library's configuration. Reads the file of the auth token.
 fn config(args: &Query) -> anyhow::Result<ClientConfig> {
     let mut config = args.asking.settings(args.retries, args.deadline);
-    config.ask.players = !args.no_players;
+    config.ask.has_players = !args.no_players;
     config.ask.depth = if args.basic {
         Depth::Basic
     } else {
         Depth::Full
     };
     config.ask.auth_token = args.auth.token()?.map(Into::into);
+    config.ask.host = args.send_host.as_deref().unwrap_or_default().into();
     config.strict = args.strict;
-    config.keep_datagrams = args.raw;
+    config.has_datagrams = args.raw;
     Ok(config)
 }
 

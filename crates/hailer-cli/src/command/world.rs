@@ -2,7 +2,6 @@
 
 use super::service::stopped;
 use crate::args::World;
-use crate::config::coloured;
 use crate::exit::Exit;
 use crate::log::limiter;
 use crate::print::line;
@@ -10,6 +9,7 @@ use hailer::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_status;
 use hailer::proto::model::Text;
+use hailer::proto::model::coloured;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
@@ -24,7 +24,7 @@ const WIDTH: usize = 160;
 fn config(args: &World) -> GameServerConfig {
     let mut config = GameServerConfig::default();
     config.build = args.build.unwrap_or(config.build);
-    config.only_build = args.only_build;
+    config.is_build_only = args.only_build;
     config.world = args.world.unwrap_or(config.world);
     config.seed = args.world_seed.unwrap_or(config.seed);
     config.mode = args.game_mode.unwrap_or(config.mode);

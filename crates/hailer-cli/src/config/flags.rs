@@ -59,6 +59,7 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
         input.status = Some(status);
     }
     input.options = options(&args.option)?;
+    input.lan_announce = args.lan_announce.then(|| plain(true));
     let lines = Lines::new("");
     let mut checker = Checker::new(Path::new(""), &lines);
     let server = input.server(&(0..0), &mut checker);

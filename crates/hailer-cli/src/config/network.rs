@@ -77,7 +77,7 @@ pub(super) fn config(
         .mode
         .as_ref()
         .map_or(config.mode, |Parsed(mode)| *mode);
-    config.redis.cluster = input.get_ref().cluster;
+    config.redis.is_cluster = input.get_ref().cluster;
     config.heartbeat = heartbeat
         .as_ref()
         .map_or(config.heartbeat, |time| time.get_ref().0.0);

@@ -59,7 +59,7 @@ pub(crate) enum Mode {
 #[derive(Default)]
 pub(crate) struct Health {
     pub(crate) connected: bool,
-    pub(crate) network: bool,
+    pub(crate) has_network: bool,
     pub(crate) age: Option<std::time::Duration>,
     pub(crate) errors: u64,
     pub(crate) last_error: Option<String>,

@@ -12,8 +12,8 @@ use super::{
     ObserveConfig, PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::population::Population;
-use hailer::proto::model::Value;
-use hailer::proto::{Keys, Options, Protocol, Secret, Transport};
+use hailer::proto::model::{Value, coloured};
+use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
 use hailer::source::{Policy, Stale, Wording};
@@ -59,6 +59,7 @@ pub(super) struct ServerInput {
     secret: Option<Parsed<SharedSecret>>,
     relay: Option<Spanned<Parsed<SocketAddr>>>,
     on_join: Option<Spanned<HookInput>>,
+    pub(super) lan_announce: Option<Spanned<bool>>,
 }
 
 /// Options of a protocol by key.
@@ -249,7 +250,7 @@ impl FromText for Wording {
     const EXPECTED: &'static str = "a text in quotes, in which {text} and {age} are replaced";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        let wording: Result<Self, _> = super::coloured(text).parse();
+        let wording: Result<Self, _> = coloured(text).parse();
         wording.map_err(|error| error.to_string())
     }
 }
@@ -421,6 +422,12 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
     }
 }
 
+/// Returns whether servers of a protocol announce themselves to the local network.
+pub(crate) fn announces(protocol: &dyn Protocol) -> bool {
+    let mut ways = protocol.discovery().iter();
+    ways.any(|way| matches!(way, Discovery::Announcement { .. }))
+}
+
 impl ServerInput {
     /// Returns the configuration of the server, or `None` after a mistake.
     pub(super) fn server(
@@ -434,6 +441,7 @@ impl ServerInput {
         self.check_options(&protocols, checker);
         let relay = self.relay(&listeners, checker);
         let on_join = self.on_join(&protocols, checker);
+        let lan_announce = self.lan_announce(&protocols, checker);
         self.check_exclusions(checker);
         let stale = self.stale(checker);
         let status = self.status.as_ref().map(|status| status.status(checker));
@@ -469,7 +477,25 @@ impl ServerInput {
             listeners,
             relay,
             on_join,
+            lan_announce,
         })
+    }
+
+    /// Returns whether to announce the server. That needs a protocol with announcements.
+    fn lan_announce(
+        &self,
+        protocols: &[(&'static dyn Protocol, Options)],
+        checker: &mut Checker<'_>,
+    ) -> bool {
+        let Some(lan_announce) = self.lan_announce.as_ref().filter(|it| *it.get_ref()) else {
+            return false;
+        };
+        let can_announce = protocols.iter().any(|(protocol, _)| announces(*protocol));
+        if !can_announce {
+            let text = "server.lan-announce: only Minecraft Status has announcements; add it, as in protocols = [\"minecraft-status\"]";
+            checker.wrong::<()>(&lan_announce.span(), text);
+        }
+        can_announce
     }
 
     fn check_exclusions(&self, checker: &mut Checker<'_>) {
@@ -521,8 +547,8 @@ impl ServerInput {
         }
     }
 
-    /// Returns the protocols with their options. With `on-join`, protocols over TCP are in the
-    /// default too: otherwise, the TCP port usually belongs to the game.
+    /// Returns the protocols with their options. With `on-join`, protocols that report joins are
+    /// in the default too: otherwise, the TCP port usually belongs to the game.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen = Vec::new();
         for id in &self.protocols {
@@ -536,6 +562,13 @@ impl ServerInput {
                 continue;
             }
             match find(key, id.get_ref()) {
+                Ok(protocol) if !protocol.info().has_responder => {
+                    let text = format!(
+                        "{key}: {} has no responder; Hailer only queries its servers",
+                        protocol.info().id
+                    );
+                    checker.wrong::<()>(&id.span(), text);
+                }
                 Ok(protocol) => chosen.push(protocol),
                 Err(text) => drop(checker.wrong::<()>(&id.span(), text)),
             }
@@ -544,9 +577,7 @@ impl ServerInput {
             chosen.extend(registry::defaults());
             if self.on_join.is_some() {
                 let streams = registry::PROTOCOLS.iter().copied();
-                chosen.extend(
-                    streams.filter(|protocol| protocol.info().transport == Transport::Stream),
-                );
+                chosen.extend(streams.filter(|protocol| protocol.has_join_attempts()));
             }
         }
         let options = |id: &str| {
@@ -656,12 +687,10 @@ impl ServerInput {
         checker: &mut Checker<'_>,
     ) -> Option<HookConfig> {
         let input = self.on_join.as_ref()?;
-        let is_stream = |(protocol, _): &(&'static dyn Protocol, Options)| {
-            protocol.info().transport == Transport::Stream
-        };
-        if !protocols.iter().any(is_stream) {
-            let text =
-                "server.on-join: players join over TCP; add a protocol over TCP to protocols";
+        let has_join_attempts =
+            |(protocol, _): &(&'static dyn Protocol, Options)| protocol.has_join_attempts();
+        if !protocols.iter().any(has_join_attempts) {
+            let text = "server.on-join: players join over TCP; add minecraft-status to protocols";
             return checker.wrong(&input.span(), text);
         }
         let every = input.get_ref().every.as_ref();
@@ -806,7 +835,7 @@ impl PollInput {
             .every
             .as_ref()
             .map_or(poll.every, |Parsed(Time(every))| *every);
-        poll.keep_address = self.keep_address;
+        poll.has_address = self.keep_address;
         poll.settings = ClientConfig::default();
         if let Some(file) = &self.auth_token_file {
             let token = checker.token("server.source.poll.auth-token-file", file, 1)?;

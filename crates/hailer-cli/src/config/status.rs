@@ -3,7 +3,7 @@
 use super::check::Checker;
 use super::reader::{FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber};
 use hailer::proto::minecraft_query;
-use hailer::proto::model::{Address, Extra, Rule, uuid_from_text};
+use hailer::proto::model::{Address, Extra, Rule, coloured, uuid_from_text};
 use hailer::{Player, Status, Text};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -175,21 +175,6 @@ impl StatusConfig {
         status.players.set_list(players);
         status
     }
-}
-
-/// Replaces colour codes such as `&a` by the protocol's section sign, and `&&` by `&`.
-pub(crate) fn coloured(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let code = |c: &char| "0123456789abcdefklmnorx".contains(*c);
-        if c == '&' && chars.next_if_eq(&'&').is_none() && chars.peek().is_some_and(code) {
-            out.push('\u{A7}');
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ impl Show {
         )?;
         if let Some(Position {
             feet: [x, y, z],
-            on_ground,
+            is_on_ground: on_ground,
             ..
         }) = game.player.position
         {

@@ -90,7 +90,8 @@ fn form(mode: IconMode, variable: impl Fn(&str) -> Option<String>) -> Option<For
 fn supported(variable: impl Fn(&str) -> Option<String>) -> Option<Form> {
     let value = |name: &str| variable(name).unwrap_or_default();
     let is_set = |name: &str| !value(name).is_empty();
-    let (term, program) = (value("TERM"), value("TERM_PROGRAM"));
+    let term = value("TERM");
+    let program = value("TERM_PROGRAM");
     let is_multiplexer = ["TMUX", "STY", "ZELLIJ"].into_iter().any(is_set)
         || term.starts_with("screen")
         || term.starts_with("tmux");
@@ -133,7 +134,7 @@ fn kitty(icon: &Icon) -> String {
     let encoded = base64(icon);
     let mut text = String::with_capacity(encoded.len() + 256);
     let mut keys = format!("a=T,f=100,q=2,c={COLUMNS},r={ROWS},");
-    let mut rest = encoded.as_str();
+    let mut rest = encoded;
     loop {
         let (piece, after) = rest.split_at(rest.len().min(KITTY_PIECE_BYTES));
         let has_more = u8::from(!after.is_empty());
@@ -149,16 +150,15 @@ fn kitty(icon: &Icon) -> String {
 fn iterm2(icon: &Icon) -> String {
     format!(
         "\x1b]1337;File=inline=1;size={};width={COLUMNS};height={ROWS};preserveAspectRatio=1:{}\x07",
-        icon.as_bytes().len(),
+        icon.to_png().len(),
         base64(icon)
     )
 }
 
 /// Returns the PNG file in base64.
-fn base64(icon: &Icon) -> String {
-    let uri = icon.data_uri();
-    uri.split_once(',')
-        .map_or_else(String::new, |(_, text)| text.to_owned())
+fn base64(icon: &Icon) -> &str {
+    let parts = icon.data_uri().split_once(',');
+    parts.map_or("", |(_, text)| text)
 }
 
 /// Encodes an image in bands of six rows. Colors are rounded to 216, and transparent pixels are left
@@ -234,7 +234,7 @@ impl Image {
         let limits = png::Limits {
             bytes: MAX_DECODING_BYTES,
         };
-        let mut decoder = png::Decoder::new_with_limits(Cursor::new(icon.as_bytes()), limits);
+        let mut decoder = png::Decoder::new_with_limits(Cursor::new(icon.to_png()), limits);
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let mut reader = decoder.read_info().ok()?;
         let mut bytes = vec![0; reader.output_buffer_size()?];
@@ -369,7 +369,7 @@ mod tests {
             let mixed = hailer::proto::Cookie(u64::from(x * 64 + y)).derive(0);
             (mixed as u32).to_be_bytes()
         });
-        assert!(noisy.as_bytes().len() > 2 * KITTY_PIECE_BYTES);
+        assert!(noisy.to_png().len() > 2 * KITTY_PIECE_BYTES);
         let text = draw(&noisy, Form::Kitty).unwrap();
         let mut joined = String::new();
         let pieces: Vec<&str> = text.split("\x1b_G").skip(1).collect();
@@ -393,7 +393,7 @@ mod tests {
         let flag = flag();
         let text = draw(&flag, Form::Iterm2).unwrap();
         let (keys, data) = text.split_once(':').unwrap();
-        assert!(keys.contains(&format!("size={};", flag.as_bytes().len())));
+        assert!(keys.contains(&format!("size={};", flag.to_png().len())));
         let data = data.strip_suffix('\x07').unwrap();
         assert_eq!(decoded(data), flag);
     }
@@ -436,8 +436,8 @@ mod tests {
     fn damaged_images_are_not_shown() {
         let whole = flag();
         for form in [Form::Kitty, Form::Iterm2, Form::Sixel, Form::Blocks] {
-            for length in (8..whole.as_bytes().len()).step_by(7) {
-                let cut = Icon::from_png(&whole.as_bytes()[..length]).unwrap();
+            for length in (8..whole.to_png().len()).step_by(7) {
+                let cut = Icon::from_png(&whole.to_png()[..length]).unwrap();
                 assert_eq!(draw(&cut, form), None, "{length}");
             }
             let huge = icon(513, 1, |_, _| RED);

@@ -1,6 +1,7 @@
 //! Output formats. Human-readable ones contain ANSI colours, which the output stream removes unless
 //! it is a terminal. Widths are terminal columns; a character has a width of 0, 1 or 2.
 
+pub(crate) mod check;
 pub(crate) mod csv;
 pub(crate) mod datagram;
 pub(crate) mod fields;

@@ -295,19 +295,23 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         row.extend(uuids.then(|| player.uuid.as_ref().map(uuid_text).unwrap_or_default()));
         row.extend(members.iter().map(|member| {
             let value = (member.value)(player);
-            value
-                .map(|value| line(&value.to_string(), table::CELL))
-                .unwrap_or_default()
+            value.map(|value| cell(&value)).unwrap_or_default()
         }));
         row.extend(keys.iter().map(|key| {
             let value = player.extra.iter().find(|extra| extra.key == *key);
-            value
-                .map(|extra| line(&extra.value.to_string(), table::CELL))
-                .unwrap_or_default()
+            value.map(|extra| cell(&extra.value)).unwrap_or_default()
         }));
         row
     });
     table::print(out, &header, &rows.collect::<Vec<_>>())
+}
+
+/// Formats a value of a player. Times arrive as binary fractions with many digits.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Float(number) => format!("{number:.1}"),
+        other => line(&other.to_string(), table::CELL),
+    }
 }
 
 fn names(out: &mut impl Write, players: &[Player]) -> std::io::Result<()> {
@@ -331,6 +335,13 @@ mod tests {
     fn keys_become_titles() {
         assert_eq!(title("game-id"), "Game id");
         assert_eq!(title(""), "");
+    }
+
+    #[test]
+    fn times_have_one_digit_after_the_point() {
+        assert_eq!(cell(&Value::Float(13_425.509_765_625)), "13425.5");
+        assert_eq!(cell(&Value::Float(-1.0)), "-1.0");
+        assert_eq!(cell(&Value::Int(7)), "7");
     }
 
     #[test]

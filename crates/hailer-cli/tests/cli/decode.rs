@@ -513,7 +513,7 @@ fn reports_a_capture_without_datagrams() {
         output.out.is_empty()
             && output
                 .err
-                .contains("no UDP datagram and no game session in 1 packet\n"),
+                .contains("no UDP datagram and no game session in 1 packet; queries over TCP and HTTP are not decoded\n"),
         "{}",
         output.err
     );

@@ -130,16 +130,44 @@ fn protocol_reference_matches_the_tool() {
     let output = run(["protocols", "--json"]).ends_with(0).out;
     let protocols: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     let mut page = String::from(
-        "# Protocols\n\nGenerated from the protocol table in the code, as `hailer protocols` shows it.\n",
+        "# Protocols\n\nGenerated from the protocol table in the code, as `hailer protocols` shows it.\n\n\
+         | id | protocol | port | client must prove | unverified reply |\n| --- | --- | --- | --- | --- |\n",
     );
+    for protocol in protocols.as_array().expect("a list") {
+        let id = cell(&protocol["id"]);
+        let amplification = &protocol["amplification"];
+        let factor = amplification["reply"].as_f64().expect("bytes")
+            / amplification["request"].as_f64().expect("bytes");
+        let reply = if protocol["responder"] == false {
+            "no responder".to_owned()
+        } else if factor == 0.0 {
+            "none".to_owned()
+        } else {
+            format!("at most ×{factor:.1}")
+        };
+        writeln!(
+            page,
+            "| [`{id}`](../../spec/{id}.md) | {} | {} {} | {} | {reply} |",
+            cell(&protocol["title"]),
+            cell(&protocol["transport"]).to_uppercase(),
+            protocol["port"],
+            cell(&protocol["proof"]),
+        )
+        .expect("a string grows");
+    }
+    page.push_str("\nThe last column is the largest reply of `hailer serve` to an unverified address, relative to the request, with\ndefault options. A budget limits such replies further.\n");
     for protocol in protocols.as_array().expect("a list") {
         let id = cell(&protocol["id"]);
         let request = &protocol["amplification"]["request"];
         let reply = &protocol["amplification"]["reply"];
+        let response = if protocol["responder"] == true {
+            format!("Unverified reply: at most {reply} bytes per {request} bytes.")
+        } else {
+            "No responder.".to_owned()
+        };
         write!(
             page,
-            "\n## {}\n\n`{id}`, {} port {}. Specification: [spec/{id}.md](../../spec/{id}.md). \
-             Unverified reply: at most {reply} bytes per {request} bytes.\n",
+            "\n## {}\n\n`{id}`, {} port {}. Specification: [spec/{id}.md](../../spec/{id}.md). {response}\n",
             cell(&protocol["title"]),
             cell(&protocol["transport"]).to_uppercase(),
             protocol["port"],
@@ -175,6 +203,74 @@ fn protocol_reference_matches_the_tool() {
         }
     }
     assert_page("reference/protocols.md", &page);
+}
+
+#[test]
+fn requirement_reference_matches_the_tool() {
+    let output = run(["check", "--list", "--json"]).ends_with(0).out;
+    let mut page = String::from(
+        "# Requirements\n\nGenerated from the tests of `hailer check`, as `hailer check --list` shows them. \
+         [check.md](../check.md) explains the results.\n",
+    );
+    let mut last = (String::new(), String::new());
+    for line in output.lines() {
+        let requirement: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let protocol = cell(&requirement["protocol"]);
+        let role = cell(&requirement["role"]);
+        if role == "client" {
+            if role != last.1 {
+                page += "\n| id | a client must do | severity | effect of a failure |\n| --- | --- | --- | --- |\n";
+            }
+            writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                cell(&requirement["id"]),
+                cell(&requirement["title"]),
+                cell(&requirement["severity"]),
+                cell(&requirement["effect"]),
+            )
+            .expect("a string grows");
+            last = (protocol, role);
+            continue;
+        }
+        if protocol != last.0 {
+            write!(
+                page,
+                "\n## {protocol}\n\n| id | a server must do | severity | effect of a failure | specification | deviations by name |\n\
+                 | --- | --- | --- | --- | --- | --- |\n"
+            )
+            .expect("a string grows");
+        }
+        last = (protocol, role);
+        let section = cell(&requirement["section"]);
+        let (file, number) = section.split_once('#').expect("a section");
+        let names = requirement["deviations"].as_array().expect("a list").iter();
+        let names: Vec<String> = names
+            .map(|deviation| {
+                format!(
+                    "`{}`: {}",
+                    cell(&deviation["name"]),
+                    cell(&deviation["help"])
+                )
+            })
+            .collect();
+        let cost = match (requirement["waits_s"].as_u64(), &requirement["is_load"]) {
+            (Some(seconds), _) => format!(" (waits up to {seconds} s)"),
+            (None, load) if load == true => " (only with `--load`)".into(),
+            _ => String::new(),
+        };
+        writeln!(
+            page,
+            "| `{}` | {}{cost} | {} | {} | [{number}](../../{file}) | {} |",
+            cell(&requirement["id"]),
+            cell(&requirement["title"]),
+            cell(&requirement["severity"]),
+            cell(&requirement["effect"]),
+            names.join("; "),
+        )
+        .expect("a string grows");
+    }
+    assert_page("reference/requirements.md", &page);
 }
 
 #[test]

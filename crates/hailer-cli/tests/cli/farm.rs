@@ -10,11 +10,10 @@ use std::time::Duration;
 
 /// Protocols of these farms: some over UDP, and those over TCP.
 fn simulated() -> Vec<&'static str> {
-    let streams = registry::PROTOCOLS
-        .iter()
-        .map(|protocol| protocol.info())
-        .filter(|info| info.transport == Transport::Stream)
-        .map(|info| info.id);
+    let responders = registry::responders();
+    let infos = responders.iter().map(|protocol| protocol.info());
+    let streams = infos.filter(|info| info.transport == Transport::Stream);
+    let streams = streams.map(|info| info.id);
     ids().into_iter().chain(streams).collect()
 }
 

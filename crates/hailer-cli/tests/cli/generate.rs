@@ -5,10 +5,12 @@ use hailer::proto::games::GAMES;
 use hailer::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 19] = [
     "query",
+    "discover",
     "sweep",
     "ping",
+    "check",
     "serve",
     "farm",
     "world",
@@ -192,7 +194,7 @@ fn games_are_found_by_words() {
         found.contains("ark-se") && !found.contains("ark-sa"),
         "{found}"
     );
-    let found = run(["games", "factorio"]).ends_with(0).out;
+    let found = run(["games", "ragemp"]).ends_with(0).out;
     assert!(found.contains("why it cannot be queried"), "{found}");
     assert!(found.contains("list of the master server"), "{found}");
     let nothing = run(["games", "no", "such", "game"]).ends_with(1);

@@ -1,9 +1,11 @@
 //! The real binary against real sockets on loopback.
 
 mod capture;
+mod check;
 mod cluster;
 mod daemon;
 mod decode;
+mod discover;
 mod documentation;
 mod farm;
 mod game;

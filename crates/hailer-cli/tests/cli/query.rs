@@ -70,7 +70,7 @@ fn games_of_a_file_can_be_queried() {
     run(["query", "harbour-wars://127.0.0.1"]).fails_as_usage("unknown protocol or game");
     run(["query", "--game", "valhiem", "127.0.0.1"]).fails_as_usage("did you mean valheim?");
     run(["query", "--game", "hytale", "ugp://127.0.0.1"]).fails_as_usage("another game");
-    run(["query", "--game", "factorio", "127.0.0.1"]).fails_as_usage("list of the master server");
+    run(["query", "--game", "ragemp", "127.0.0.1"]).fails_as_usage("list of the master server");
     run([
         "query",
         "--game",
@@ -755,10 +755,7 @@ fn usage_errors_are_one_line() {
         (&["query", "a:1,b:2"], "with spaces: a:1 b:2"),
         (&["query", "::1:::2"], "IPv6"),
         (&["query", "[::1"], "not closed"),
-        (
-            &["query", "gopher://host"],
-            "known are minecraft-query, ugp, onequery",
-        ),
+        (&["query", "gopher://host"], "`hailer protocols`"),
         (
             &["query", "--protocol", "ugp", "onequery://host"],
             "another protocol",

@@ -66,12 +66,15 @@ fn schemas_are_valid_and_describe_each_member() {
     for name in [
         "alert-v2.json",
         "answer-v2.json",
+        "check-client-v1.json",
+        "check-v1.json",
         "ping-v2.json",
         "datagram-v2.json",
         "game-v1.json",
         "join-v2.json",
         "packet-v2.json",
         "packet-summary-v2.json",
+        "requirement-v1.json",
         "serve-status-v2.json",
         "sweep-summary-v2.json",
     ] {

@@ -537,3 +537,54 @@ fn field_list_is_shown() {
         finished.out
     );
 }
+
+/// A master over UDP and a list over HTTP name the same server, twice each.
+#[test]
+fn targets_of_masters_are_queried_once() {
+    let serve = Serve::with(&["--name", "Harbour", "-p", "teeworlds"]);
+    let address: std::net::SocketAddrV4 = serve.address().parse().unwrap();
+    let entry = [
+        &[0; 10][..],
+        &[0xFF; 2],
+        &address.ip().octets(),
+        &address.port().to_be_bytes(),
+    ]
+    .concat();
+    let master = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let place = master.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while let Ok((length, from)) = master.recv_from(&mut buffer) {
+            assert!(buffer[..length].ends_with(b"req2"));
+            let reply = [&[0xFF; 10][..], b"lis2", &entry, &entry].concat();
+            master.send_to(&reply, from).unwrap();
+        }
+    });
+    let list = format!(
+        r#"{{"servers":[{{"addresses":["tw-0.6+udp://{address}","tw-0.7+udp://{address}"]}}]}}"#
+    );
+    let page = format!("200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len());
+    let web = pages(vec![("/servers.json", page)]);
+    let udp = format!("teeworlds-master://{place}");
+    let http = format!("teeworlds+{web}/servers.json");
+    let found = run(["sweep", "--json", "--targets", &udp, "--targets", &http]).ends_with(0);
+    let lines = found.json();
+    assert_eq!(lines.len(), 1, "{}", found.out);
+    assert_eq!(lines[0]["target"], serve.url("teeworlds"));
+    for (list, servers) in [(&udp, 2), (&http, 2)] {
+        let expected = format!("{list}: {servers} servers\n");
+        assert!(found.err.contains(&expected), "{}", found.err);
+    }
+    assert!(found.err.contains("3 given twice"), "{}", found.err);
+
+    let wrong = format!("teeworlds+{web}/missing.json");
+    for (target, problem) in [
+        ("dpmaster://127.0.0.1/nothing", "NAME/PROTOCOL"),
+        ("quake2-master://127.0.0.1:1", "nothing listens"),
+        (&wrong, "404"),
+    ] {
+        let failed = run(["sweep", "--targets", target]);
+        failed.fails_as_usage(problem);
+    }
+    run(["sweep", "quake2-master://127.0.0.1"]).fails_as_usage("write --targets quake2-master");
+}

@@ -44,7 +44,7 @@ fn shows_changes_and_details_of_servers() {
 fn usage_errors_are_reported() {
     run(["watch", "127.0.0.1"]).fails_as_usage("needs a terminal");
     run(["watch", "--monitor", "127.0.0.1:8080"]).fails_as_usage("`hailer query --json`");
-    run(["watch", "telnet://127.0.0.1"]).fails_as_usage("known are minecraft-query");
+    run(["watch", "telnet://127.0.0.1"]).fails_as_usage("`hailer protocols`");
     run(["watch", "--monitor", "ftp://127.0.0.1"]).fails_as_usage("http://127.0.0.1:8080");
     run(["watch", "--targets", "/no/such/file"]).fails_as_usage("--targets /no/such/file: ");
     run([

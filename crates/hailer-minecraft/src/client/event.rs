@@ -14,7 +14,7 @@ use std::fmt;
 pub enum ClientEvent {
     /// The server checks accounts. Send the hash to the session server, then call
     /// [`session_checked`](super::Client::session_checked). Only with
-    /// [`GameClientConfig::session`](super::GameClientConfig::session).
+    /// [`GameClientConfig::can_check_session`](super::GameClientConfig::can_check_session).
     SessionCheck {
         /// Hash for the session server.
         hash: String,

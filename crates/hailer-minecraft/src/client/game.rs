@@ -35,7 +35,7 @@ pub struct Position {
     /// Vertical direction in degrees: −90 up, 90 down.
     pub pitch: f32,
     /// Whether the player stands on something.
-    pub on_ground: bool,
+    pub is_on_ground: bool,
 }
 
 /// The client's own player.
@@ -311,7 +311,7 @@ impl GameState {
             eyes,
             yaw,
             pitch,
-            on_ground,
+            is_on_ground: on_ground,
         });
         events.push_back(ClientEvent::Placed {
             x: packet.x,

@@ -59,7 +59,7 @@ impl Client {
 
     /// Replies to the key of builds since 12w17a with a random secret, encrypted for the server.
     fn reply_to_key(&mut self, packet: &EncryptionRequest) -> Result<(), ClientError> {
-        let Some(kind) = CipherKind::of(self.build()).filter(|_| self.config.encrypt) else {
+        let Some(kind) = CipherKind::of(self.build()).filter(|_| self.config.can_encrypt) else {
             let request = self.request();
             self.reply(request);
             return Ok(());
@@ -88,7 +88,7 @@ impl Client {
 
     /// Asks the caller to contact the session server before `then` is sent.
     fn request_session_check(&mut self, hash: String, then: Packet) {
-        if self.config.session {
+        if self.config.can_check_session {
             self.pending = Some(then);
             self.events.push_back(ClientEvent::SessionCheck { hash });
         } else {

@@ -57,18 +57,18 @@ pub struct GameClientConfig {
     /// Port that the handshake sends to the server.
     pub port: u16,
     /// Whether to respawn automatically after death.
-    pub respawn: bool,
+    pub can_respawn: bool,
     /// Whether to encrypt the connection if the server sends a key. Otherwise the client asks to
     /// continue unencrypted, which servers that do not check accounts allow
     /// (spec/minecraft-12w.md#6).
-    pub encrypt: bool,
+    pub can_encrypt: bool,
     /// Whether the caller can contact the session server: [`ClientEvent::SessionCheck`] instead of
     /// an error.
-    pub session: bool,
+    pub can_check_session: bool,
     /// Maximum number of loaded columns. With 0, columns are not even decompressed.
     pub max_columns: usize,
     /// Whether to keep the bytes of every packet for [`Client::take_packets`].
-    pub keep_packets: bool,
+    pub has_packet_log: bool,
 }
 
 impl Default for GameClientConfig {
@@ -78,11 +78,11 @@ impl Default for GameClientConfig {
             name: "Hailer".into(),
             host: "localhost".into(),
             port: crate::PORT,
-            respawn: true,
-            encrypt: true,
-            session: false,
+            can_respawn: true,
+            can_encrypt: true,
+            can_check_session: false,
             max_columns: MAX_COLUMNS,
-            keep_packets: false,
+            has_packet_log: false,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Client {
             play: PlayState::default(),
             config,
         };
-        if client.config.keep_packets {
+        if client.config.has_packet_log {
             client.connection = client.connection.keeping_bytes();
         }
         client.send_handshake();
@@ -211,7 +211,7 @@ impl Client {
                     let bytes = unread.saturating_sub(self.connection.unread().len());
                     self.traffic
                         .count(PacketDirection::ToClient, packet.name(), bytes);
-                    if self.config.keep_packets {
+                    if self.config.has_packet_log {
                         self.packets.push((
                             PacketDirection::ToClient,
                             self.connection.last_bytes().to_vec(),
@@ -280,7 +280,7 @@ impl Client {
             packet.name(),
             self.connection.outgoing().len().saturating_sub(before),
         );
-        if self.config.keep_packets {
+        if self.config.has_packet_log {
             let mut bytes = Vec::new();
             packet.write(&mut bytes, self.build());
             self.packets.push((PacketDirection::ToServer, bytes));
@@ -299,7 +299,7 @@ impl Client {
     }
 
     /// Returns the packets since the last call, decrypted and in order, if
-    /// [kept](GameClientConfig::keep_packets).
+    /// [kept](GameClientConfig::has_packet_log).
     pub fn take_packets(&mut self) -> Vec<(PacketDirection, Vec<u8>)> {
         std::mem::take(&mut self.packets)
     }

@@ -104,7 +104,7 @@ impl Client {
     }
 
     fn respawn_if_wanted(&mut self) {
-        if self.config.respawn {
+        if self.config.can_respawn {
             let _ = self.respawn();
         }
     }
@@ -143,7 +143,7 @@ impl Client {
             eyes,
             yaw,
             pitch,
-            on_ground,
+            is_on_ground: on_ground,
         } = position;
         self.reply(PlayerPositionLook {
             x,
@@ -190,7 +190,7 @@ impl Client {
             eyes,
             yaw,
             pitch,
-            on_ground,
+            is_on_ground: on_ground,
         } = position;
         if self.game.player.vehicle.is_some() {
             return self.reply(PlayerPositionLook {
@@ -248,7 +248,7 @@ impl Client {
         let mut body = Body {
             feet: position.feet,
             vertical_speed: self.play.vertical_speed,
-            on_ground: position.on_ground,
+            on_ground: position.is_on_ground,
             is_blocked: self.play.is_blocked,
         };
         let world = self.game.world();
@@ -257,7 +257,7 @@ impl Client {
         self.play.is_blocked = body.is_blocked;
         if let Some(position) = &mut self.game.player.position {
             position.feet = body.feet;
-            position.on_ground = body.on_ground;
+            position.is_on_ground = body.on_ground;
         }
         self.check_landing(body);
         self.check_arrival(body);

@@ -11,7 +11,7 @@ pub struct GameServerConfig {
     pub build: Build,
     /// Whether to refuse 1.2.5. Otherwise 1.2.5 is accepted too, unless encryption is required,
     /// which it lacks.
-    pub only_build: bool,
+    pub is_build_only: bool,
     /// MOTD in the list of servers. `§` characters are removed, since they end it there
     /// (spec/minecraft-12w.md#6.1).
     pub motd: String,
@@ -27,7 +27,7 @@ pub struct GameServerConfig {
     pub view_distance: u8,
     /// Whether survival players may stay in the air. Otherwise they are kicked after 80 packets, as
     /// in vanilla.
-    pub allow_flight: bool,
+    pub can_fly: bool,
     /// Whether connections are encrypted.
     pub encryption: Encryption,
     /// Limits per client and in total.
@@ -38,14 +38,14 @@ impl Default for GameServerConfig {
     fn default() -> Self {
         Self {
             build: Build::LATEST,
-            only_build: false,
+            is_build_only: false,
             motd: "A hailer server".into(),
             max_players: 20,
             world: WorldKind::Hilly,
             seed: 1,
             mode: GameMode::Creative,
             view_distance: 10,
-            allow_flight: false,
+            can_fly: false,
             encryption: Encryption::Offered,
             limits: Limits::default(),
         }
@@ -55,7 +55,7 @@ impl Default for GameServerConfig {
 impl GameServerConfig {
     /// Returns whether 1.2.5 is accepted too.
     pub fn accepts_1_2_5(&self) -> bool {
-        !self.only_build && self.encryption != Encryption::Required
+        !self.is_build_only && self.encryption != Encryption::Required
     }
 }
 

@@ -148,7 +148,7 @@ impl Server {
 
     /// Kicks a player who stays in the air without falling. Creative players may fly.
     fn check_flight(&mut self, id: ClientId, before: Position) {
-        let is_allowed = self.config.allow_flight;
+        let is_allowed = self.config.can_fly;
         let Some(player) = self.player_mut(id) else {
             return;
         };

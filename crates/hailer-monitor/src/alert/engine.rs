@@ -426,7 +426,7 @@ impl AlertEngine {
     /// Ends an incident at `at`: with a message, unless the rule has `resolve = false`.
     fn resolve(&mut self, key: (u16, ServerId), at: Millis, now: Millis) {
         let number = usize::from(key.0);
-        if !self.rules[number].resolve {
+        if !self.rules[number].is_end_notified {
             self.incidents.remove(&key);
             self.closed.push(key);
         } else if let Some(incident) = self.incidents.get_mut(&key) {

@@ -60,7 +60,7 @@ pub struct Rule {
     /// Names of the receivers.
     pub to: Vec<String>,
     /// Whether the end of an incident is notified.
-    pub resolve: bool,
+    pub is_end_notified: bool,
     /// How often an open incident is notified again, in milliseconds; `None`: once only.
     pub repeat: Option<Millis>,
     /// Minimum time between two messages of this rule, in milliseconds. Incidents that arise
@@ -454,7 +454,7 @@ impl TryFrom<RuleConfig> for Rule {
             min_duration: config.r#for.map_or(0, |span| span.millis()),
             filter,
             to: config.to,
-            resolve: config
+            is_end_notified: config
                 .resolve
                 .unwrap_or(!is_change && condition != Condition::Up),
             repeat,
@@ -488,7 +488,7 @@ mod tests {
                    title = '{server} is gone'\npriority = 'high'\nservers = ['*']\ngroups = []\nlabels = { tier = 'gold' }";
         let good = rule(all).unwrap();
         assert_eq!(
-            (good.min_duration, good.repeat, good.resolve),
+            (good.min_duration, good.repeat, good.is_end_notified),
             (300_000, Some(3_600_000), true)
         );
         for (more, expected) in [

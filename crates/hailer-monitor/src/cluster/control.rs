@@ -131,8 +131,8 @@ impl Control {
             script.key(shared.keys.control(word));
         }
         let roles = shared.settings.roles;
-        let works = roles.poll && !is_leaving;
-        let wants = roles.page && !is_leaving;
+        let works = roles.can_poll && !is_leaving;
+        let wants = roles.can_serve && !is_leaving;
         script
             .arg(&shared.me)
             .arg(shared.settings.lease.as_millis() as u64);

@@ -93,19 +93,19 @@ pub struct ClusterConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Whether this node polls servers.
-    pub poll: bool,
+    pub can_poll: bool,
     /// Whether this node writes results to PostgreSQL.
-    pub write: bool,
+    pub can_write: bool,
     /// Whether this node mirrors the state of all servers, for its pages and to be the leader.
-    pub page: bool,
+    pub can_serve: bool,
 }
 
 impl Default for Roles {
     fn default() -> Self {
         Self {
-            poll: true,
-            write: true,
-            page: true,
+            can_poll: true,
+            can_write: true,
+            can_serve: true,
         }
     }
 }
@@ -306,7 +306,7 @@ impl Member {
             kept: AtomicU64::new(0),
             last: AtomicI64::new(0),
         });
-        let mirror = if roles.page {
+        let mirror = if roles.can_serve {
             Some(mirror::Mirror::load(&shared).await?)
         } else {
             None
@@ -324,7 +324,7 @@ impl Member {
             let lead = lead::run(shared.clone(), retention, plan, alerts.clone());
             tasks.push(tokio::spawn(lead));
         }
-        if roles.write {
+        if roles.can_write {
             tasks.push(tokio::spawn(write::run(shared.clone())));
         }
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Connection, SqlSafeStr, raw_sql};
 use std::fmt::Write;
@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
 
-/// All migrations, by number. Released migrations never change: the database stores their
-/// checksums.
+/// All migrations, by number. The statements of a released migration never change; a test holds
+/// their checksums. Comments may change: see [`store_checksums`].
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (
         1,
@@ -52,6 +52,9 @@ pub(crate) enum Dialect {
     /// PostgreSQL, which other processes may share.
     Postgres,
 }
+
+/// Table in which sqlx stores the migrations of a database.
+const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 
 impl History {
     /// Opens a history: `sqlite:PATH` (created if absent, with its folder; the path is used
@@ -94,23 +97,26 @@ impl History {
             .connect(&url)
             .await
             .map_err(|source| HistoryError::Open { place: place.clone(), source })?;
-        let migrations = MIGRATIONS.iter().map(|&(version, name, text)| {
-            let text = text.replace(
-                "{clustered}",
-                if dialect == Dialect::Sqlite {
-                    "WITHOUT ROWID"
-                } else {
-                    ""
-                },
-            );
-            let text = AssertSqlSafe(text).into_sql_str();
-            Migration::new(version, name.into(), MigrationType::Simple, text, false)
-        });
-        let migrator = Migrator {
-            migrations: migrations.collect::<Vec<_>>().into(),
-            ..Migrator::DEFAULT
+        let migrations: Vec<_> = MIGRATIONS
+            .iter()
+            .map(|&(version, name, text)| {
+                let clustered = match dialect {
+                    Dialect::Sqlite => "WITHOUT ROWID",
+                    Dialect::Postgres => "",
+                };
+                let text = AssertSqlSafe(text.replace("{clustered}", clustered)).into_sql_str();
+                Migration::new(version, name.into(), MigrationType::Simple, text, false)
+            })
+            .collect();
+        let migrated = async {
+            store_checksums(&pool, &migrations).await?;
+            let migrator = Migrator {
+                migrations: migrations.into(),
+                ..Migrator::DEFAULT
+            };
+            migrator.run(&pool).await
         };
-        migrator.run(&pool).await.map_err(|source| match source {
+        migrated.await.map_err(|source| match source {
             MigrateError::VersionMissing(_) => HistoryError::Newer(place),
             source => HistoryError::Migrate { place, source },
         })?;
@@ -193,6 +199,28 @@ impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.open.as_mut().expect("open until it is committed").0
     }
+}
+
+/// Stores the checksums of these migrations over those in the database. A checksum covers the whole
+/// text, so it also changes with a comment. Without this step, sqlx would reject the database.
+async fn store_checksums(
+    pool: &sqlx::Pool<Any>,
+    migrations: &[Migration],
+) -> Result<(), MigrateError> {
+    let mut connection = pool.acquire().await?;
+    connection.ensure_migrations_table(MIGRATIONS_TABLE).await?;
+    for migration in migrations {
+        // The description tells our migrations from those of other programs.
+        let text = "UPDATE _sqlx_migrations SET checksum = $1
+                    WHERE version = $2 AND description = $3 AND checksum <> $1";
+        sqlx::query(text)
+            .bind(migration.checksum.to_vec())
+            .bind(migration.version)
+            .bind(migration.description.to_string())
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
 }
 
 /// Reads a SQLite file once. The pool would retry until its timeout, and not report the reason.
@@ -292,6 +320,49 @@ fn quote(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Compares the checksums of the statements, without comments.
+    #[test]
+    fn statements_of_released_migrations_never_change() {
+        let found: Vec<String> = MIGRATIONS
+            .iter()
+            .map(|&(version, name, text)| {
+                let is_statement = |line: &&str| !line.starts_with("--") && !line.is_empty();
+                let lines: Vec<&str> = text.lines().filter(is_statement).collect();
+                let text = AssertSqlSafe(lines.join("\n")).into_sql_str();
+                let whole =
+                    Migration::new(version, name.into(), MigrationType::Simple, text, false);
+                let start: Vec<_> = whole.checksum[..8]
+                    .iter()
+                    .map(|b| format!("{b:02x}"))
+                    .collect();
+                format!("{version} {}", start.concat())
+            })
+            .collect();
+        let expected = [
+            "1 bc5f081dda676eaa",
+            "2 bab720ec55427134",
+            "3 2231ec734f847272",
+            "4 5da32c8a01b600d8",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[tokio::test]
+    async fn databases_with_other_comments_open() {
+        let name = format!("hailer-comments-{}.db", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let url = format!("sqlite:{}", path.display());
+        let history = History::open(&url).await.unwrap();
+        sqlx::query("UPDATE _sqlx_migrations SET checksum = $1 WHERE version = 1")
+            .bind(vec![1_u8; 48])
+            .execute(&history.pool)
+            .await
+            .unwrap();
+        history.pool.close().await;
+        drop(History::open(&url).await.unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[tokio::test]
     async fn a_corrupt_file_is_reported_before_the_timeout() {

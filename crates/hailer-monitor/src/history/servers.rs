@@ -332,6 +332,7 @@ pub(super) fn origin_word(origin: Origin) -> &'static str {
     match origin {
         Origin::Configuration => "configuration",
         Origin::Api => "api",
+        Origin::Master => "master",
     }
 }
 
@@ -340,6 +341,7 @@ fn read_origin(word: &str) -> Option<Origin> {
         // Databases of earlier versions contain `plan`.
         "configuration" | "plan" => Some(Origin::Configuration),
         "api" => Some(Origin::Api),
+        "master" => Some(Origin::Master),
         _ => None,
     }
 }

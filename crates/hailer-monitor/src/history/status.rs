@@ -68,7 +68,7 @@ impl History {
             move |values: &mut Values| {
                 values.add(server.0);
                 values.add(id.to_string());
-                values.add(icon.data_uri());
+                values.add(icon.data_uri().to_owned());
             }
         });
         let mut change = self.begin().await?;

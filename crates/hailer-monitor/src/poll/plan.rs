@@ -67,7 +67,7 @@ impl GamePlan {
         Some(Box::new(Self { game, parts }))
     }
 
-    /// Forgets the ports that answered, because the address has changed.
+    /// Clears the ports that answered, because the address has changed.
     pub(super) fn forget_ports(&mut self) {
         self.parts.iter_mut().for_each(|part| part.port = None);
     }
@@ -123,7 +123,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer::client::Transcript;
+    use hailer::Transcript;
     use hailer::proto::registry;
     use std::time::Duration;
 
@@ -180,15 +180,15 @@ mod tests {
 
     #[test]
     fn the_port_that_answered_is_queried_until_it_fails() {
-        let mut plan = plan("7dtd://127.0.0.1");
+        let mut plan = plan("dayz://127.0.0.1");
         assert_eq!(probes(&plan), [("a2s", None)]);
         assert!(plan.probes()[0].game.is_some());
-        plan.record(&[answer("a2s", 26_901)]);
-        assert_eq!(probes(&plan), [("a2s", Some(26_901))]);
+        plan.record(&[answer("a2s", 2_305)]);
+        assert_eq!(probes(&plan), [("a2s", Some(2_305))]);
         assert!(plan.probes()[0].game.is_none());
         plan.record(&[]);
         assert_eq!(probes(&plan), [("a2s", None)]);
-        plan.record(&[answer("a2s", 26_901)]);
+        plan.record(&[answer("a2s", 2_305)]);
         plan.forget_ports();
         assert_eq!(probes(&plan), [("a2s", None)]);
     }

@@ -50,10 +50,10 @@ pub(super) async fn show(
 /// Returns an icon from memory, or else from the history.
 async fn read(app: &App, id: IconId) -> Option<Vec<u8>> {
     if let Some(icon) = app.live.icons().find(id) {
-        return Some(icon.as_bytes().to_vec());
+        return Some(icon.to_png());
     }
     let icon = app.history.icon(id).await.ok()??;
-    let bytes = icon.as_bytes().to_vec();
+    let bytes = icon.to_png();
     // The history may have been changed by another program.
     (app.live.icons().insert(icon) == Some(id)).then_some(bytes)
 }

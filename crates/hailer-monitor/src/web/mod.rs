@@ -63,7 +63,7 @@ pub struct App {
     /// Title of the site.
     pub title: Arc<str>,
     /// Whether names of players, and datagrams that contain them, are shown.
-    pub shows_players: bool,
+    pub has_player_names: bool,
     /// API for programs; `None`: pages only.
     pub api: Option<api::Api>,
     /// Returns the problem of the monitor that all pages show, see
@@ -89,7 +89,7 @@ impl App {
             live,
             history,
             title: "Hailer".into(),
-            shows_players: true,
+            has_player_names: true,
             api: None,
             notice: Arc::new(|| None),
             hosts: None,

@@ -21,7 +21,7 @@ use super::message::{
 use super::split::{Assembled, Assembly, Layout};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Error, Notes};
+use crate::wire::{Deviation, Notes};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -44,6 +44,8 @@ const PSEUDO_PLAYER: &[u8] = b"Max Players";
 const RUST: u32 = 252_490;
 /// Protocol numbers of GoldSource.
 const GOLD_SOURCE: core::ops::RangeInclusive<u8> = 47..=48;
+/// Extra fields of most info replies. More take another allocation.
+const EXTRAS: usize = 8;
 /// Largest count in an info reply.
 const MAX_COUNT: i64 = u8::MAX as i64;
 /// Modes of The Ship.
@@ -60,7 +62,7 @@ const CHALLENGE_LOOP: Fault =
     Fault::Misbehaved("it answers each challenge with a new one (challenge loop)");
 const ZEROS_SENT: Fault = Fault::Misbehaved("it sent zeros instead of a reply");
 
-/// Queries one server.
+/// Queries one A2S server.
 #[derive(Debug)]
 pub struct A2sExchange {
     depth: Depth,
@@ -83,9 +85,13 @@ pub struct A2sExchange {
     wants_rules: bool,
     /// Whether the outstanding lists were requested with the current challenge.
     has_sent_rules: bool,
+    /// Replies to the last requests for lists that have not arrived.
+    pending: u8,
+    /// Whether one of these replies was a new challenge.
+    is_renewed: bool,
     assembly: Assembly,
-    /// The fields of the info reply.
-    status: Status,
+    /// The fields of the info reply. Boxed because a sweep builds an exchange for each request.
+    status: Option<Box<Status>>,
     app_id: u32,
     /// Whether the status is from the GoldSource form.
     is_old_info: bool,
@@ -93,8 +99,8 @@ pub struct A2sExchange {
     players: Option<Vec<Player>>,
     rules: Vec<Rule>,
     rules_extra: Vec<Extra>,
-    /// Error of the last list that does not parse.
-    list_error: Option<Error>,
+    /// Last fault while the lists were missing. It must not cost the rest of the status.
+    list_fault: Option<Fault>,
     deviations: Vec<&'static Deviation>,
 }
 
@@ -129,18 +135,20 @@ impl A2sExchange {
             has_repeated_plain: false,
             has_sent_old_challenge: false,
             speaks_words: false,
-            wants_players: ask.players,
-            wants_rules: ask.rules,
+            wants_players: ask.has_players,
+            wants_rules: ask.has_rules,
             has_sent_rules: false,
+            pending: 0,
+            is_renewed: false,
             assembly: Assembly::default(),
-            status: Status::default(),
+            status: None,
             app_id: 0,
             is_old_info: false,
             split_fallback: Layout::Source,
             players: None,
             rules: Vec::new(),
             rules_extra: Vec::new(),
-            list_error: None,
+            list_fault: None,
             deviations: Vec::new(),
         }
     }
@@ -224,6 +232,12 @@ impl A2sExchange {
             self.has_sent_rules.then_some(Outgoing::Rules),
             needs_old.then_some(Outgoing::OldChallenge),
         ];
+        // The first challenge is enough if none was known.
+        self.pending = match self.challenge {
+            Some(_) => requests.iter().flatten().count() as u8,
+            None => 1,
+        };
+        self.is_renewed = false;
         self.send(requests, out)
     }
 
@@ -262,15 +276,15 @@ impl A2sExchange {
         if bytes.len() > message::MAX_DATAGRAM {
             self.keep(&BIG_DATAGRAM);
         }
-        if bytes.starts_with(message::SPLIT) {
+        if bytes.starts_with(super::SPLIT) {
             return self.receive_part(bytes, out);
         }
         if !bytes.is_empty() && bytes.iter().all(|byte| *byte == 0) {
             self.keep(&ZEROS);
-            return Step::Bad(ZEROS_SENT);
+            return self.fault(ZEROS_SENT);
         }
         // Replies of other protocols can arrive on the same socket.
-        if !bytes.starts_with(message::SINGLE) {
+        if !bytes.starts_with(super::SINGLE) {
             return Step::Wait;
         }
         self.receive_message(bytes, true, out)
@@ -285,10 +299,10 @@ impl A2sExchange {
                 return Step::Progress;
             }
             Ok(Assembled::Duplicate) => return Step::Wait,
-            Err(error) => return self.unreadable(error),
+            Err(error) => return self.fault(error.into()),
         };
         self.keep_all(&notes);
-        let has_header = joined.starts_with(message::SINGLE);
+        let has_header = joined.starts_with(super::SINGLE);
         if !has_header {
             self.keep(&SPLIT_NO_HEADER);
         }
@@ -300,7 +314,7 @@ impl A2sExchange {
         let app_id = (self.phase == Phase::Lists).then_some(self.app_id);
         let reply = match parse_reply(bytes, has_header, app_id, &mut notes) {
             Ok(reply) => reply,
-            Err(error) => return self.unreadable(error),
+            Err(error) => return self.fault(error.into()),
         };
         match reply {
             // A ping reply, or a list before info, proves that the server is there.
@@ -329,36 +343,51 @@ impl A2sExchange {
         }
     }
 
-    /// Keeps the error for a status without lists.
-    fn unreadable(&mut self, error: Error) -> Step {
-        self.list_error = Some(error);
-        Step::Bad(error.into())
+    /// Handles a reply without use. Once the info is there, the lists are requested again after a
+    /// timeout, and their faults are a part of the status.
+    fn fault(&mut self, fault: Fault) -> Step {
+        if self.phase == Phase::Info {
+            return Step::Bad(fault);
+        }
+        self.list_fault = Some(fault);
+        Step::Wait
     }
 
     fn receive_challenge(&mut self, challenge: Challenge, out: &mut Vec<u8>) -> Step {
-        if self.challenge == Some(challenge) {
-            // Repeated or late, unless the plain info request was sent again.
-            if self.phase == Phase::Info && self.has_repeated_plain {
-                self.has_repeated_plain = false;
-                return self.send([Some(Outgoing::Info)], out);
-            }
-            return Step::Wait;
-        }
-        if self.challenges == MAX_CHALLENGES {
-            return Step::Bad(CHALLENGE_LOOP);
-        }
-        self.challenges += 1;
-        let replaces = self.challenge.replace(challenge).is_some();
-        self.timeouts = 0;
-        if self.phase == Phase::Info {
+        let is_known = self.challenge == Some(challenge);
+        if is_known && self.phase == Phase::Info && self.has_repeated_plain {
+            // The plain info request was sent again.
+            self.has_repeated_plain = false;
             return self.send([Some(Outgoing::Info)], out);
         }
-        if replaces {
-            self.keep(&CHALLENGE_EACH);
-        } else if self.has_sent_old_challenge {
-            self.keep(&OLD_CHALLENGE);
+        // Repeated or late, unless the other request got it.
+        if is_known && !self.is_renewed {
+            return Step::Wait;
         }
-        self.speaks_words = false;
+        if !is_known {
+            if self.challenges == MAX_CHALLENGES {
+                return self.fault(CHALLENGE_LOOP);
+            }
+            self.challenges += 1;
+            let replaces = self.challenge.replace(challenge).is_some();
+            self.timeouts = 0;
+            if self.phase == Phase::Info {
+                return self.send([Some(Outgoing::Info)], out);
+            }
+            if replaces {
+                self.keep(&CHALLENGE_EACH);
+            } else if self.has_sent_old_challenge {
+                self.keep(&OLD_CHALLENGE);
+            }
+            self.speaks_words = false;
+            self.is_renewed = true;
+        }
+        // A server that replaces its challenge with each request replaces this one too, in its
+        // reply to the other request.
+        self.pending = self.pending.saturating_sub(1);
+        if self.pending > 0 {
+            return Step::Wait;
+        }
         self.send_lists(out)
     }
 
@@ -373,7 +402,7 @@ impl A2sExchange {
         self.keep_all(notes);
         self.is_old_info = false;
         self.app_id = info.full_app_id();
-        self.status = describe(info);
+        self.status = Some(describe(info));
         self.follow_info(is_first, info.protocol, out)
     }
 
@@ -391,12 +420,12 @@ impl A2sExchange {
             self.keep(&OLD_WORDS);
             self.speaks_words = true;
         }
-        self.status = describe_old(info);
+        self.status = Some(describe_old(info));
         self.follow_info(true, info.protocol, out)
     }
 
     fn follow_info(&mut self, is_first: bool, protocol: u8, out: &mut Vec<u8>) -> Step {
-        if GOLD_SOURCE.contains(&protocol) {
+        if self.is_old_info || GOLD_SOURCE.contains(&protocol) {
             self.split_fallback = Layout::GoldSource;
         }
         let wants_lists = self.wants_players || self.wants_rules;
@@ -407,7 +436,7 @@ impl A2sExchange {
             return Step::Progress;
         }
         self.phase = Phase::Lists;
-        self.list_error = None;
+        self.list_fault = None;
         self.timeouts = 0;
         self.challenges = 0;
         self.send_lists(out)
@@ -422,9 +451,11 @@ impl A2sExchange {
         if !self.wants_players && !self.wants_rules {
             return self.finish();
         }
-        if self.wants_rules && !self.has_sent_rules && !self.speaks_words {
-            self.has_sent_rules = true;
-            return self.send([Some(Outgoing::Rules)], out);
+        self.pending = self.pending.saturating_sub(1);
+        let has_new_challenge = self.is_renewed && self.pending == 0;
+        let needs_rules = self.wants_rules && !self.has_sent_rules;
+        if (has_new_challenge || needs_rules) && !self.speaks_words {
+            return self.send_lists(out);
         }
         Step::Progress
     }
@@ -500,7 +531,7 @@ impl A2sExchange {
     }
 
     fn finish_with(&mut self, unanswered: &[&str]) -> Step {
-        let mut status = core::mem::take(&mut self.status);
+        let mut status = self.status.take().unwrap_or_default();
         if let Some(list) = self.players.take() {
             status.players.set_list(list);
         }
@@ -509,13 +540,13 @@ impl A2sExchange {
         if !unanswered.is_empty() {
             let names = Value::from(unanswered.join(", "));
             status.extra.push(Extra::new("unanswered", names));
-            let error = self.list_error.map(|error| error.to_string());
+            let fault = self.list_fault.map(|fault| fault.to_string());
             status
                 .extra
-                .extend(error.map(|error| Extra::new("list-error", error)));
+                .extend(fault.map(|fault| Extra::new("list-error", fault)));
         }
         status.deviations = core::mem::take(&mut self.deviations);
-        Step::Done(Box::new(status))
+        Step::Done(status)
     }
 
     fn keep(&mut self, deviation: &'static Deviation) {
@@ -551,8 +582,7 @@ fn string(bytes: &[u8]) -> CompactString {
 }
 
 fn text(bytes: &[u8]) -> Text {
-    let (decoded, deviation) = decode(bytes);
-    Text::unformatted(decoded).from_latin1(deviation == Some(&NOT_UTF8))
+    Text::unformatted(decode(bytes).0)
 }
 
 fn filled_text(bytes: &[u8]) -> Option<Text> {
@@ -564,16 +594,17 @@ fn filled(bytes: &[u8]) -> Option<CompactString> {
 }
 
 /// Returns the status of an info reply (spec/a2s.md#9).
-fn describe(info: &Info<'_>) -> Status {
-    let mut status = Status {
+fn describe(info: &Info<'_>) -> Box<Status> {
+    let mut status = Box::new(Status {
         name: filled_text(info.name),
         map: filled(info.map),
         game: filled(info.game),
         version: filled(info.version),
         has_password: Some(info.password != 0),
         has_anti_cheat: Some(info.anti_cheat != 0),
+        extra: Vec::with_capacity(EXTRAS),
         ..Status::default()
-    };
+    });
     status.players.online = Some(info.players.into());
     status.players.max = Some(info.max.into());
     status.players.bots = Some(info.bots.into());
@@ -609,7 +640,8 @@ fn describe(info: &Info<'_>) -> Status {
     if let Some(keywords) = further.keywords.filter(|keywords| !keywords.is_empty()) {
         extra("keywords", string(keywords).into());
     }
-    if let Some(id) = further.game_id.filter(|id| *id != u64::from(app_id)) {
+    let own_ids = [0, u64::from(app_id)];
+    if let Some(id) = further.game_id.filter(|id| !own_ids.contains(id)) {
         extra("game-id", decimal(id).into());
     }
     if let (RUST, Some(keywords)) = (app_id, further.keywords) {
@@ -641,27 +673,31 @@ fn count_by_tags(keywords: &[u8], status: &mut Status) {
 }
 
 /// Returns the status of a GoldSource info reply.
-fn describe_old(info: &OldInfo<'_>) -> Status {
-    let mut status = Status {
+fn describe_old(info: &OldInfo<'_>) -> Box<Status> {
+    let details = info.details.as_ref();
+    let mut status = Box::new(Status {
         name: filled_text(info.name),
         map: filled(info.map),
         game: filled(info.game),
-        has_password: Some(info.password != 0),
-        has_anti_cheat: Some(info.anti_cheat != 0),
+        has_password: details.map(|details| details.password != 0),
+        has_anti_cheat: details.and_then(|details| Some(details.anti_cheat? != 0)),
         address: own_address(info.address),
         ..Status::default()
-    };
+    });
     status.players.online = Some(info.players.into());
     status.players.max = Some(info.max.into());
-    status.players.bots = Some(info.bots.into());
+    status.players.bots = details.and_then(|details| details.bots.map(i64::from));
     let mut extra = |key, value: Value| status.extra.push(Extra::new(key, value));
     extra("protocol", i64::from(info.protocol).into());
     if !info.folder.is_empty() {
         extra("folder", string(info.folder).into());
     }
-    extra("server-type", server_type(info.server_type));
-    extra("system", system(info.system));
-    if let Some(game_mod) = &info.game_mod {
+    let Some(details) = details else {
+        return status;
+    };
+    extra("server-type", server_type(details.server_type));
+    extra("system", system(details.system));
+    if let Some(game_mod) = &details.game_mod {
         let entries = [
             ("url", Value::from(string(game_mod.url))),
             ("download", string(game_mod.download).into()),
@@ -901,7 +937,7 @@ mod tests {
         let sent = |depth, players| {
             let ask = Ask {
                 depth,
-                players,
+                has_players: players,
                 ..Ask::default()
             };
             let (step, sent, _) = talk(&responder, &ask, |_| false);
@@ -917,8 +953,8 @@ mod tests {
         assert_eq!(status.extra("unanswered"), None);
         for (players, datagrams) in [(true, 3), (false, 2)] {
             let ask = Ask {
-                players,
-                rules: false,
+                has_players: players,
+                has_rules: false,
                 ..Ask::default()
             };
             let (step, sent, _) = talk(&responder, &ask, |_| false);
@@ -1059,10 +1095,66 @@ mod tests {
     }
 
     #[test]
+    fn the_long_info_request_is_repeated_twice_before_the_short_one() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        exchange.handle(Input::Start, &mut Vec::new());
+        let repeat = |exchange: &mut A2sExchange| {
+            let mut out = Vec::new();
+            assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+            out.len()
+        };
+        // A timeout before the challenge does not count.
+        assert_eq!(repeat(&mut exchange), 25);
+        assert_eq!(hear(&mut exchange, &challenge(1)), Step::Send);
+        let lengths = [(); 3].map(|()| repeat(&mut exchange));
+        assert_eq!(lengths, [29, 29, 25]);
+    }
+
+    #[test]
+    fn a_challenge_ends_the_use_of_words() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        let mut out = Vec::new();
+        exchange.handle(Input::Start, &mut out);
+        exchange.handle(Input::Timeout, &mut out);
+        out.clear();
+        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+        assert_eq!(out, b"\xFF\xFF\xFF\xFFdetails\0");
+        let old = b"\xFF\xFF\xFF\xFFm1\0Old\0m\0f\0g\0\x01\x08\x2Fdl\0\0\0\0";
+        out.clear();
+        let step = exchange.handle(Input::Datagram(old), &mut out);
+        assert_eq!((step, &out[4..]), (Step::SendMore, &b"players\0"[..]));
+        exchange.handle(Input::Continue, &mut out);
+        out.clear();
+        let step = exchange.handle(Input::Datagram(&challenge(7)), &mut out);
+        assert_eq!((step, &out[4..]), (Step::SendMore, &b"U\x07\0\0\0"[..]));
+        out.clear();
+        assert_eq!(exchange.handle(Input::Continue, &mut out), Step::Send);
+        assert_eq!(out[4..], *b"V\x07\0\0\0");
+        let status = done(exchange.handle(Input::GiveUp, &mut out));
+        assert_eq!(met(&status), ["old-words"]);
+    }
+
+    #[test]
+    fn rules_follow_players_without_a_challenge() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        let mut info = Vec::new();
+        message::write_info(&Info::default(), &mut info);
+        exchange.handle(Input::Start, &mut Vec::new());
+        assert_eq!(hear(&mut exchange, &info), Step::Send);
+        let mut out = Vec::new();
+        let players = b"\xFF\xFF\xFF\xFFD\0";
+        let step = exchange.handle(Input::Datagram(players), &mut out);
+        assert_eq!((step, &out[4..]), (Step::Send, &b"V\xFF\xFF\xFF\xFF"[..]));
+        assert_eq!(hear(&mut exchange, players), Step::Wait);
+        let status = done(hear(&mut exchange, b"\xFF\xFF\xFF\xFFE\0\0"));
+        assert_eq!(met(&status), ["no-challenge"]);
+    }
+
+    #[test]
     fn an_unreadable_list_is_explained() {
         let mut exchange = at_lists(440, 1);
         let cut = b"\xFF\xFF\xFF\xFFE\x01";
-        assert!(matches!(hear(&mut exchange, cut), Step::Bad(_)));
+        assert_eq!(hear(&mut exchange, cut), Step::Wait);
         let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
         assert_eq!(
             (status.extra("unanswered"), status.extra("list-error")),
@@ -1149,6 +1241,13 @@ mod tests {
         assert_eq!(parts("quay.example:x"), Some((host("quay.example"), None)));
         assert_eq!(parts(":27015"), Some((None, Some(27_015))));
         assert_eq!(parts(""), None);
+    }
+
+    #[test]
+    fn other_texts_are_in_windows_1252() {
+        let name = text(b"\x805 Cup \x96 Ann\x92s \xE9");
+        assert_eq!(name.raw(), "\u{20AC}5 Cup \u{2013} Ann\u{2019}s \u{E9}");
+        assert_eq!(text("\u{20AC}5".as_bytes()).raw(), "\u{20AC}5");
     }
 
     #[test]

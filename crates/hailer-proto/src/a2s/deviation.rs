@@ -5,14 +5,16 @@ use crate::wire::deviations;
 deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the last field of the message";
     SHORT_CHALLENGE "short-challenge" "a players or rules request ends before the four bytes of its challenge";
-    NOT_UTF8 "not-utf8" "a text is not UTF-8; it is read as ISO-8859-1";
+    NOT_UTF8 "not-utf8" "a text is not UTF-8; it is read as Windows-1252";
     CUT_TEXT "cut-text" "a text was cut at a byte limit inside a character, which is dropped";
     CONTROL_BYTES "control-bytes" "the name of the server contains control characters, which sort it to the top of lists";
     APP_ID_ZERO "app-id-zero" "the 16-bit app id is 0; the game id has the right one";
     NO_EDF "no-edf" "the info reply ends after the version, without the flags of further fields";
+    CUT_EDF "cut-edf" "the info reply ends inside the fields that its flags announce; those before the end are kept";
     UNKNOWN_EDF "unknown-edf" "flags announce unknown fields; what follows the known fields is not read";
     ODD_TYPE "odd-type" "the server type or the system is an unknown letter, or an upper-case one";
     NO_MOD_BLOCK "no-mod-block" "a GoldSource info reply announces a mod, but does not describe it";
+    NO_ANTI_CHEAT "no-anti-cheat" "a GoldSource info reply ends before anti-cheat or before the bots, as in servers of 1999 to 2003";
     BOTH_INFO "both-info" "one request gets an info reply in both forms; the Source form counts";
     NO_CHALLENGE "no-challenge" "players or rules arrive without a challenge";
     CHALLENGE_EACH "challenge-each" "the server replaces a challenge that it has just sent";

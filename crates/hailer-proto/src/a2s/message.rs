@@ -3,18 +3,15 @@
 //! Limits: at most [`MAX_RULES`] rules; a player list is limited by the length of its message.
 
 use super::deviation::*;
-use super::split;
+use super::{SINGLE, SPLIT, split};
+use crate::codepage::CodePage;
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Deviation, Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul};
+use crate::wire::{Deviation, Error, ErrorKind, Notes, Reader, Writer, first_nul};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// First four bytes of each message in one datagram.
-pub const SINGLE: &[u8; 4] = b"\xFF\xFF\xFF\xFF";
-/// First four bytes of each part of a split reply.
-pub const SPLIT: &[u8; 4] = b"\xFE\xFF\xFF\xFF";
 /// Text of an info request.
 pub const INFO_TEXT: &[u8; 20] = b"Source Engine Query\0";
 /// Length of an info request without a challenge.
@@ -47,6 +44,7 @@ mod kind {
     pub(super) const PING_REQUEST: u8 = b'i';
     pub(super) const INFO: u8 = b'I';
     pub(super) const OLD_INFO: u8 = b'm';
+    pub(super) const SHORT_INFO: u8 = b'C';
     pub(super) const PLAYERS: u8 = b'D';
     pub(super) const RULES: u8 = b'E';
     pub(super) const CHALLENGE: u8 = b'A';
@@ -62,7 +60,7 @@ impl Challenge {
     pub const REQUEST: Self = Self([0xFF; 4]);
 }
 
-/// A request.
+/// Request of an A2S client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Requests name, map, counts and more.
@@ -233,6 +231,7 @@ impl Reply<'_> {
         match self {
             Self::Challenge(_) => "challenge reply",
             Self::Info(_) => "info reply",
+            Self::OldInfo(OldInfo { details: None, .. }) => "short info reply",
             Self::OldInfo(_) => "old info reply",
             Self::Players(_) => "players reply",
             Self::Rules(_) => "rules reply",
@@ -248,7 +247,7 @@ pub struct Info<'a> {
     pub protocol: u8,
     /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the current map.
     pub map: &'a [u8],
     /// Folder of the game.
     pub folder: &'a [u8],
@@ -279,10 +278,11 @@ pub struct Info<'a> {
 }
 
 impl Info<'_> {
-    /// Returns the app id: the 24 bits of the game id, if there is one, or else the 16 bits.
+    /// Returns the app id: the 24 bits of the game id, or the 16 bits if those are missing or 0.
     pub fn full_app_id(&self) -> u32 {
         let game_id = self.further.as_ref().and_then(|further| further.game_id);
-        game_id.map_or(self.app_id.into(), |id| (id & APP_ID_BITS) as u32)
+        let app_id = game_id.map(|id| (id & APP_ID_BITS) as u32);
+        app_id.filter(|id| *id != 0).unwrap_or(self.app_id.into())
     }
 }
 
@@ -324,14 +324,14 @@ mod further {
     pub(super) const KNOWN: u8 = PORT | STEAM_ID | TV | KEYWORDS | GAME_ID;
 }
 
-/// Info in the GoldSource form (spec/a2s.md#4).
+/// Info in the GoldSource forms (spec/a2s.md#4).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OldInfo<'a> {
     /// Address in the server's own view, with port.
     pub address: &'a [u8],
     /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the current map.
     pub map: &'a [u8],
     /// Folder of the game.
     pub folder: &'a [u8],
@@ -343,6 +343,13 @@ pub struct OldInfo<'a> {
     pub max: u8,
     /// Version of the protocol: 47 or 48.
     pub protocol: u8,
+    /// Further fields; the short form has none.
+    pub details: Option<Details<'a>>,
+}
+
+/// Fields that only the long form of [`OldInfo`] has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details<'a> {
     /// Letter of the server type.
     pub server_type: u8,
     /// Letter of the operating system.
@@ -351,10 +358,10 @@ pub struct OldInfo<'a> {
     pub password: u8,
     /// The running mod, if it describes itself.
     pub game_mod: Option<GameMod<'a>>,
-    /// Not 0 if the server uses VAC.
-    pub anti_cheat: u8,
-    /// Bots.
-    pub bots: u8,
+    /// Not 0 if the server uses VAC; `None` in servers from before VAC.
+    pub anti_cheat: Option<u8>,
+    /// Bots; `None` in servers that do not count them.
+    pub bots: Option<u8>,
 }
 
 /// Description of a mod.
@@ -392,7 +399,7 @@ pub struct Player<'a> {
     pub index: u8,
     /// Name; empty while the player joins, or if the server does not disclose it.
     pub name: &'a [u8],
-    /// Score.
+    /// Score of the player.
     pub score: i32,
     /// Seconds since the player joined. Any value occurs, even NaN.
     pub time_s: f32,
@@ -425,7 +432,8 @@ pub fn parse_reply<'a>(
     let reply = match read_type(&mut r)? {
         kind::CHALLENGE => Reply::Challenge(challenge(&mut r)?),
         kind::INFO => Reply::Info(read_info(&mut r)?),
-        kind::OLD_INFO => Reply::OldInfo(read_old_info(&mut r)?),
+        kind::OLD_INFO => Reply::OldInfo(read_old_info(&mut r, true)?),
+        kind::SHORT_INFO => Reply::OldInfo(read_old_info(&mut r, false)?),
         kind::PLAYERS => Reply::Players(read_players(&mut r, app_id)?),
         kind::RULES => Reply::Rules(read_rules(&mut r)?),
         kind::PING => {
@@ -437,7 +445,7 @@ pub fn parse_reply<'a>(
             return Err(Error::bad(
                 "type",
                 at,
-                "a type of reply: A, D, E, I, j or m",
+                "a type of reply: A, C, D, E, I, j or m",
             ));
         }
     };
@@ -505,7 +513,12 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         r.notes().deviation(&NO_EDF, at);
         return Ok(info);
     }
-    info.further = Some(read_further(r)?);
+    let further = info.further.insert(Further::default());
+    if let Err(Error { at, .. }) = read_further(r, further) {
+        r.notes().deviation(&CUT_EDF, at);
+        let length = r.remaining();
+        r.raw(length, "cut fields")?;
+    }
     let low_bits = info.full_app_id() & 0xFFFF;
     if info.app_id == 0 && low_bits != 0 {
         r.notes().deviation(&APP_ID_ZERO, app_id_at);
@@ -513,15 +526,12 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
     Ok(info)
 }
 
-/// spec/a2s.md#3.1
-fn read_further<'a>(r: &mut Reader<'a, '_>) -> Result<Further<'a>, Error> {
+/// Reads the fields that are there (spec/a2s.md#3.1).
+fn read_further<'a>(r: &mut Reader<'a, '_>, found: &mut Further<'a>) -> Result<(), Error> {
     let at = r.at();
     let [flags] = r.array("extra data flag")?;
     r.note(at, "extra data flag", || format!("{flags:#04x}"));
-    let mut found = Further {
-        flags,
-        ..Further::default()
-    };
+    found.flags = flags;
     if flags & further::PORT != 0 {
         found.port = Some(r.u16_le("port")?);
     }
@@ -542,10 +552,10 @@ fn read_further<'a>(r: &mut Reader<'a, '_>) -> Result<Further<'a>, Error> {
     } else if flags & further::GAME_ID != 0 {
         found.game_id = Some(r.u64_le("game id")?);
     }
-    Ok(found)
+    Ok(())
 }
 
-fn read_old_info<'a>(r: &mut Reader<'a, '_>) -> Result<OldInfo<'a>, Error> {
+fn read_old_info<'a>(r: &mut Reader<'a, '_>, is_long: bool) -> Result<OldInfo<'a>, Error> {
     let mut info = OldInfo {
         address: string(r, "address")?,
         ..OldInfo::default()
@@ -561,20 +571,38 @@ fn read_old_info<'a>(r: &mut Reader<'a, '_>) -> Result<OldInfo<'a>, Error> {
     info.players = r.u8("players")?;
     info.max = r.u8("max players")?;
     info.protocol = r.u8("protocol")?;
-    info.server_type = letter(r, "server type", b"dlp")?;
-    info.system = letter(r, "system", b"lwmo")?;
-    info.password = r.u8("password")?;
+    if is_long {
+        info.details = Some(read_details(r)?);
+    }
+    Ok(info)
+}
+
+fn read_details<'a>(r: &mut Reader<'a, '_>) -> Result<Details<'a>, Error> {
+    let mut details = Details {
+        server_type: letter(r, "server type", b"dlp")?,
+        system: letter(r, "system", b"lwmo")?,
+        password: r.u8("password")?,
+        ..Details::default()
+    };
     let at = r.at();
     if r.u8("is mod")? == 1 {
-        if r.remaining() == 2 {
+        if r.remaining() <= 2 {
             r.notes().deviation(&NO_MOD_BLOCK, at);
         } else {
-            info.game_mod = Some(read_mod(r)?);
+            details.game_mod = Some(read_mod(r)?);
         }
     }
-    info.anti_cheat = r.u8("anti-cheat")?;
-    info.bots = r.u8("bots")?;
-    Ok(info)
+    if r.remaining() < 2 {
+        let at = r.at();
+        r.notes().deviation(&NO_ANTI_CHEAT, at);
+    }
+    if r.remaining() > 0 {
+        details.anti_cheat = Some(r.u8("anti-cheat")?);
+    }
+    if r.remaining() > 0 {
+        details.bots = Some(r.u8("bots")?);
+    }
+    Ok(details)
 }
 
 fn read_mod<'a>(r: &mut Reader<'a, '_>) -> Result<GameMod<'a>, Error> {
@@ -743,10 +771,13 @@ fn text<'a>(r: &mut Reader<'a, '_>, length: usize, field: &'static str) -> Resul
     Ok(bytes)
 }
 
-/// Decodes a text: UTF-8, also if it was cut inside a character, or else ISO-8859-1.
+/// Decodes a text: UTF-8, also if it was cut inside a character, or else Windows-1252.
 pub fn decode(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static Deviation>) {
-    if let Err(error) = core::str::from_utf8(bytes)
-        && error.error_len().is_none()
+    let error = match core::str::from_utf8(bytes) {
+        Ok(text) => return (Cow::Borrowed(text), None),
+        Err(error) => error,
+    };
+    if error.error_len().is_none()
         && bytes.len() >= SHORTEST_CUT
         && let Some(whole) = bytes.get(..error.valid_up_to())
         && !whole.is_ascii()
@@ -754,8 +785,8 @@ pub fn decode(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static Deviation>) {
         let whole = core::str::from_utf8(whole).unwrap_or_default();
         return (Cow::Borrowed(whole), Some(&CUT_TEXT));
     }
-    let (text, is_latin1) = by_content(bytes);
-    (text, is_latin1.then_some(&NOT_UTF8))
+    let text = CodePage::Western.decode(bytes);
+    (Cow::Owned(text.into()), Some(&NOT_UTF8))
 }
 
 /// Appends a challenge reply.
@@ -890,6 +921,7 @@ fn failed_name(bytes: &[u8]) -> &'static str {
     match bytes.get(SINGLE.len()) {
         Some(&kind::INFO) => "info reply",
         Some(&kind::OLD_INFO) => "old info reply",
+        Some(&kind::SHORT_INFO) => "short info reply",
         Some(&kind::PLAYERS) => "players reply",
         Some(&kind::RULES) => "rules reply",
         _ => "challenge reply",
@@ -904,6 +936,7 @@ pub(super) fn decimal(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn rules(count: usize) -> Result<usize, Error> {
         let mut bytes = Vec::new();
@@ -925,6 +958,119 @@ mod tests {
             let mut notes = Notes::default();
             explain(&bytes, Direction::Reply.into(), &mut notes);
             assert_eq!(notes.met().any(|met| met.name == "big-datagram"), is_big);
+        }
+    }
+
+    #[test]
+    fn other_words_are_not_pings() {
+        let parse = |rest: &[u8]| {
+            let bytes = [SINGLE, rest].concat();
+            Request::parse(&bytes, &mut Notes::default())
+        };
+        assert_eq!(parse(b"i"), Some(Request::Ping));
+        assert_eq!(parse(b"i\0"), Some(Request::Ping));
+        for other in [&b"ix"[..], b"i\0\0", b"infostrings\0"] {
+            assert_eq!(parse(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_app_id_of_zero_is_named_only_if_the_game_id_has_another() {
+        for (game_id, expected) in [(0, &[][..]), (1 << 24, &[]), (440, &["app-id-zero"])] {
+            let info = Info {
+                server_type: b'd',
+                system: b'l',
+                further: Some(Further {
+                    game_id: Some(game_id),
+                    ..Further::default()
+                }),
+                ..Info::default()
+            };
+            let mut bytes = Vec::new();
+            write_info(&info, &mut bytes);
+            let mut notes = Notes::default();
+            parse_reply(&bytes, true, None, &mut notes).unwrap();
+            let met: Vec<_> = notes.met().map(|met| met.name).collect();
+            assert_eq!(met, expected, "{game_id}");
+        }
+    }
+
+    #[test]
+    fn more_fields_of_the_ship_than_players_are_trailing_bytes() {
+        let mut bytes = Vec::new();
+        write_players_header(1, &mut bytes);
+        let player = Player {
+            index: 0,
+            name: b"Ann",
+            score: 1,
+            time_s: 2.0,
+        };
+        write_player(player, &mut bytes);
+        bytes.extend([7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0, 9, 0, 0, 0]);
+        let mut notes = Notes::default();
+        let Ok(Reply::Players(players)) = parse_reply(&bytes, true, Some(THE_SHIP), &mut notes)
+        else {
+            panic!()
+        };
+        assert_eq!(players.ship, [(7, 8)]);
+        let met: Vec<_> = notes.met().map(|met| met.name).collect();
+        assert_eq!(met, ["trailing-bytes"]);
+    }
+
+    #[test]
+    fn only_long_texts_are_cut() {
+        let start = "\u{E9}".repeat(14);
+        for (filling, expected) in [("x", &NOT_UTF8), ("xx", &CUT_TEXT)] {
+            let text = [start.as_bytes(), filling.as_bytes(), b"\xC3"].concat();
+            assert_eq!(text.len() == SHORTEST_CUT, filling == "xx");
+            assert_eq!(decode(&text).1, Some(expected));
+        }
+        // The accented letter at the end is the only sign of the encoding.
+        let accented = [b"x".repeat(30).as_slice(), b"\xE9"].concat();
+        assert_eq!(decode(&accented).1, Some(&NOT_UTF8));
+    }
+
+    /// spec/a2s.md#10.1
+    #[test]
+    fn fields_before_the_end_of_a_cut_reply_are_kept() {
+        let further = Further {
+            port: Some(27_016),
+            steam_id: Some(9),
+            tv: Some((27_020, b"tv")),
+            keywords: Some(b"a,b"),
+            game_id: Some(440),
+            ..Further::default()
+        };
+        let info = Info {
+            name: b"Pier",
+            app_id: 440,
+            server_type: b'd',
+            system: b'l',
+            further: Some(further),
+            ..Info::default()
+        };
+        let mut bytes = Vec::new();
+        write_info(&info, &mut bytes);
+        let start = bytes.len() - 27;
+        for end in start..bytes.len() {
+            let mut notes = Notes::default();
+            let reply = parse_reply(&bytes[..end], true, None, &mut notes);
+            let Ok(Reply::Info(cut)) = reply else {
+                panic!("{reply:?}")
+            };
+            let met: Vec<_> = notes.met().map(|met| met.name).collect();
+            assert_eq!((met, cut.full_app_id()), (vec!["cut-edf"], 440), "{end}");
+            let found = cut.further.unwrap();
+            let present = [
+                found.port.is_some(),
+                found.steam_id.is_some(),
+                found.tv.is_some(),
+                found.keywords.is_some(),
+                found.game_id.is_some(),
+            ];
+            // The fields end at these offsets after the flags.
+            let whole = [2, 10, 15, 19, 27].map(|length| end >= start + length);
+            assert_eq!(present, whole, "{end}");
         }
     }
 

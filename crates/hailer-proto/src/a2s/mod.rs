@@ -33,12 +33,17 @@ pub use client::{A2sExchange, MAX_CHALLENGES};
 pub use server::{A2sConfig, A2sResponder, Disclosure};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
+
+/// First four bytes of each message in one datagram.
+pub const SINGLE: &[u8; 4] = b"\xFF\xFF\xFF\xFF";
+/// First four bytes of each part of a split reply.
+pub const SPLIT: &[u8; 4] = b"\xFE\xFF\xFF\xFF";
 
 /// Registry entry of the protocol.
 #[derive(Debug)]
@@ -159,6 +164,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
@@ -169,6 +175,13 @@ impl Protocol for A2s {
 
     fn has_replies_from_other_ports(&self) -> bool {
         true
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/a2s.md#1
+        &[Discovery::Broadcast {
+            ports: &[27_015, 27_016, 27_017, 27_018, 27_019, 27_020],
+        }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

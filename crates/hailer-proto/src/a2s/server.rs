@@ -77,7 +77,7 @@ pub struct A2sConfig {
     /// Whether info needs a challenge.
     pub is_info_challenged: bool,
     /// Whether a challenge is valid only for the port that requested it, not just for the address.
-    pub bind_port: bool,
+    pub is_port_bound: bool,
 }
 
 impl Default for A2sConfig {
@@ -85,7 +85,7 @@ impl Default for A2sConfig {
         Self {
             players: Disclosure::default(),
             is_info_challenged: true,
-            bind_port: true,
+            is_port_bound: true,
         }
     }
 }
@@ -107,7 +107,7 @@ impl A2sConfig {
         Ok(Self {
             players,
             is_info_challenged: challenge != Some("never"),
-            bind_port: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", true)?,
         })
     }
 }
@@ -116,7 +116,7 @@ impl A2sConfig {
 #[derive(Debug)]
 pub struct A2sResponder {
     keys: Keys,
-    bind_port: bool,
+    is_port_bound: bool,
     is_info_challenged: bool,
     info: Message,
     /// `None` if requests for players get no reply.
@@ -156,7 +156,7 @@ impl A2sResponder {
     pub fn new(status: &Status, keys: &Keys, config: &A2sConfig) -> Self {
         Self {
             keys: keys.clone(),
-            bind_port: config.bind_port,
+            is_port_bound: config.is_port_bound,
             is_info_challenged: config.is_info_challenged,
             info: Message::new(info(status)),
             players: match config.players {
@@ -169,7 +169,7 @@ impl A2sResponder {
 
     /// Returns the address of the client as challenges contain it.
     fn challenge_owner(&self, from: SocketAddr) -> SocketAddr {
-        if self.bind_port {
+        if self.is_port_bound {
             return from;
         }
         SocketAddr::new(from.ip(), 0)
@@ -468,7 +468,7 @@ mod tests {
         let mut datagram = first;
         for count in 1.. {
             assert!(datagram.len() <= MAX_SINGLE, "{}", datagram.len());
-            if !datagram.starts_with(message::SPLIT) {
+            if !datagram.starts_with(crate::a2s::SPLIT) {
                 assert!(!responder.continuation(&request, 1, &mut Vec::new()));
                 return (datagram, count);
             }
@@ -688,7 +688,7 @@ mod tests {
     #[test]
     fn options() {
         let defaults = A2sConfig::read(&Options::default()).unwrap();
-        assert!(defaults.bind_port && defaults.is_info_challenged);
+        assert!(defaults.is_port_bound && defaults.is_info_challenged);
         assert_eq!(defaults.players, Disclosure::Names);
         let status = crowd(2, "n");
         let anonymous = with_option(&status, "players", "anonymous");

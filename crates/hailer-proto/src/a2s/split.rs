@@ -8,7 +8,7 @@
 
 use super::bzip2;
 use super::deviation::{SPLIT_COMPRESSED_NO_SIZE, SPLIT_GOLD_SOURCE, SPLIT_NO_SIZE, SPLIT_UNEVEN};
-use super::message::{SINGLE, SPLIT};
+use super::{SINGLE, SPLIT};
 use crate::wire::{Error, ErrorKind, Notes, Reader};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -417,6 +417,24 @@ mod tests {
     }
 
     #[test]
+    fn later_parts_and_parts_of_nothing_are_not_first() {
+        for number_and_total in [0x12, 0x20, 0x00] {
+            let part = part(7, &[number_and_total], MESSAGE);
+            assert_eq!(Layout::of_first(&part), None, "{number_and_total:#04x}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_parts_with_one_number_counts() {
+        let (first, second) = MESSAGE.split_at(7);
+        let mut assembly = Assembly::default();
+        incomplete(&insert(&mut assembly, &part(7, &[2, 0, 0xE0, 4], first)));
+        let other = part(7, &[2, 0, 0xE0, 4], b"\xFF\xFF\xFF\xFFD");
+        incomplete(&insert(&mut assembly, &other));
+        complete(&insert(&mut assembly, &part(7, &[2, 1, 0xE0, 4], second)));
+    }
+
+    #[test]
     fn parts_in_any_order_in_each_layout() {
         for (layout, [first, second]) in halves() {
             assert_eq!(Layout::of_first(&first), Some(layout));
@@ -437,9 +455,10 @@ mod tests {
         for (header, has_size) in [(&[2, 0][..], false), (&[2, 0, 0xE0, 4], true)] {
             let payload = [SINGLE, b"....", BZIP2_MAGIC].concat();
             let of = |id| Layout::of_first(&part(id, header, &payload));
-            let plain = match has_size {
-                true => Layout::Source,
-                false => Layout::NoSize,
+            let plain = if has_size {
+                Layout::Source
+            } else {
+                Layout::NoSize
             };
             assert_eq!(of(7), Some(plain));
             assert_eq!(of(COMPRESSED | 7), Some(Layout::Compressed { has_size }));

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
-/// Queries one server.
+/// Queries one All-Seeing Eye server.
 #[derive(Debug)]
 pub struct AseExchange {
     depth: Depth,
@@ -23,7 +23,7 @@ impl AseExchange {
     pub fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
-            has_players: ask.players && ask.depth == Depth::Full,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             retries: 0,
         }
     }
@@ -86,11 +86,6 @@ impl Exchange for AseExchange {
     }
 }
 
-fn formatted(bytes: &[u8]) -> Text {
-    let (text, latin1) = by_content(bytes);
-    Text::unformatted(text).from_latin1(latin1)
-}
-
 fn string(bytes: &[u8]) -> CompactString {
     by_content(bytes).0.into()
 }
@@ -104,7 +99,7 @@ fn integer<T: TryFrom<i64>>(text: &[u8]) -> Option<T> {
 fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -> Box<Status> {
     let (map, counts) = message::map_parts(reply.map);
     let mut status = Box::new(Status {
-        name: (!reply.name.is_empty()).then(|| formatted(reply.name)),
+        name: (!reply.name.is_empty()).then(|| Text::by_content(reply.name)),
         game: filled(reply.game),
         mode: filled(reply.mode),
         map: filled(map),
@@ -161,7 +156,7 @@ fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -
 }
 
 fn player(sent: &message::Player<'_>) -> Player {
-    let mut player = Player::named(formatted(sent.name));
+    let mut player = Player::named(Text::by_content(sent.name));
     player.score = integer(sent.score);
     player.latency_ms = integer(sent.ping);
     player.team = filled(sent.team);

@@ -87,7 +87,7 @@ pub struct Reply<'a> {
     pub port: Option<&'a [u8]>,
     /// Name of the server.
     pub name: &'a [u8],
-    /// Game mode.
+    /// Game mode of the server.
     pub mode: &'a [u8],
     /// Map. In short replies, other facts follow it, each after a NUL.
     pub map: &'a [u8],
@@ -95,7 +95,7 @@ pub struct Reply<'a> {
     pub version: &'a [u8],
     /// Whether a password is needed: `0` or `1`, as text.
     pub password: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
@@ -108,13 +108,13 @@ pub struct Reply<'a> {
 /// A player. Texts that the server did not send are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Player<'a> {
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
-    /// Team.
+    /// Team of the player.
     pub team: &'a [u8],
-    /// Skin.
+    /// Skin of the player.
     pub skin: &'a [u8],
-    /// Score.
+    /// Score of the player.
     pub score: &'a [u8],
     /// Latency.
     pub ping: &'a [u8],

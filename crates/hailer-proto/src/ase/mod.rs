@@ -61,6 +61,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: &[],
 };
 

@@ -11,7 +11,8 @@ const MAPS: &[&str] = &["None", "Los Santos", "San Fierro", "dm-mill"];
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     status.name = Some(Text::unformatted(server.name.as_str()));
     status.game = Some("mta".into());
     status.version = Some("1.6".into());

@@ -4,62 +4,63 @@ use super::deviation::*;
 use super::message::{CHALLENGE, Game, Player as Entry, Reply, Request};
 use crate::infostring::{decode, number};
 use crate::model::{Carets, Extra, Player, Rule, Status, Text, Value};
-use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::Notes;
-use alloc::{boxed::Box, format, vec::Vec};
+use crate::protocol::{Ask, Cookie, Depth};
+use crate::single_datagram::Single;
+use crate::wire::{Error, Notes};
+use alloc::{format, vec::Vec};
 use compact_str::CompactString;
 
-/// One in this number of requests has the other form.
-const OTHER_FORM_EVERY: u32 = 3;
 /// Returned by Quake Wars in place of the second challenge of a request that has none.
 const NO_CHALLENGE: [u8; CHALLENGE] = [0xFF; CHALLENGE];
 /// Default port of Enemy Territory: Quake Wars.
 const QUAKE_WARS_PORT: u16 = 27_733;
 
-/// Queries one server.
+/// Queries one Doom 3 server.
 #[derive(Debug)]
-pub struct Doom3Exchange {
-    depth: Depth,
-    with_players: bool,
+pub struct Doom3Client {
+    has_players: bool,
     challenge: [u8; 2 * CHALLENGE],
     /// Whether statistics are requested first.
     is_extended: bool,
-    /// Number of timeouts.
-    timeouts: u32,
 }
 
-impl Doom3Exchange {
-    /// Creates an exchange that has not sent anything yet.
+impl Doom3Client {
+    /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         // Letters, so that no part of it looks like a version.
         let challenge = cookie.derive(0).to_le_bytes().map(|byte| b'a' + byte % 26);
         Self {
-            depth: ask.depth,
-            with_players: ask.players,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             challenge,
             is_extended: ask.port == QUAKE_WARS_PORT && ask.depth == Depth::Full,
-            timeouts: 0,
         }
     }
+}
 
-    fn send(&self, out: &mut Vec<u8>) -> Step {
-        let is_other = self.timeouts % OTHER_FORM_EVERY == OTHER_FORM_EVERY - 1;
-        Request {
-            is_extended: self.is_extended != is_other,
-            challenge: &self.challenge,
-        }
-        .write(out);
-        Step::Send
+impl Single for Doom3Client {
+    fn requests(&self) -> Vec<Vec<u8>> {
+        let request = |is_extended| {
+            let mut out = Vec::new();
+            let challenge = &self.challenge;
+            Request {
+                is_extended,
+                challenge,
+            }
+            .write(&mut out);
+            out
+        };
+        [self.is_extended, self.is_extended, !self.is_extended]
+            .map(request)
+            .into()
     }
 
-    fn receive(&self, bytes: &[u8]) -> Step {
+    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>> {
         if !Reply::is_reply(bytes) {
-            return Step::Wait;
+            return None;
         }
-        let mut notes = Notes::default();
-        let reply = match Reply::read(bytes, &mut notes) {
+        let reply = match Reply::read(bytes, notes) {
             Ok(reply) => reply,
-            Err(error) => return Step::Bad(error.into()),
+            Err(error) => return Some(Err(error)),
         };
         let (first, second) = self.challenge.split_at(CHALLENGE);
         match reply.challenge.split_at_checked(CHALLENGE) {
@@ -68,33 +69,9 @@ impl Doom3Exchange {
             Some((returned, rest)) if returned == first && rest == NO_CHALLENGE => {
                 notes.deviation(&HALF_CHALLENGE, 0);
             }
-            _ => return Step::Wait,
+            _ => return None,
         }
-        let mut status = match self.depth {
-            Depth::Ping => Box::default(),
-            Depth::Basic => status(&reply, false, &mut notes),
-            Depth::Full => status(&reply, self.with_players, &mut notes),
-        };
-        status.deviations = notes.met().collect();
-        Step::Done(status)
-    }
-}
-
-impl Exchange for Doom3Exchange {
-    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
-        match input {
-            Input::Start => self.send(out),
-            Input::Timeout => {
-                self.timeouts = self.timeouts.wrapping_add(1);
-                self.send(out)
-            }
-            Input::Datagram(bytes) => self.receive(bytes),
-            _ => Step::Wait,
-        }
-    }
-
-    fn stage(&self) -> usize {
-        0
+        Some(Ok(status(&reply, self.has_players, notes)))
     }
 }
 
@@ -108,7 +85,7 @@ const VERSION: &[&str] = &["si_version"];
 const PASSWORD: &[&str] = &["si_usePass", "si_needPass"];
 
 /// Converts a reply to a status (spec/doom3.md#8).
-fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status> {
+fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
     let mut taken = Vec::new();
     let mut take = |keys: &[&'static str]| -> Option<CompactString> {
         let key = keys.iter().find(|key| {
@@ -122,19 +99,22 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Statu
         Game::Quake4 => Carets::Quake4,
         Game::Doom3 | Game::QuakeWars => Carets::Visible,
     };
-    let mut status = Box::<Status>::default();
-    status.name = take(NAME).map(|name| Text::carets(name, carets));
-    status.map = take(MAP).map(|map| match reply.game {
+    let map = |map: CompactString| match reply.game {
         Game::QuakeWars => {
             let name = map.strip_prefix("maps/").unwrap_or(&map);
             name.strip_suffix(".entities").unwrap_or(name).into()
         }
         Game::Doom3 | Game::Quake4 => map,
-    });
-    status.mode = take(MODE);
-    status.game = take(GAME);
-    status.version = take(VERSION);
-    status.has_password = take(PASSWORD).map(|value| value != "0");
+    };
+    let mut status = Status {
+        name: take(NAME).map(|name| Text::carets(name, carets)),
+        map: take(MAP).map(map),
+        mode: take(MODE),
+        game: take(GAME),
+        version: take(VERSION),
+        has_password: take(PASSWORD).map(|value| value != "0"),
+        ..Status::default()
+    };
     for key in MAX.iter().chain(&["clients", "listed"]) {
         let value = reply.value(key).and_then(number);
         taken.extend(value.map(|_| *key));
@@ -213,12 +193,13 @@ fn player(entry: &Entry<'_>, carets: Carets) -> Player {
 mod tests {
     use super::super::{Doom3, Doom3Config, Doom3Responder};
     use super::*;
-    use crate::{Epoch, Options, Protocol, Responder};
+    use crate::{Epoch, Input, Options, Protocol, Responder, Step};
+    use alloc::boxed::Box;
     use alloc::vec;
 
     fn trip(status: &Status, config: &Doom3Config) -> Step {
         let responder = Doom3Responder::new(status, config);
-        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
         let mut request = Vec::new();
         let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
@@ -241,7 +222,7 @@ mod tests {
         let options = Options::default().with("game", "quake-wars");
         let config = Doom3Config::read(&options).unwrap();
         let responder = Doom3Responder::new(&Status::default(), &config);
-        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
         let mut request = Vec::new();
         let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
@@ -249,7 +230,10 @@ mod tests {
         responder.answer(from, Epoch(1), &request, &mut reply);
         // After the header and the command.
         let start = 2 + b"infoResponse\0".len();
-        assert_eq!(reply[start..start + 8], exchange.challenge);
+        assert_eq!(
+            reply[start..start + 8],
+            Doom3Client::new(&Ask::default(), Cookie(4)).challenge
+        );
         let mut met = |first: u8, second: [u8; 4]| {
             let mut edited = reply.clone();
             edited[start] = first;
@@ -301,8 +285,22 @@ mod tests {
     }
 
     #[test]
+    fn a_match_without_a_limit_has_no_time_left() {
+        let left = |milliseconds: u32| {
+            let reply = Reply {
+                time_left_ms: Some(milliseconds),
+                ..Reply::default()
+            };
+            extras(&reply)
+                .into_iter()
+                .any(|extra| extra.key == "time-left-ms")
+        };
+        assert_eq!((left(0), left(u32::MAX)), (true, false));
+    }
+
+    #[test]
     fn requests_take_turns_and_replies_are_matched() {
-        let mut exchange = Doom3Exchange::new(&Ask::default(), Cookie(4));
+        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
         let mut send = |input| {
             let mut out = Vec::new();
             assert_eq!(exchange.handle(input, &mut out), Step::Send);
@@ -313,7 +311,7 @@ mod tests {
         assert_eq!(send(Input::Timeout), first);
         assert!(send(Input::Timeout).starts_with(b"\xFF\xFFgetInfoEx\0"));
         assert_eq!(send(Input::Timeout), first);
-        let challenge = exchange.challenge;
+        let challenge = Doom3Client::new(&Ask::default(), Cookie(4)).challenge;
         let reply = |challenge: &[u8]| {
             let rest = b"\x29\0\x01\0si_name\0T\0\0\0\x20\x07\0\0\0";
             [b"\xFF\xFFinfoResponse\0", challenge, rest].concat()
@@ -327,7 +325,9 @@ mod tests {
             ..Ask::default()
         };
         let mut out = Vec::new();
-        Doom3Exchange::new(&ask, Cookie(4)).handle(Input::Start, &mut out);
+        Doom3
+            .exchange(&ask, Cookie(4))
+            .handle(Input::Start, &mut out);
         assert!(out.starts_with(b"\xFF\xFFgetInfoEx\0"));
     }
 }

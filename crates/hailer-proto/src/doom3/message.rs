@@ -51,7 +51,7 @@ impl<'a> Request<'a> {
             .is_some_and(|body| body.starts_with(GET_INFO) || body.starts_with(GET_INFO_EX))
     }
 
-    /// Parses a request.
+    /// Parses a request of a Doom 3 client.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl<'a> Reply<'a> {
             .is_some_and(|body| body.starts_with(INFO) || body.starts_with(INFO_EX))
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Doom 3 server.
     ///
     /// # Errors
     ///
@@ -590,6 +590,10 @@ mod tests {
         );
         assert_eq!(
             with(18, b"\x03\x4C\0\xA8\x61\0\0Al\0\x01cl\0\0"),
+            ok("3 76 Al cl Some(false)")
+        );
+        assert_eq!(
+            with(17, b"\x03\x4C\0\xA8\x61\0\0Al\0\x01cl\0\0"),
             ok("3 76 Al cl Some(false)")
         );
         assert_eq!(with(16, b"\x03\x4C\0\xA8\x61\0\0Al\0"), ok("3 76 Al  None"));

@@ -15,13 +15,14 @@ pub mod message;
 mod sample;
 mod server;
 
-pub use client::Doom3Exchange;
+pub use client::Doom3Client;
 pub use server::{Doom3Config, Doom3Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
+use crate::single_datagram::SingleExchange;
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
@@ -97,6 +98,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
@@ -105,8 +107,15 @@ impl Protocol for Doom3 {
         &INFO
     }
 
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/doom3.md#1
+        &[Discovery::Broadcast {
+            ports: &[27_666, 27_667, 27_668, 27_669],
+        }]
+    }
+
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(Doom3Exchange::new(ask, cookie))
+        Box::new(SingleExchange::new(ask, Doom3Client::new(ask, cookie)))
     }
 
     fn responder(

@@ -66,8 +66,40 @@ pub enum QueryPort {
     Offset(i32),
     /// One of several, the most common first.
     FirstOf(&'static [Self]),
-    /// There is no public query, for this reason: a clause without a final stop.
-    NoQuery(&'static str),
+    /// Another one in each protocol of the game, in their order.
+    Each(&'static [(&'static str, Self)]),
+    /// There is no public query.
+    NoQuery(Obstacle),
+}
+
+/// Why the servers of a game cannot be queried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Epic Online Services know the servers, and reply only to the publisher.
+    PublisherSecret,
+    /// Only the list of a master server has their status.
+    ListOnly,
+    /// A web service reports it to their owner.
+    OwnerKey,
+    /// The protocol of their query is not implemented, for this reason: a clause.
+    Unsuitable(&'static str),
+    /// No description of their query is known.
+    Undocumented,
+}
+
+impl fmt::Display for Obstacle {
+    /// Writes a clause without a final stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PublisherSecret => {
+                "Epic Online Services reply only to clients that have the publisher's secret"
+            }
+            Self::ListOnly => "only the list of the master server describes its servers",
+            Self::OwnerKey => "its web API requires a key of the server's owner",
+            Self::Unsuitable(reason) => reason,
+            Self::Undocumented => "Hailer knows no description of its query",
+        })
+    }
 }
 
 /// A property of the servers of a game.
@@ -165,7 +197,10 @@ impl Game {
     /// `None` if they can: a clause without a final stop.
     pub fn obstacle(&self) -> Option<String> {
         match (self.query, self.protocols.first()) {
-            (QueryPort::NoQuery(reason), _) => Some(reason.into()),
+            (QueryPort::NoQuery(obstacle), _) => Some(match self.other_way() {
+                Some(other) => alloc::format!("{obstacle}; try {}", other.id),
+                None => alloc::format!("{obstacle}"),
+            }),
             (_, None) => Some("no protocol is known".into()),
             (_, Some(_)) if self.known_protocols().next().is_some() => None,
             (_, Some(id)) => Some(alloc::format!(
@@ -174,12 +209,37 @@ impl Game {
         }
     }
 
+    /// Returns the row for servers of this game that another protocol can query.
+    fn other_way(&self) -> Option<&'static Self> {
+        let mut rows = GAMES.iter();
+        rows.find(|other| other.name == self.name && !other.protocols.is_empty())
+    }
+
     /// Returns the ports to query, the most likely first, without duplicates and at most
     /// [`MAX_PORTS`]: the given port, then those derived from it. Without a given port, those
     /// derived from the game's port.
     pub fn query_ports(&self, given: Option<u16>) -> Vec<u16> {
         let mut ports: Vec<u16> = given.into_iter().collect();
         self.query.add(given.or(self.port), &mut ports);
+        ports.truncate(MAX_PORTS);
+        ports
+    }
+
+    /// Returns the ports to query in one of the protocols of the game, as [`query_ports`] does for
+    /// the main one. In the others, the given port comes last: it is probably that of the game.
+    ///
+    /// [`query_ports`]: Self::query_ports
+    pub fn query_ports_in(&self, protocol: &str, given: Option<u16>) -> Vec<u16> {
+        let QueryPort::Each(ports) = self.query else {
+            return self.query_ports(given);
+        };
+        let others = ports.iter().skip(1);
+        let Some((_, query)) = others.into_iter().find(|(id, _)| *id == protocol) else {
+            return self.query_ports(given);
+        };
+        let mut ports = Vec::new();
+        query.add(given.or(self.port), &mut ports);
+        ports.extend(given.filter(|port| !ports.contains(port)));
         ports.truncate(MAX_PORTS);
         ports
     }
@@ -221,6 +281,12 @@ impl QueryPort {
             Self::FirstOf(several) => {
                 return several.iter().for_each(|query| query.add(game, ports));
             }
+            Self::Each(queries) => {
+                return queries
+                    .first()
+                    .iter()
+                    .for_each(|(_, query)| query.add(game, ports));
+            }
             Self::NoQuery(_) => None,
         };
         if let Some(port) = port.filter(|port| *port > 0 && !ports.contains(port)) {
@@ -230,7 +296,8 @@ impl QueryPort {
 }
 
 impl fmt::Display for QueryPort {
-    /// Writes `same`, `27015`, `game + 1`, or several of these, joined by "or".
+    /// Writes `same`, `27015`, `game + 1`, or several of these, joined by "or". Ports of further
+    /// protocols follow after commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Same => f.write_str("same"),
@@ -243,6 +310,15 @@ impl fmt::Display for QueryPort {
                 for (place, query) in several.iter().enumerate() {
                     f.write_str(if place > 0 { " or " } else { "" })?;
                     query.fmt(f)?;
+                }
+                Ok(())
+            }
+            Self::Each(queries) => {
+                for (place, (protocol, query)) in queries.iter().enumerate() {
+                    match place {
+                        0 => query.fmt(f)?,
+                        _ => write!(f, ", {protocol} {query}")?,
+                    }
                 }
                 Ok(())
             }
@@ -323,7 +399,7 @@ mod tests {
 
     #[test]
     fn derives_query_ports() {
-        use QueryPort::{FirstOf, Fixed, NoQuery, Offset, Same};
+        use QueryPort::{Each, FirstOf, Fixed, NoQuery, Offset, Same};
         assert_eq!(ports(Same, None), [7777]);
         assert_eq!(ports(Same, Some(1)), [1]);
         assert_eq!(ports(Fixed(27015), None), [27015]);
@@ -335,7 +411,22 @@ mod tests {
             [7777, 7779, 9]
         );
         assert_eq!(ports(FirstOf(&[Same, Offset(0)]), Some(5)), [5]);
-        assert_eq!(ports(NoQuery("it sleeps"), None), Vec::<u16>::new());
+        assert_eq!(ports(NoQuery(Obstacle::ListOnly), None), Vec::<u16>::new());
+        let each = Each(&[
+            ("ugp", Same),
+            ("a2s", Offset(1)),
+            ("samp", FirstOf(&[Fixed(9), Offset(2)])),
+        ]);
+        let game = Game {
+            query: each,
+            ..GAME
+        };
+        assert_eq!(ports(each, Some(5)), [5]);
+        assert_eq!(game.query_ports_in("ugp", Some(5)), [5]);
+        assert_eq!(game.query_ports_in("a2s", None), [7778]);
+        assert_eq!(game.query_ports_in("a2s", Some(5)), [6, 5]);
+        assert_eq!(game.query_ports_in("samp", Some(5)), [9, 7, 5]);
+        assert_eq!(each.to_string(), "same, a2s game + 1, samp 9 or game + 2");
         // Ports outside of the range are left out.
         assert_eq!(ports(Offset(51_800), Some(20_000)), [20_000]);
         assert_eq!(ports(Offset(-1), Some(1)), [1]);
@@ -443,14 +534,16 @@ mod tests {
             (
                 Game {
                     protocols: &[],
-                    query: QueryPort::NoQuery("it sleeps"),
+                    query: QueryPort::NoQuery(Obstacle::ListOnly),
                     ..GAME
                 },
-                "it sleeps",
+                "only the list of the master server describes its servers",
             ),
         ] {
             assert_eq!(game.obstacle().as_deref(), Some(obstacle));
         }
+        let squad = find("squad").and_then(Game::obstacle);
+        assert!(squad.is_some_and(|obstacle| obstacle.ends_with("; try squad-a2s")));
         let partly = Game {
             protocols: &["gopher", "ugp"],
             ..GAME

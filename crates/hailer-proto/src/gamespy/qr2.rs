@@ -79,7 +79,7 @@ pub(crate) struct Challenges {
     /// Makes tokens differ from those of other protocols with the same keys.
     pub purpose: u8,
     /// Whether a token is valid only for the port that requested it, not just for the address.
-    pub bind_port: bool,
+    pub is_port_bound: bool,
 }
 
 impl Challenges {
@@ -106,7 +106,7 @@ impl Challenges {
 
     /// Returns the address of the client as tokens contain it.
     fn bound(&self, from: SocketAddr) -> SocketAddr {
-        if self.bind_port {
+        if self.is_port_bound {
             from
         } else {
             SocketAddr::new(from.ip(), 0)
@@ -630,4 +630,55 @@ fn is_section(bytes: &[u8]) -> bool {
 pub(crate) fn is_number_key(text: &[u8]) -> bool {
     text.strip_prefix(b"p")
         .is_some_and(|digits| digits.len() >= 6 && decimal(digits).is_some_and(|n| n >= 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(bytes: &'static [u8]) -> Split<'static> {
+        let mut split = Split::default();
+        let mut notes = Notes::default();
+        let after = split.part(&mut Reader::new(bytes, &mut notes), true);
+        assert_eq!(after, Ok(After::Nothing));
+        split
+    }
+
+    #[test]
+    fn empty_values_are_noticed() {
+        assert!(!split(b"\x01player_\0\0Al\0\0\0").has_empty_values);
+        assert!(split(b"\x01player_\0\0Al\0\0\0\0").has_empty_values);
+        let gap = split(b"\x01player_\0\0Al\0\0\0\0score_\0\x003\0\0\0");
+        assert!(gap.has_empty_values);
+        assert_eq!(gap.reply.players[&0].len(), 2);
+    }
+
+    #[test]
+    fn rows_end_where_their_byte_does() {
+        let rows = split(b"\x01player_\0\xFEAl\0Bo\0Cy\0\0\0").reply.players;
+        assert_eq!(rows.keys().copied().collect::<Vec<_>>(), [254, 255]);
+    }
+
+    #[test]
+    fn sections_and_numbered_keys_have_their_shape() {
+        for (bytes, expected) in [
+            (&b"\x01"[..], true),
+            (b"\x02\0", true),
+            (b"\x01player_\0", true),
+            (b"\x01caf\xE9\0", false),
+            (b"\x03player_\0", false),
+            (b"player_\0", false),
+        ] {
+            assert_eq!(is_section(bytes), expected, "{bytes:?}");
+        }
+        for (key, expected) in [
+            (&b"p123456"[..], true),
+            (b"p12345", false),
+            (b"p12345x", false),
+            (b"p-12345", false),
+            (b"123456", false),
+        ] {
+            assert_eq!(is_number_key(key), expected, "{key:?}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub struct Reply<'a> {
     /// Teams by row number.
     pub teams: BTreeMap<u32, Fields<'a>>,
     /// Whether surplus players have left, as in Battlefield 1942.
-    pub keeps_stale_players: bool,
+    pub has_stale_players: bool,
     /// Whether row numbers are slots of players, which the status keeps.
     pub has_slots: bool,
 }
@@ -52,8 +52,10 @@ const MEMBERS: &[(&str, Member)] = &[
     ("gamename", Member::Game),
     ("gamever", Member::Version),
     ("version", Member::Version),
+    ("gameversion", Member::Version),
     ("mapname", Member::Map),
     ("gametype", Member::Mode),
+    ("gamestyle", Member::Mode),
     ("numplayers", Member::Online),
     ("maxplayers", Member::Max),
     ("hostport", Member::Port),
@@ -96,7 +98,12 @@ pub(crate) fn first_team(game: Option<&str>) -> u32 {
 
 /// Returns whether a field of a row is the name of a player.
 pub(crate) fn is_name_field(field: &[u8]) -> bool {
-    NAMES.contains(&field)
+    is_any(field, &NAMES)
+}
+
+/// Returns whether a field has one of these names. Case does not matter.
+fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(field))
 }
 
 impl<'a> Reply<'a> {
@@ -119,25 +126,29 @@ impl<'a> Reply<'a> {
     pub(crate) fn status(mut self, has_list: bool, notes: &mut Notes) -> Box<Status> {
         let mut status = Box::<Status>::default();
         let mut address = Address::default();
-        let mut seen: Vec<(Member, &[u8])> = Vec::new();
+        let mut seen: Vec<(Member, &[u8], &[u8])> = Vec::new();
         let mut rules: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
         for &(key, value) in &self.pairs {
             let member = member(key);
             let earlier = match member {
-                Some(member) => seen.iter().find(|(own, _)| *own == member).map(|(_, v)| *v),
-                None => rules.get(key).copied(),
+                Some(member) => seen
+                    .iter()
+                    .find(|(own, ..)| *own == member)
+                    .map(|(_, key, value)| (*key, *value)),
+                None => rules.get(key).map(|value| (key, *value)),
             };
             match (member, earlier) {
                 // Servers that join several groups repeat some keys.
-                (_, Some(earlier)) if earlier == value => continue,
-                (_, Some(_)) => {
-                    if member != Some(Member::Version) {
+                (_, Some((_, earlier))) if earlier == value => continue,
+                (_, Some((earlier, _))) => {
+                    // An alias is another key.
+                    if earlier.eq_ignore_ascii_case(key) {
                         notes.deviation(&DUPLICATE_KEY, 0);
                     }
                     status.rules.push(rule(key, value));
                 }
                 (Some(member), None) => {
-                    seen.push((member, value));
+                    seen.push((member, key, value));
                     set_member(&mut status, &mut address, member, (key, value), notes);
                 }
                 (None, None) => {
@@ -182,7 +193,7 @@ impl<'a> Reply<'a> {
     fn team_list(&self) -> Vec<(u32, Value)> {
         let team = |fields: &Fields<'a>| {
             let field = |&(field, value): &(&[u8], &[u8])| {
-                if TEAM_NAMES.contains(&field) {
+                if is_any(field, &TEAM_NAMES) {
                     return (Cow::Borrowed("name"), Value::Str(text(value).into()));
                 }
                 (Cow::Owned(text(field)), number_or_text(value))
@@ -202,7 +213,7 @@ impl<'a> Reply<'a> {
             .retain(|_, fields| name(fields).is_some_and(|name| !name.is_empty()));
         let online = status.players.online.and_then(|n| usize::try_from(n).ok());
         let Some(online) =
-            online.filter(|online| self.keeps_stale_players && *online < self.players.len())
+            online.filter(|online| self.has_stale_players && *online < self.players.len())
         else {
             return;
         };
@@ -226,7 +237,9 @@ impl<'a> Reply<'a> {
     /// Returns the number of bots, if the rows have a field for it.
     fn bots(&self) -> Option<i64> {
         let flags = self.players.values().flatten();
-        let flags: Vec<_> = flags.filter(|(field, _)| *field == b"AIBot").collect();
+        let flags: Vec<_> = flags
+            .filter(|(field, _)| is_any(field, &[b"AIBot"]))
+            .collect();
         let bots = flags.iter().filter(|(_, value)| *value == b"1").count();
         (!flags.is_empty()).then_some(bots as i64)
     }
@@ -258,7 +271,7 @@ fn set_member(
     notes: &mut Notes,
 ) {
     match member {
-        Member::Name => status.name = (!value.is_empty()).then(|| formatted(value)),
+        Member::Name => status.name = (!value.is_empty()).then(|| Text::by_content(value)),
         Member::Game => status.game = filled(value),
         Member::Version => status.version = filled(value),
         Member::Map => status.map = filled(value),
@@ -278,15 +291,15 @@ fn set_member(
 
 /// Parses a flag in the forms of all known servers.
 fn boolean(value: &[u8]) -> Option<bool> {
-    let is = |words: [&str; 3]| {
+    let is = |words: [&str; 4]| {
         words
             .iter()
             .any(|word| word.as_bytes().eq_ignore_ascii_case(value))
     };
-    if is(["1", "true", "yes"]) {
+    if is(["1", "true", "yes", "y"]) {
         return Some(true);
     }
-    is(["0", "false", "no"]).then_some(false)
+    is(["0", "false", "no", "n"]).then_some(false)
 }
 
 /// Parses a count or port. Other text, or a number out of range, is a deviation and omitted.
@@ -309,11 +322,6 @@ fn text(bytes: &[u8]) -> String {
     by_content(bytes).0.into_owned()
 }
 
-fn formatted(bytes: &[u8]) -> Text {
-    let (text, latin1) = by_content(bytes);
-    Text::unformatted(text).from_latin1(latin1)
-}
-
 /// Returns whether a value is absent: some servers fill missing values with a space.
 fn is_blank(value: &[u8]) -> bool {
     value.trim_ascii().is_empty()
@@ -334,32 +342,33 @@ fn is_canonical(number: i64, value: &[u8]) -> bool {
 }
 
 fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
-    let named = |name: &&[u8]| fields.iter().find(|(field, _)| field == name);
+    let named = |name: &&[u8]| fields.iter().find(|(field, _)| is_any(field, &[name]));
     NAMES.iter().find_map(named).map(|(_, value)| *value)
 }
 
 fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)]) -> Player {
-    let mut player = Player::named(formatted(name(fields).unwrap_or_default()));
+    let mut player = Player::named(Text::by_content(name(fields).unwrap_or_default()));
     let integer = |value: &[u8]| decimal(value.trim_ascii());
-    let score = SCORES.iter().find(|score| {
-        fields
-            .iter()
-            .any(|(field, value)| field == *score && integer(value).is_some())
+    let score = SCORES.iter().find_map(|score| {
+        let is_score =
+            |(field, value): &&(&[u8], &[u8])| is_any(field, &[score]) && integer(value).is_some();
+        fields.iter().find(is_score).map(|(field, _)| *field)
     });
     let mut others = Vec::new();
     for &(field, value) in fields {
         if is_name_field(field) || is_blank(value) {
             continue;
         }
-        if Some(&field) == score {
+        if Some(field) == score {
             player.score = integer(value);
             continue;
         }
-        if field == b"team" {
+        if is_any(field, &[b"team"]) {
             player.team = team(&by_content(value).0, first_team, teams);
             continue;
         }
-        if let (b"ping", Some(ping)) = (field, integer(value).and_then(|n| n.try_into().ok())) {
+        let ping = integer(value).filter(|_| is_any(field, &[b"ping"]));
+        if let Some(ping) = ping.and_then(|ping| ping.try_into().ok()) {
             player.latency_ms = Some(ping);
             continue;
         }
@@ -394,5 +403,86 @@ fn team(number: &str, first_team: u32, teams: &[(u32, Value)]) -> Option<Compact
     match name {
         Some((_, Value::Str(name))) => Some(name.clone()),
         _ => Some(number.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Roster;
+    use alloc::vec;
+
+    fn row<'a>(name: &'a [u8]) -> Fields<'a> {
+        vec![(b"player", name)]
+    }
+
+    fn status(reply: Reply<'_>) -> (Box<Status>, Vec<&'static str>) {
+        let mut notes = Notes::default();
+        let status = reply.status(true, &mut notes);
+        (status, notes.met().map(|met| met.name).collect())
+    }
+
+    #[test]
+    fn surplus_players_stay_unless_the_server_keeps_stale_ones() {
+        for has_stale_players in [false, true] {
+            let (status, met) = status(Reply {
+                pairs: vec![(b"numplayers", b" 1")],
+                players: [(0, row(b"Al")), (4, row(b"Bo"))].into(),
+                has_stale_players,
+                ..Reply::default()
+            });
+            assert_eq!(status.players.online, Some(1));
+            let (listed, roster, expected) = if has_stale_players {
+                (1, Roster::Whole, vec!["stale-players"])
+            } else {
+                (2, Roster::Partial, vec![])
+            };
+            assert_eq!(
+                (status.players.list.len(), status.players.roster),
+                (listed, roster)
+            );
+            assert_eq!(met, expected);
+        }
+    }
+
+    #[test]
+    fn flags_have_many_forms() {
+        for (value, is_set) in [("1", true), ("True", true), ("yes", true), ("Y", true)] {
+            assert_eq!(boolean(value.as_bytes()), Some(is_set), "{value}");
+        }
+        for value in ["0", "false", "No", "n"] {
+            assert_eq!(boolean(value.as_bytes()), Some(false), "{value}");
+        }
+        assert_eq!(boolean(b"2"), None);
+    }
+
+    #[test]
+    fn aliases_are_no_duplicates() {
+        let (status, met) = status(Reply {
+            pairs: vec![
+                (b"gamever", b"1.2"),
+                (b"version", b"3"),
+                (b"GameVer", b"1.3"),
+            ],
+            ..Reply::default()
+        });
+        assert_eq!(status.version.as_deref(), Some("1.2"));
+        assert_eq!(status.rules.len(), 2);
+        assert_eq!(met, ["duplicate-key"]);
+    }
+
+    #[test]
+    fn one_text_in_latin1_decides_about_all() {
+        let is_utf8 = |values: &[&'static [u8]]| {
+            let pairs = values.iter().map(|value| (&b"key"[..], *value)).collect();
+            Reply {
+                pairs,
+                ..Reply::default()
+            }
+            .is_utf8()
+        };
+        assert!(!is_utf8(&[b"plain"]));
+        assert!(is_utf8(&[b"plain", b"\xC3\xA9"]));
+        assert!(!is_utf8(&[b"\xC3\xA9", b"\xE9"]));
     }
 }

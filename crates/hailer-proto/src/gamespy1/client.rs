@@ -31,7 +31,7 @@ const WITHOUT_PLAYERS: Forms = &[b"\\basic\\\\info\\\\rules\\", b"\\status\\"];
 const BASIC: Forms = &[b"\\basic\\\\info\\", b"\\status\\"];
 const PING: Forms = &[b"\\basic\\", b"\\status\\"];
 
-/// Queries one server.
+/// Queries one GameSpy 1 server.
 #[derive(Debug)]
 pub struct GameSpy1Exchange {
     depth: Depth,
@@ -60,7 +60,7 @@ struct Incoming {
 impl GameSpy1Exchange {
     /// Creates an exchange that has not sent anything yet. Requests have no id.
     pub fn new(ask: &Ask) -> Self {
-        let forms = match (ask.depth, ask.players) {
+        let forms = match (ask.depth, ask.has_players) {
             (Depth::Full, true) => FULL,
             (Depth::Full, false) => WITHOUT_PLAYERS,
             (Depth::Basic, _) => BASIC,
@@ -68,7 +68,7 @@ impl GameSpy1Exchange {
         };
         Self {
             depth: ask.depth,
-            has_players: ask.players && ask.depth == Depth::Full,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             forms,
             form: 0,
             timeouts: 0,
@@ -84,7 +84,7 @@ impl GameSpy1Exchange {
 
     fn receive(&mut self, bytes: &[u8]) -> Step {
         // Another service may echo a request, whose words look like a pair.
-        if bytes.first() != Some(&message::SEPARATOR) || self.forms.contains(&bytes) {
+        if !message::is_message(bytes) || self.forms.contains(&bytes) {
             return Step::Wait;
         }
         let part = match message::parse_part(bytes, &mut Notes::default()) {
@@ -231,5 +231,70 @@ impl Exchange for GameSpy1Exchange {
 
     fn stage(&self) -> usize {
         self.form
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receive(exchange: &mut GameSpy1Exchange, bytes: &[u8]) -> Step {
+        exchange.handle(Input::Datagram(bytes), &mut Vec::new())
+    }
+
+    fn status(step: Step) -> Box<Status> {
+        match step {
+            Step::Done(status) => status,
+            step => panic!("{step:?}"),
+        }
+    }
+
+    fn names(status: &Status) -> Vec<&str> {
+        let met = status.deviations.iter();
+        met.map(|deviation| deviation.name).collect()
+    }
+
+    #[test]
+    fn its_own_requests_are_no_replies() {
+        let mut exchange = GameSpy1Exchange::new(&Ask::default());
+        for form in FULL {
+            assert_eq!(receive(&mut exchange, form), Step::Wait);
+        }
+    }
+
+    #[test]
+    fn the_most_complete_reply_counts_at_the_deadline() {
+        let mut exchange = GameSpy1Exchange::new(&Ask::default());
+        for part in [
+            "\\hostname\\Old\\queryid\\1.1",
+            "\\mapname\\mill\\queryid\\1.2",
+            "\\hostname\\New\\queryid\\2.1",
+        ] {
+            assert_eq!(receive(&mut exchange, part.as_bytes()), Step::Progress);
+        }
+        let status = status(exchange.handle(Input::GiveUp, &mut Vec::new()));
+        assert_eq!(status.title().as_deref(), Some("Old"));
+        assert_eq!(names(&status), ["final-missing"]);
+    }
+
+    #[test]
+    fn repeated_parts_without_an_id_are_kept_once() {
+        let mut exchange = GameSpy1Exchange::new(&Ask::default());
+        for _ in 0..=MAX_PARTS {
+            let step = receive(&mut exchange, b"\\hostname\\Keep\\numplayers\\0");
+            assert_eq!(step, Step::Progress);
+        }
+        let status = status(receive(&mut exchange, b"\\maxplayers\\8\\final\\"));
+        assert_eq!(status.players.max, Some(8));
+    }
+
+    #[test]
+    fn counts_show_that_the_last_ambiguous_part_is_missing() {
+        let part =
+            b"\\hostname\\Keep\\numplayers\\2\\player_0\\Al\\frags_0\\1\\final\\queryid\\7.1";
+        let mut exchange = GameSpy1Exchange::new(&Ask::default());
+        assert_eq!(receive(&mut exchange, part), Step::Progress);
+        let status = status(exchange.handle(Input::Timeout, &mut Vec::new()));
+        assert_eq!(names(&status), ["final-everywhere", "final-missing"]);
     }
 }

@@ -13,6 +13,7 @@ pub mod own {
         FINAL_MISSING "final-missing" "the end mark did not arrive before the deadline";
         UNCLOSED_FINAL "unclosed-final" "the end mark lacks its closing backslash";
         FINAL_EVERYWHERE "final-everywhere" "every datagram of a reply has the end mark";
+        NO_SEPARATOR "no-separator" "a reply lacks the backslash before its first key";
         TRAILING_NUL "trailing-nul" "a NUL follows the text";
         BACKSLASH_IN_VALUE "backslash-in-value" "a name contains a backslash, which separates keys and values";
     }
@@ -27,6 +28,7 @@ pub static ALL: &[&Deviation] = &[
     &FINAL_MISSING,
     &UNCLOSED_FINAL,
     &FINAL_EVERYWHERE,
+    &NO_SEPARATOR,
     &TRAILING_NUL,
     &BACKSLASH_IN_VALUE,
     &DUPLICATE_KEY,

@@ -109,8 +109,25 @@ fn command(word: &[u8]) -> Option<u8> {
         .map(|(_, groups)| *groups)
 }
 
+/// Returns whether a datagram has the first bytes of a message. Replies of some servers lack the
+/// first backslash, but have a query id or an end mark.
+pub fn is_message(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&SEPARATOR) || lacks_separator(bytes)
+}
+
+fn lacks_separator(bytes: &[u8]) -> bool {
+    let mut words = bytes.split(|&byte| byte == SEPARATOR);
+    let starts = words
+        .next()
+        .is_some_and(|key| key.first().is_some_and(u8::is_ascii_alphabetic));
+    starts && words.any(|word| word == FINAL || word == QUERY_ID)
+}
+
 /// Returns whether a datagram is a reply: only replies have a query id or an end mark.
 pub fn is_reply(bytes: &[u8]) -> bool {
+    if lacks_separator(bytes) {
+        return true;
+    }
     let mut words = match Words::new(bytes, "reply") {
         Ok(words) => words,
         Err(_) => return false,
@@ -127,7 +144,7 @@ pub fn is_reply(bytes: &[u8]) -> bool {
     false
 }
 
-/// The words between backslashes. The first byte is a backslash.
+/// The words between backslashes. The first byte of a request is a backslash.
 #[derive(Clone, Copy)]
 struct Words<'a> {
     bytes: &'a [u8],
@@ -212,7 +229,15 @@ pub struct Part<'a> {
 /// Names the field that cannot be read, with its offset.
 pub fn parse_part<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Part<'a>, Error> {
     let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
-    let mut words = Words::new(text, "reply")?;
+    let mut words = if lacks_separator(text) {
+        notes.deviation(&NO_SEPARATOR, 0);
+        Words {
+            bytes: text,
+            next: Some(0),
+        }
+    } else {
+        Words::new(text, "reply")?
+    };
     let mut part = Part::default();
     while let Some(key) = words.next() {
         match words.get(&key) {
@@ -314,7 +339,8 @@ fn continues(key: &[u8], [next, after]: [Option<&[u8]>; 2]) -> bool {
             field,
             is_team: false,
             ..
-        }) if is_name_field(field) => !next.is_empty(),
+        // A name can end in a backslash.
+        }) if is_name_field(field) => !next.is_empty() || after.is_some_and(is_key),
         // Rules that are unknown here can follow the name of the server.
         None if key.eq_ignore_ascii_case(b"hostname") => after.is_some_and(is_key),
         _ => false,
@@ -361,7 +387,7 @@ fn index(key: &[u8]) -> Option<Index<'_>> {
     let end = end.get(1..)?;
     let digits = end.strip_prefix(b"t").unwrap_or(end);
     let row = decimal(digits).filter(|_| digits.first().is_some_and(u8::is_ascii_digit))?;
-    let is_team = digits.len() < end.len() || field == b"teamname";
+    let is_team = digits.len() < end.len() || field.eq_ignore_ascii_case(b"teamname");
     Some(Index {
         field,
         row: u32::try_from(row).ok().filter(|row| *row <= MAX_ROW)?,
@@ -387,7 +413,7 @@ pub fn join<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> Reply<'a> {
         };
         if !index.is_team && is_name_field(index.field) {
             named.insert(index.row);
-            reply.keeps_stale_players |= index.field == b"playername";
+            reply.has_stale_players |= index.field.eq_ignore_ascii_case(b"playername");
         }
         indexed.push(((key, value), index));
     }
@@ -415,7 +441,7 @@ pub(super) fn explain(
     seen: DatagramContext<'_>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    if bytes.first() != Some(&SEPARATOR) {
+    if !is_message(bytes) {
         return None;
     }
     let is_reply = match seen.direction() {
@@ -437,4 +463,31 @@ pub(super) fn explain(
         is_certain: true,
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_numbers_up_to_a_limit() {
+        let row = |key: &'static [u8]| index(key).map(|index| (index.field, index.row));
+        assert_eq!(row(b"frags_1023"), Some((&b"frags"[..], MAX_ROW)));
+        assert_eq!(row(b"frags_1024"), None);
+        assert_eq!(row(b"frags_-1"), None);
+    }
+
+    #[test]
+    fn names_can_end_in_a_backslash() {
+        let name = |bytes: &'static [u8]| {
+            let part = parse_part(bytes, &mut Notes::default()).unwrap();
+            let reply = join([part]);
+            let fields = reply.players.get(&0).cloned().unwrap_or_default();
+            (fields.first().map(|(_, name)| *name), fields.len())
+        };
+        let inside = name(b"\\player_0\\a\\b\\frags_0\\1\\final\\");
+        assert_eq!(inside, (Some(&b"a\\b"[..]), 2));
+        let at_the_end = name(b"\\player_0\\a\\\\frags_0\\1\\final\\");
+        assert_eq!(at_the_end, (Some(&b"a\\"[..]), 2));
+    }
 }

@@ -69,6 +69,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: &[],
 };
 

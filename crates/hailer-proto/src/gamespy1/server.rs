@@ -117,7 +117,7 @@ impl GameSpy1Responder {
 /// Returns the keys of a row with its number, and the values.
 fn keys(row: &Row, prefix: &str, name: &str) -> Vec<(String, String)> {
     let fields = row.fields.iter().enumerate();
-    fields
+    let mut keys: Vec<_> = fields
         .map(|(i, (field, value))| {
             let key = match i {
                 // The name comes first.
@@ -126,7 +126,13 @@ fn keys(row: &Row, prefix: &str, name: &str) -> Vec<(String, String)> {
             };
             (key, value.clone())
         })
-        .collect()
+        .collect();
+    // qstat adds the next pair to the name, unless it has one of these fields.
+    let is_known = |(field, _): &(String, String)| ["frags", "ping", "team"].contains(&&**field);
+    if prefix.is_empty() && !row.fields.get(1).is_some_and(is_known) {
+        keys.insert(1, (format!("team_{}", row.number), String::new()));
+    }
+    keys
 }
 
 fn write_pair(key: &str, value: &str, outgoing: &Outgoing, out: &mut Vec<u8>) {
@@ -235,7 +241,7 @@ mod tests {
             reply,
             String::from(
                 "\\gamename\\ut\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
-                 \\timelimit\\20\\player_0\\player 0\\final\\"
+                 \\timelimit\\20\\player_0\\player 0\\team_0\\\\final\\"
             ) + &id
         );
         let (_, reply) = answer(&responder, b"\\rules\\\\basic\\");

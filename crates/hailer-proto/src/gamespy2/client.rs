@@ -9,7 +9,7 @@ use crate::wire::Notes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Queries one server.
+/// Queries one GameSpy 2 server.
 #[derive(Debug)]
 pub struct GameSpy2Exchange {
     depth: Depth,
@@ -38,7 +38,7 @@ impl Pending {
 impl GameSpy2Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
-        let has_lists = ask.depth == Depth::Full && ask.players;
+        let has_lists = ask.depth == Depth::Full && ask.has_players;
         Self {
             depth: ask.depth,
             info: Pending::new(cookie.derive(0)),

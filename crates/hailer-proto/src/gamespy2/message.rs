@@ -18,7 +18,7 @@ pub const MAX_REQUEST: usize = 255;
 /// A request, borrowed from its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Requests the status.
+    /// Requests the status of a GameSpy 2 server.
     Query {
         /// Session id to be echoed.
         session: SessionId,
@@ -39,7 +39,7 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request.
+    /// Reads a request of a GameSpy 2 client.
     ///
     /// # Errors
     ///
@@ -90,25 +90,25 @@ pub fn write_query(session: SessionId, lists: bool, out: &mut Vec<u8>) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
     /// Whether pairs of keys and values are requested.
-    pub server: bool,
+    pub has_server: bool,
     /// Whether the player table is requested.
-    pub players: bool,
+    pub has_players: bool,
     /// Whether the team table is requested.
-    pub teams: bool,
+    pub has_teams: bool,
 }
 
 impl Sections {
     /// The reply to a query for all server keys.
     pub const INFO: Self = Self {
-        server: true,
-        players: false,
-        teams: false,
+        has_server: true,
+        has_players: false,
+        has_teams: false,
     };
     /// The reply to a query for all fields of players and teams.
     pub const LISTS: Self = Self {
-        server: false,
-        players: true,
-        teams: true,
+        has_server: false,
+        has_players: true,
+        has_teams: true,
     };
 }
 
@@ -136,10 +136,10 @@ pub fn parse_reply<'a>(
         return Err(Error::bad("type", 0, "0 (query)"));
     }
     SessionId::read(&mut r)?;
-    if sections.server {
+    if sections.has_server {
         unsplit_pairs(&mut r, reply)?;
     }
-    for (is_teams, is_sent) in [(false, sections.players), (true, sections.teams)] {
+    for (is_teams, is_sent) in [(false, sections.has_players), (true, sections.has_teams)] {
         // A truncated table takes the rest.
         if is_sent && (r.remaining() > 0 || !is_truncated(r.notes())) {
             unsplit_table(&mut r, reply, is_teams, &COUNT_MISSING)?;
@@ -191,8 +191,8 @@ pub(super) fn explain(
         TYPE_QUERY => {
             let sections = sections(bytes, seen.request());
             let error = parse_reply(bytes, sections, &mut Reply::default(), notes).err();
-            let has_tables = sections.players || sections.teams;
-            let message = match (sections.server, has_tables) {
+            let has_tables = sections.has_players || sections.has_teams;
+            let message = match (sections.has_server, has_tables) {
                 (true, true) => "full reply",
                 (true, false) => "info reply",
                 (false, _) => "lists reply",
@@ -215,9 +215,9 @@ fn sections(bytes: &[u8], request: Option<&[u8]>) -> Sections {
     }) = request
     {
         return Sections {
-            server: server == Selector::All,
-            players: players == Selector::All,
-            teams: teams == Selector::All,
+            has_server: server == Selector::All,
+            has_players: players == Selector::All,
+            has_teams: teams == Selector::All,
         };
     }
     let mut notes = Notes::discarding();
@@ -228,16 +228,16 @@ fn sections(bytes: &[u8], request: Option<&[u8]>) -> Sections {
     let is_read = r.take(bytes.len().min(qr2::REPLY_HEADER), "header").is_ok();
     let is_table = body.first().is_some_and(u8::is_ascii_control);
     if !is_table && !body.starts_with(b"player_\0") {
-        sections.server = true;
+        sections.has_server = true;
         if unsplit_pairs(&mut r, &mut reply).is_err() {
             return sections;
         }
     }
-    sections.players = is_read && r.remaining() > 0 && !is_team_table(r.rest());
-    if sections.players && unsplit_table(&mut r, &mut reply, false, &COUNT_MISSING).is_err() {
+    sections.has_players = is_read && r.remaining() > 0 && !is_team_table(r.rest());
+    if sections.has_players && unsplit_table(&mut r, &mut reply, false, &COUNT_MISSING).is_err() {
         return sections;
     }
-    sections.teams = r.remaining() > 0;
+    sections.has_teams = r.remaining() > 0;
     sections
 }
 
@@ -246,4 +246,23 @@ fn is_team_table(table: &[u8]) -> bool {
     let names = table.get(2..).unwrap_or_default();
     let first = names.split(|&byte| byte == 0).next().unwrap_or_default();
     first.ends_with(b"_t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_follows_a_truncated_table() {
+        let mut reply = Reply::default();
+        let mut notes = Notes::default();
+        let bytes = b"\0HAIL\0\x02player_\0score_\0\0Al\x003\0Bo\0";
+        parse_reply(bytes, Sections::LISTS, &mut reply, &mut notes).unwrap();
+        assert_eq!((reply.players.len(), reply.teams.len()), (2, 0));
+        let met: Vec<_> = notes.met().map(|met| met.name).collect();
+        assert_eq!(met, ["truncated-reply"]);
+        // A table that is missing is an error.
+        let whole = b"\0HAIL\0\x01player_\0\0Al\0";
+        assert!(parse_reply(whole, Sections::LISTS, &mut reply, &mut Notes::default()).is_err());
+    }
 }

@@ -309,9 +309,9 @@ mod tests {
         let mut reply = Reply::default();
         let mut notes = Notes::default();
         let all = Sections {
-            server: true,
-            players: true,
-            teams: true,
+            has_server: true,
+            has_players: true,
+            has_teams: true,
         };
         parse_reply(&bytes, all, &mut reply, &mut notes).unwrap();
         assert_eq!(notes.met().count(), 0);
@@ -328,9 +328,9 @@ mod tests {
             (
                 b"\xFF\xFF\xFF",
                 Sections {
-                    server: true,
-                    players: true,
-                    teams: true,
+                    has_server: true,
+                    has_players: true,
+                    has_teams: true,
                 },
             ),
         ] {

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 65_536;
 /// The only map of Just Cause 2 Multiplayer, whose servers do not send it.
 const JC2_MAP: &str = "Panau";
 
-/// Queries one server.
+/// Queries one GameSpy 3 server.
 #[derive(Debug)]
 pub struct GameSpy3Exchange {
     session: SessionId,
@@ -46,7 +46,7 @@ impl GameSpy3Exchange {
         Self {
             session: SessionId::safe(cookie.derive(0)),
             depth: ask.depth,
-            has_players: ask.players && ask.depth == Depth::Full,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             state: State::Handshake,
             silent_handshakes: 0,
             silent_queries: 0,
@@ -187,8 +187,7 @@ impl GameSpy3Exchange {
 }
 
 fn jc2_player(player: &Jc2Player<'_>) -> Player {
-    let (name, latin1) = by_content(player.name);
-    let mut converted = Player::named(Text::unformatted(name).from_latin1(latin1));
+    let mut converted = Player::named(Text::by_content(player.name));
     converted.latency_ms = Some(player.ping.into());
     let steam_id = by_content(player.steam_id).0;
     converted.extra.push(Extra {
@@ -256,5 +255,41 @@ impl Exchange for GameSpy3Exchange {
             State::Handshake => 0,
             State::Query { .. } => 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_after_the_last_one_belong_to_an_earlier_reply() {
+        let mut exchange = GameSpy3Exchange::new(&Ask::default(), Cookie(4));
+        let session = exchange.session.0;
+        let mut receive = |kind: u8, rest: &[u8]| {
+            let bytes = [&[kind], &session[..], rest].concat();
+            exchange.handle(Input::Datagram(&bytes), &mut Vec::new())
+        };
+        let part = |number: u8, sections: &[u8]| [b"splitnum\0", &[number][..], sections].concat();
+        assert_eq!(receive(TYPE_CHALLENGE, b"7\0"), Step::Send);
+        let stale = part(2, b"\x01player_\0\x07Cy\0\0\0\x02\0");
+        assert_eq!(receive(TYPE_QUERY, &stale), Step::Progress);
+        let last = part(0x81, b"\x01player_\0\x01Bo\0\0\0\x02\0");
+        assert_eq!(receive(TYPE_QUERY, &last), Step::Progress);
+        let first = part(
+            0,
+            b"\0hostname\0Keep\0numplayers\x002\0\0\x01player_\0\0Al\0",
+        );
+        let Step::Done(status) = receive(TYPE_QUERY, &first) else {
+            panic!("no status")
+        };
+        let names: Vec<_> = status
+            .players
+            .list
+            .iter()
+            .map(|player| player.name.plain())
+            .collect();
+        assert_eq!(names, ["Al", "Bo"]);
+        assert!(status.deviations.is_empty(), "{:?}", status.deviations);
     }
 }

@@ -40,7 +40,7 @@ pub enum Request {
         /// Session id to be echoed.
         session: SessionId,
     },
-    /// Requests the status.
+    /// Requests the status of a GameSpy 3 server.
     Query {
         /// Session id to be echoed.
         session: SessionId,
@@ -50,7 +50,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Reads a request.
+    /// Reads a request of a GameSpy 3 client.
     ///
     /// # Errors
     ///
@@ -511,5 +511,34 @@ mod tests {
             .map(|(_, name)| *name)
             .collect();
         assert_eq!(names, [b"Arla", b"Belo"]);
+    }
+
+    #[test]
+    fn tokens_have_32_bits() {
+        let token = |text: &str| {
+            let bytes = [b"\x09HAIL", text.as_bytes(), b"\0"].concat();
+            parse_challenge(&bytes, &mut Notes::default()).ok()
+        };
+        assert_eq!(token("-2147483648"), Some(i32::MIN));
+        assert_eq!(token("4294967295"), Some(-1));
+        assert_eq!(token("4294967296"), None);
+        assert_eq!(token("-2147483649"), None);
+    }
+
+    #[test]
+    fn a_map_has_precedence_over_its_number() {
+        let bytes = part(
+            0x80,
+            b"\0mapname\0mill\0p1073741825\0DM-Mill\0s7\x001\0\0\x01\0\x02\0",
+        );
+        let mut parser = Parser::default();
+        parser.part(&bytes, &mut Notes::default()).unwrap();
+        let (reply, _) = parser.finish(&mut Notes::default());
+        let pairs: [(&[u8], &[u8]); 3] = [
+            (b"mapname", b"mill"),
+            (b"p1073741825", b"DM-Mill"),
+            (b"password", b"1"),
+        ];
+        assert_eq!(reply.pairs, pairs);
     }
 }

@@ -62,6 +62,7 @@ static INFO: Info = Info {
         help: "Other fields of the player, such as deaths or skill, as sent",
     }],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 

@@ -38,12 +38,14 @@ pub(super) static OPTIONS: &[Doc] = &[Doc {
 pub struct GameSpy3Config {
     /// Whether a challenge token is valid only for the port that requested it, not just for the
     /// address.
-    pub bind_port: bool,
+    pub is_port_bound: bool,
 }
 
 impl Default for GameSpy3Config {
     fn default() -> Self {
-        Self { bind_port: true }
+        Self {
+            is_port_bound: true,
+        }
     }
 }
 
@@ -56,7 +58,7 @@ impl GameSpy3Config {
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         Ok(Self {
-            bind_port: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", true)?,
         })
     }
 }
@@ -120,7 +122,7 @@ impl GameSpy3Responder {
             challenges: Challenges {
                 keys: keys.clone(),
                 purpose: PURPOSE,
-                bind_port: config.bind_port,
+                is_port_bound: config.is_port_bound,
             },
             parts: parts.finish(),
         }

@@ -6,7 +6,7 @@ use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, string::ToString, vec::Vec};
 
-/// Queries one server.
+/// Queries one Bedrock server.
 #[derive(Debug)]
 pub struct BedrockExchange {
     depth: Depth,
@@ -18,7 +18,7 @@ impl BedrockExchange {
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         let ping = Ping {
             time: cookie.derive(0),
-            if_open: false,
+            is_for_open: false,
             // Servers that read it expect a complete ping and block the senders of shorter ones.
             guid: Some(cookie.derive(1)),
         };
@@ -78,7 +78,12 @@ fn status(pong: Pong<'_>) -> Status {
         status.extra.extend(value.map(|value| Extra { key, value }));
     };
     add("edition", text.edition.as_deref().map(Value::from));
-    add("protocol", text.protocol.map(Value::from));
+    let odd_protocol = text.odd_protocol.filter(|text| !text.is_empty());
+    let protocol = text.protocol.map(Value::from);
+    add(
+        "protocol",
+        protocol.or(odd_protocol.as_deref().map(Value::from)),
+    );
     add("guid", Some(guid.as_str().into()));
     add("text-guid", other_guid.map(Value::from));
     add("level-name", text.level.as_deref().map(Value::from));

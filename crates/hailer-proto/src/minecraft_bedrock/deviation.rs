@@ -13,11 +13,12 @@ deviations! {
     ESCAPED_SEPARATOR "escaped-separator" "a separator inside a text has a backslash before it";
     SEPARATOR_IN_NAME "separator-in-name" "the name contains separators without an escape, so its end is a guess";
     UNKNOWN_LAYOUT "unknown-layout" "no arrangement of the fields has numbers where they belong; the whole text is taken as the name";
+    ODD_PROTOCOL "odd-protocol" "the number of the protocol is missing or not a number; the other fields are at their places";
     EMPTY_VERSION "empty-version" "the version is empty";
     GUID_NOT_A_NUMBER "guid-not-a-number" "the text has something else than a number as the server's id, such as a UUID";
     NEGATIVE_GUID "negative-guid" "the text has the server's id as a signed number";
     OTHER_GUID "other-guid" "the id in the text differs from the id in the header, as in replies for another server";
     ODD_MODE "odd-mode" "the game mode is none of the game's";
     ODD_PORT "odd-port" "a port of the game is missing or outside of 1 to 65535";
-    LATIN_1_TEXT "latin-1-text" "the text is not UTF-8 and is read as ISO-8859-1";
+    LATIN_1_TEXT "latin-1-text" "the text is not UTF-8; a field that was cut inside a character loses that character, others are read as ISO-8859-1";
 }

@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, utf8_or_latin1};
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use core::ops::Range;
 
@@ -29,13 +29,13 @@ const MAX_FIELDS: usize = 64;
 /// Most digits of a number.
 const MAX_DIGITS: usize = 20;
 
-/// A request.
+/// Request of a Bedrock client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
     /// Any number; the server returns it.
     pub time: u64,
     /// Whether the server replies only if it has free slots.
-    pub if_open: bool,
+    pub is_for_open: bool,
     /// Any number that identifies the client; absent in short pings.
     pub guid: Option<u64>,
 }
@@ -43,13 +43,13 @@ pub struct Ping {
 impl Ping {
     /// Appends the request to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
-        out.push(if self.if_open { PING_IF_OPEN } else { PING });
+        out.push(if self.is_for_open { PING_IF_OPEN } else { PING });
         out.extend(self.time.to_be_bytes());
         out.extend(MAGIC);
         out.extend(self.guid.iter().flat_map(|guid| guid.to_be_bytes()));
     }
 
-    /// Parses a request.
+    /// Parses a request of a Bedrock client.
     ///
     /// # Errors
     ///
@@ -71,13 +71,13 @@ impl Ping {
         };
         Ok(Self {
             time,
-            if_open: id == PING_IF_OPEN,
+            is_for_open: id == PING_IF_OPEN,
             guid,
         })
     }
 }
 
-/// A reply.
+/// Reply of a Bedrock server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pong<'a> {
     /// The number of the request.
@@ -99,9 +99,11 @@ pub struct Advertisement<'a> {
     pub is_latin1: bool,
     /// Number of the game's protocol.
     pub protocol: Option<i64>,
+    /// Text that the server sends in place of that number; empty if there is none.
+    pub odd_protocol: Option<Cow<'a, str>>,
     /// Version of the game.
     pub version: Option<Cow<'a, str>>,
-    /// Players online.
+    /// Number of players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
@@ -109,7 +111,7 @@ pub struct Advertisement<'a> {
     pub guid: Option<Cow<'a, str>>,
     /// Second line of the message of the day, or name of the world.
     pub level: Option<Cow<'a, str>>,
-    /// Game mode.
+    /// Game mode of the server.
     pub mode: Option<Cow<'a, str>>,
     /// Further fields, from the tenth on: a number of disputed meaning, the ports for IPv4 and
     /// IPv6, and fields of later versions.
@@ -122,7 +124,7 @@ impl<'a> Pong<'a> {
         bytes.first() == Some(&PONG) && has_magic(bytes, PONG_MAGIC)
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Bedrock server.
     ///
     /// # Errors
     ///
@@ -172,20 +174,26 @@ impl<'a> Advertisement<'a> {
         let mut fields = Fields { bytes, at, notes };
         let parts = split(bytes);
         let whole = 0..bytes.len();
-        let numbers = |name_end: usize| {
-            [0, 2, 3].iter().all(|offset| {
+        let numbers = |name_end: usize, offsets: &[usize]| {
+            offsets.iter().all(|offset| {
                 parts
                     .get(name_end + offset)
                     .is_some_and(|part| fields.number(part).is_some())
             })
         };
         // The number of the protocol follows the name. A name with separators has several parts.
-        let name_end = (2..parts.len()).find(|end| numbers(*end));
+        // Some servers leave that number out, but not the field.
+        let has_edition = parts
+            .first()
+            .is_some_and(|edition| EDITIONS.contains(&fields.bytes(edition)));
+        let name_end = (2..parts.len())
+            .find(|end| numbers(*end, &[0, 2, 3]))
+            .or_else(|| Some(2).filter(|end| has_edition && numbers(*end, &[2, 3])));
         let Some(name_end) = name_end else {
             fields.notes.deviation(&UNKNOWN_LAYOUT, at);
             return Self {
                 name: fields.text("name", Some(&whole)).unwrap_or_default(),
-                is_latin1: by_content(bytes).1,
+                is_latin1: utf8_or_latin1(bytes).2,
                 ..Self::default()
             };
         };
@@ -198,10 +206,18 @@ impl<'a> Advertisement<'a> {
         }
         let is_latin1 = name
             .as_ref()
-            .is_some_and(|name| by_content(fields.bytes(name)).1);
+            .is_some_and(|name| utf8_or_latin1(fields.bytes(name)).2);
         let name = fields.text("name", name.as_ref()).unwrap_or_default();
         let mut parts = parts.get(name_end..).unwrap_or_default().iter();
-        let protocol = fields.count("protocol", parts.next());
+        let protocol_part = parts.next();
+        let protocol = fields.count("protocol", protocol_part);
+        let odd_protocol = match protocol {
+            Some(_) => None,
+            None => fields.text("protocol", protocol_part),
+        };
+        if let (Some(part), Some(_)) = (protocol_part, &odd_protocol) {
+            fields.notes.deviation(&ODD_PROTOCOL, at + part.start);
+        }
         let version = parts.next();
         if let Some(empty) = version.filter(|version| version.is_empty()) {
             fields.notes.deviation(&EMPTY_VERSION, at + empty.start);
@@ -237,6 +253,7 @@ impl<'a> Advertisement<'a> {
             name,
             is_latin1,
             protocol,
+            odd_protocol,
             version,
             online,
             max,
@@ -285,7 +302,7 @@ impl<'a> Fields<'a, '_> {
     /// Returns a field without escapes.
     fn text(&mut self, field: &'static str, part: Option<&Range<usize>>) -> Option<Cow<'a, str>> {
         let part = part?;
-        let (mut text, _) = by_content(self.bytes(part));
+        let (mut text, ..) = utf8_or_latin1(self.bytes(part));
         if text.contains("\\;") {
             self.notes
                 .deviation(&ESCAPED_SEPARATOR, self.at + part.start);
@@ -329,6 +346,9 @@ impl<'a> Fields<'a, '_> {
         self.text(field, Some(part)).unwrap_or_default()
     }
 }
+
+/// Editions of the game.
+const EDITIONS: [&[u8]; 2] = [b"MCPE", b"MCEE"];
 
 /// Game modes as servers spell them.
 pub const MODES: &[&str] = &["Survival", "Creative", "Adventure", "Spectator"];
@@ -418,7 +438,7 @@ mod tests {
             (
                 Ping {
                     time: 1 << 56,
-                    if_open: false,
+                    is_for_open: false,
                     guid: Some(2),
                 },
                 PING_LENGTH,
@@ -426,7 +446,7 @@ mod tests {
             (
                 Ping {
                     time: 2,
-                    if_open: true,
+                    is_for_open: true,
                     guid: None,
                 },
                 SHORT_PING,
@@ -494,7 +514,9 @@ mod tests {
             "x",
             ";;;;;;",
             "MCPE;N;1;v;0",
-            "MCPE;N;one;v;0;9;",
+            "XCPE;N;one;v;0;9;",
+            "MCPE;a;b;one;v;0;9;",
+            "MCPE;N;1;v;0;many;",
             "1;2;3;4",
         ] {
             let (advertisement, met) = read(text);
@@ -504,6 +526,41 @@ mod tests {
             );
             assert_eq!(advertisement.online, None);
         }
+    }
+
+    #[test]
+    fn the_number_of_the_protocol_may_be_missing() {
+        for (text, protocol) in [
+            ("MCPE;N;;v;3;9;7;L;Survival;1;1;1;", ""),
+            ("MCEE;N;one;v;3;9;7;L;Survival;1;1;1;", "one"),
+        ] {
+            let (found, met) = read(text);
+            assert_eq!(met, ["odd-protocol"], "{text}");
+            assert_eq!(
+                (found.protocol, found.odd_protocol.as_deref()),
+                (None, Some(protocol))
+            );
+            assert_eq!((&*found.name, found.version.as_deref()), ("N", Some("v")));
+            assert_eq!((found.online, found.max), (Some(3), Some(9)));
+        }
+    }
+
+    #[test]
+    fn texts_cut_inside_a_character_stay_utf_8() {
+        let read = |name: &[u8]| {
+            let text = [b"MCPE;", name, b";1;v;0;9;7;L;Survival;1;1;1;"].concat();
+            let mut notes = Notes::default();
+            let found = Advertisement::read(&text, 35, 7, &mut notes);
+            let met: Vec<_> = notes.met().map(|met| met.name).collect();
+            (String::from(found.name), found.is_latin1, met.len())
+        };
+        let whole = "\u{A7}aH\u{E4}fen Nord, 24 hours a day";
+        let cut = [whole.as_bytes(), b"\xE2\x98"].concat();
+        assert_eq!(read(&cut), (whole.into(), false, 1));
+        assert_eq!(
+            read(b"\xA7aH\xE4fen Nord, 24 hours a day"),
+            (whole.into(), true, 1)
+        );
     }
 
     #[test]

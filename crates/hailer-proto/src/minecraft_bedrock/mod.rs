@@ -20,8 +20,8 @@ pub use client::BedrockExchange;
 pub use server::{BedrockConfig, BedrockResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -81,12 +81,18 @@ static INFO: Info = Info {
     ],
     player_fields: &[],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
 impl Protocol for MinecraftBedrock {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/minecraft-bedrock.md#1
+        &[Discovery::Broadcast { ports: &[19_132] }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

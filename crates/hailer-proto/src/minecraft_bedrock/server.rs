@@ -21,6 +21,8 @@ pub(super) const MAX_REPLY: usize = message::PONG_HEADER + 2 + MAX_TEXT;
 const MAX_VERSION: usize = 16;
 /// Longest second line in bytes.
 const MAX_LEVEL: usize = 100;
+/// Length of the longest character, in bytes. Name and second line keep at least one character.
+const MAX_CHARACTER: usize = 4;
 /// Second line if the status has none. Clients hide servers whose second line is empty.
 const DEFAULT_LEVEL: &str = "Hailer";
 /// Name if the status has none.
@@ -58,7 +60,7 @@ pub struct BedrockConfig {
     /// Whether to identify as Education Edition; `None` takes it from the status.
     pub is_education: Option<bool>,
     /// Whether a full server reports one slot more than players.
-    pub look_open: bool,
+    pub has_open_slot: bool,
 }
 
 impl BedrockConfig {
@@ -80,7 +82,7 @@ impl BedrockConfig {
             protocol: int("protocol", i64::from(u32::MAX))?.map(|number| number as u32),
             guid: int("guid", i64::MAX)?.map(|number| number as u64),
             is_education: edition.map(|edition| edition == "MCEE"),
-            look_open: options.bool("look-open", false)?,
+            has_open_slot: options.bool("look-open", false)?,
         })
     }
 }
@@ -114,7 +116,7 @@ impl BedrockResponder {
         let online = count(status.players.count());
         let max = count(status.players.max.unwrap_or(0));
         let is_open = online < max;
-        let max = if config.look_open && !is_open {
+        let max = if config.has_open_slot && !is_open {
             online + 1
         } else {
             max
@@ -173,10 +175,10 @@ impl BedrockResponder {
     /// Returns the number of a ping that is to be answered, or the reason to drop it.
     fn admit(&self, bytes: &[u8]) -> Result<u64, &'static str> {
         let ping = Ping::read(bytes, &mut Notes::discarding()).map_err(|_| "malformed")?;
-        if ping.if_open && ping.guid.is_none() {
+        if ping.is_for_open && ping.guid.is_none() {
             return Err("malformed");
         }
-        if ping.if_open && !self.is_open {
+        if ping.is_for_open && !self.is_open {
             return Err("full");
         }
         Ok(ping.time)
@@ -224,17 +226,21 @@ impl Parts<'_> {
     /// Encodes length and text, of at most `limit` bytes. Cuts first the name, then the second
     /// line; below that, leaves out fields from the end.
     fn encode(&self, limit: usize) -> Vec<u8> {
-        let fixed = self.edition.len() + self.before.len() + 2;
-        let text = if let Some(room) = limit.checked_sub(fixed + self.after.len() + 2) {
-            let level = whole(self.level, room / 2);
-            let name = whole(self.name, room + 1 - level.len());
-            format!(
-                "{}{name};{}{level};{}",
-                self.edition, self.before, self.after
-            )
-        } else {
-            let name = whole(self.name, limit.saturating_sub(fixed));
-            format!("{}{name};{}", self.edition, self.before)
+        let start = self.edition.len() + ";".len() + self.before.len();
+        let rest = ";".len() + self.after.len();
+        let text = match limit.checked_sub(start + rest) {
+            Some(room) if room >= 2 * MAX_CHARACTER => {
+                let level = whole(self.level, room / 2);
+                let name = whole(self.name, room - level.len());
+                format!(
+                    "{}{name};{}{level};{}",
+                    self.edition, self.before, self.after
+                )
+            }
+            _ => {
+                let name = whole(self.name, limit.saturating_sub(start));
+                format!("{}{name};{}", self.edition, self.before)
+            }
         };
         let mut out = Vec::new();
         out.extend((text.len() as u16).to_be_bytes());
@@ -290,12 +296,12 @@ mod tests {
 
     const FROM: &str = "192.0.2.7:50000";
 
-    fn ping(if_open: bool, guid: Option<u64>) -> Vec<u8> {
+    fn ping(is_for_open: bool, guid: Option<u64>) -> Vec<u8> {
         let mut bytes = Vec::new();
         let time = 0x0102_0304_0506_0708;
         Ping {
             time,
-            if_open,
+            is_for_open,
             guid,
         }
         .write(&mut bytes);
@@ -440,6 +446,43 @@ mod tests {
             (Verdict::Drop("full"), vec![])
         );
         assert_eq!(answer(&full, &ping(false, Some(1))).0, reply);
+    }
+
+    #[test]
+    fn the_whole_limit_is_used() {
+        let text = |unit: &str, before: usize, limit| {
+            let parts = Parts {
+                edition: "MCPE;",
+                name: &unit.repeat(500),
+                before: "b".repeat(before),
+                level: &unit.repeat(500),
+                after: "Survival;1;19132;19133;".into(),
+            };
+            String::from_utf8(parts.encode(limit)[2..].to_vec()).unwrap()
+        };
+        for limit in [MAX_SHORT_TEXT, MAX_TEXT] {
+            // Without name and second line, the text has 30 bytes more than `before`.
+            for before in 0..=71 {
+                let room = limit.checked_sub(before + 30).filter(|room| *room >= 8);
+                let is_whole = room.is_some();
+                let names = text("x", before, limit);
+                assert_eq!(names.len(), limit, "{before}");
+                assert_eq!(names.ends_with("19133;"), is_whole, "{before}");
+                if let (Some(room), Some((_, end))) = (room, names.rsplit_once('b')) {
+                    let level = end.split_once(';').unwrap().0;
+                    assert_eq!(level.len(), room / 2, "{before}: {names}");
+                }
+                for unit in ["\u{A7}a\u{4E2D}", "\u{1F600}", "\u{E9}"] {
+                    let names = text(unit, before, limit);
+                    assert!(names.len() <= limit, "{before}: {names}");
+                    assert!(
+                        names.len() + 2 * unit.len() > limit || !is_whole,
+                        "{before}"
+                    );
+                    assert!(names.starts_with("MCPE;") && !names.starts_with("MCPE;;"));
+                }
+            }
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl MinecraftQueryExchange {
         Self {
             session: SessionId::safe(cookie.derive(0)),
             depth: ask.depth,
-            players: ask.players,
+            players: ask.has_players,
             state: State::Handshake { last: None },
             unanswered: 0,
             is_unreadable: false,

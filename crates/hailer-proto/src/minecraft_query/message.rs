@@ -53,7 +53,7 @@ pub enum Request {
         /// Session id to be echoed.
         session: SessionId,
     },
-    /// Requests the status.
+    /// Requests the status of a Minecraft Query server.
     Stat {
         /// Session id to be echoed.
         session: SessionId,
@@ -252,7 +252,7 @@ pub struct Basic<'a> {
     pub game_type: &'a [u8],
     /// Name of the world.
     pub map: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
@@ -288,7 +288,7 @@ pub enum Key<'a> {
     Plugins,
     /// Name of the world.
     Map,
-    /// Players online.
+    /// Number of players online.
     NumPlayers,
     /// Maximum number of players.
     MaxPlayers,

@@ -24,8 +24,8 @@ pub use client::MinecraftQueryExchange;
 pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
@@ -57,6 +57,7 @@ static INFO: Info = Info {
     ],
     player_fields: &[],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
@@ -78,6 +79,11 @@ pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Opt
 impl Protocol for MinecraftQuery {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/minecraft-query.md#1
+        &[Discovery::Broadcast { ports: &[25_565] }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

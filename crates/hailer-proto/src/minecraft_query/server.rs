@@ -60,7 +60,7 @@ pub struct MinecraftQueryConfig {
     pub encoding: Encoding,
     /// Whether a challenge token is valid only for the port that requested it, not just for the
     /// address.
-    pub bind_port: bool,
+    pub is_port_bound: bool,
     /// Longest full stat in bytes, 1,024 to 65,507. Player names beyond it are left out; the count
     /// is not changed.
     pub max_reply: usize,
@@ -70,7 +70,7 @@ impl Default for MinecraftQueryConfig {
     fn default() -> Self {
         Self {
             encoding: Encoding::Auto,
-            bind_port: true,
+            is_port_bound: true,
             max_reply: MAX_REPLY,
         }
     }
@@ -96,7 +96,7 @@ impl MinecraftQueryConfig {
         )?;
         Ok(Self {
             encoding,
-            bind_port: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", true)?,
             max_reply: max_reply as usize,
         })
     }
@@ -134,7 +134,7 @@ impl MinecraftQueryResponder {
             challenges: Challenges {
                 keys: keys.clone(),
                 purpose: PURPOSE,
-                bind_port: config.bind_port,
+                is_port_bound: config.is_port_bound,
             },
             basic: body.basic(),
             full: body.full(),
@@ -541,7 +541,7 @@ mod tests {
     #[test]
     fn a_token_may_be_bound_to_the_address_alone() {
         let config = MinecraftQueryConfig {
-            bind_port: false,
+            is_port_bound: false,
             ..MinecraftQueryConfig::default()
         };
         let responder = responder(&status(1), &config);

@@ -20,7 +20,7 @@ use alloc::borrow::Cow;
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
-/// Default port.
+/// Default port of a Minecraft server.
 pub const PORT: u16 = 25565;
 /// Protocol number of clients that have none. Proxies then send their own number instead of
 /// repeating the client's.
@@ -37,6 +37,13 @@ enum Form {
     ModernKnown,
     /// One of the forms before 1.7.
     Legacy(LegacyForm),
+}
+
+impl Form {
+    fn bit(self) -> u8 {
+        let place = AFTER_CLOSE.iter().position(|form| *form == self);
+        place.map_or(0, |place| 1 << place)
+    }
 }
 
 /// The forms in the order in which they are tried after a connection was closed.
@@ -56,7 +63,7 @@ const AFTER_SILENCE: [Form; 5] = [
     Form::Legacy(LegacyForm::Beta),
 ];
 
-/// Queries one server.
+/// Queries one Minecraft Status server.
 #[derive(Debug)]
 pub struct StatusExchange {
     depth: Depth,
@@ -66,8 +73,8 @@ pub struct StatusExchange {
     port: u16,
     payload: u64,
     form: Form,
-    /// Forms that were tried, in order.
-    tried: Vec<Form>,
+    /// Forms that were tried: a bit for each place in [`AFTER_CLOSE`].
+    tried: u8,
     stage: usize,
     /// The status, while the exchange waits for the pong.
     status: Option<Box<Status>>,
@@ -85,13 +92,13 @@ impl StatusExchange {
         let host = ask.host.strip_suffix('.').unwrap_or(&ask.host);
         Self {
             depth: ask.depth,
-            players: ask.players,
-            has_ping: ask.ping,
+            players: ask.has_players,
+            has_ping: ask.has_ping,
             host: message::cut_units(host, message::MAX_HOST_UNITS).into(),
             port: if ask.port == 0 { PORT } else { ask.port },
             payload: cookie.derive(0),
             form: Form::Modern,
-            tried: Vec::new(),
+            tried: 0,
             stage: 0,
             status: None,
             deviations: Vec::new(),
@@ -102,7 +109,7 @@ impl StatusExchange {
 
     fn request(&mut self, form: Form, out: &mut Vec<u8>) {
         self.form = form;
-        self.tried.push(form);
+        self.tried |= form.bit();
         let protocol = match form {
             Form::Modern => NO_NUMBER,
             Form::ModernKnown => KNOWN_NUMBER,
@@ -122,20 +129,23 @@ impl StatusExchange {
 
     /// Tries the next form on a new connection. `None` if there is none.
     fn next(&mut self, order: [Form; 5], out: &mut Vec<u8>) -> Option<Step> {
-        let form = order.into_iter().find(|form| !self.tried.contains(form))?;
+        let form = order
+            .into_iter()
+            .find(|form| self.tried & form.bit() == 0)?;
         self.stage += 1;
         self.timeouts = 0;
         self.request(form, out);
         Some(Step::Reconnect)
     }
 
-    /// Handles a timeout. Slow servers get two before another form is tried.
+    /// Handles a timeout. Slow servers get two before another form is tried. The further forms get
+    /// one each, so that the usual number of retries reaches those of old servers.
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
         if let Some(step) = self.without_pong() {
             return step;
         }
         self.timeouts += 1;
-        if self.timeouts < 2 {
+        if self.form == Form::Modern && self.timeouts < 2 {
             Step::Wait
         } else {
             self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait)
@@ -147,8 +157,8 @@ impl StatusExchange {
         let fault = match self.kick {
             Some(text) => Fault::Kicked(text),
             None => Fault::Refused {
-                reason: "it closes connections without a reply: its status is switched off, it does not serve this \
-                         host name, it expects a PROXY protocol header, or there were too many connections",
+                reason: "it closes connections without a reply; its status may be switched off, or it does not serve \
+                         this host name, expects a PROXY protocol header, or got too many connections",
                 endpoints: &[],
             },
         };

@@ -29,8 +29,9 @@ const KEY_BYTES: usize = 16;
 /// Names the component that exceeds a limit, with its offset.
 pub fn read(item: Item<'_, '_>, field: &'static str, notes: &mut Notes) -> Result<Text, Error> {
     // Most descriptions are one text. Its codes stay as they were received.
-    if let Some(text) = only_text(item) {
-        note_utf8(item, notes);
+    let only = only_text(item);
+    if let Some(text) = only.text() {
+        note_utf8(only, notes);
         return if text.len() <= MAX_TEXT_BYTES {
             Ok(Text::legacy(&*text))
         } else {
@@ -48,12 +49,12 @@ pub fn read(item: Item<'_, '_>, field: &'static str, notes: &mut Notes) -> Resul
     Ok(flattener.out.finish())
 }
 
-/// Returns the text of a component that is a text, or an object whose only key is `text`.
-fn only_text<'a>(item: Item<'_, 'a>) -> Option<Cow<'a, str>> {
+/// Returns the value of an object whose only key is `text`, or the component itself.
+fn only_text<'n, 'a>(item: Item<'n, 'a>) -> Item<'n, 'a> {
     let mut entries = item.entries();
     match (entries.next(), entries.next()) {
-        (Some((key, value)), None) if key.bytes() == b"text" => value.text(),
-        _ => item.text(),
+        (Some((key, value)), None) if key.bytes() == b"text" => value,
+        _ => item,
     }
 }
 
@@ -482,6 +483,18 @@ mod tests {
     }
 
     #[test]
+    fn flags_can_be_texts() {
+        let json = r#"{"text":"a","bold":"true","extra":[{"text":"b","bold":"false"},"c"]}"#;
+        let (text, _) = flatten(json).unwrap();
+        let bold: String = text
+            .runs()
+            .filter(|(style, _)| style.bold)
+            .map(|(_, piece)| piece)
+            .collect();
+        assert_eq!(bold, "ac");
+    }
+
+    #[test]
     fn every_form_has_its_plain_text() {
         for (component, plain) in [
             (r#""plain""#, "plain"),
@@ -496,6 +509,10 @@ mod tests {
                 "multiplayer.status.pinging",
             ),
             (r#"{"translate":"x.y","fallback":"Hello"}"#, "Hello"),
+            (
+                r#"{"translate":"x.y","fallback":"Hello","with":["p"]}"#,
+                "Hello",
+            ),
             (
                 r#"{"translate":"x.y","with":["p",{"text":"q"}]}"#,
                 "x.y[p, q]",

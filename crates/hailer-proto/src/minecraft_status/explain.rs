@@ -92,7 +92,7 @@ fn starts_json(bytes: &[u8]) -> bool {
     let start = bytes.get(packet.start + 1..).unwrap_or_default();
     let length = start
         .iter()
-        .take(3)
+        .take(2)
         .take_while(|byte| **byte >= 0x80)
         .count()
         + 1;
@@ -160,4 +160,45 @@ fn status(r: &mut Reader<'_, '_>) -> Result<&'static str, Error> {
         Reply::Status(_) => "status reply",
         Reply::Disconnect(_) => "disconnect",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    fn packet(body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        message::write_packet(body, &mut bytes);
+        bytes
+    }
+
+    fn status(json: &str) -> Vec<u8> {
+        let mut body = Vec::from([0]);
+        message::write_string(json, &mut body);
+        packet(&body)
+    }
+
+    #[test]
+    fn replies_are_recognized_by_their_json() {
+        // Lengths of the text with one, two and three bytes.
+        for spaces in [0, 200, 20_000] {
+            for start in ["{\"", "{}"] {
+                let bytes = status(&format!("{start}{}", " ".repeat(spaces)));
+                assert_eq!(guess(&bytes), Some(Direction::Reply), "{start}, {spaces}");
+                // Only the start is needed.
+                let length = bytes.len() - spaces;
+                assert_eq!(guess(&bytes[..length]), Some(Direction::Reply), "{start}");
+                assert_eq!(guess(&bytes[..length - 1]), None, "{start}");
+            }
+        }
+        for other in ["{", "{ ", "{1", "\"a\"", " {}", ""] {
+            assert_eq!(guess(&status(other)), None, "{other:?}");
+        }
+        let long_length = packet(b"\0\x82\x80\x80\0{}");
+        assert_eq!(guess(&long_length), None, "a length of 4 bytes");
+        let other_id = packet(b"\x01\x02{}");
+        assert_eq!(guess(&other_id), None);
+    }
 }

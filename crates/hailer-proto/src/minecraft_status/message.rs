@@ -157,13 +157,25 @@ pub fn reply_length(bytes: &[u8]) -> Result<Result<usize, usize>, Error> {
         return Ok(Err(bytes.len() + 1));
     };
     if id != ID_STATUS {
-        return Err(Error::bad("packet id", packet.start, "0, a status reply"));
+        return Err(no_status(id, packet.start));
     }
     let Some((length, start)) = varint_at(bytes, at, 5, "JSON length")? else {
         return Ok(Err(bytes.len() + 1));
     };
     let length = json_length(length, at)?;
     Ok(at_least(packet.end.max(start + length), bytes))
+}
+
+/// Returns the error of a packet that is no status reply.
+pub(super) fn no_status(id: i32, at: usize) -> Error {
+    Error {
+        field: "packet id",
+        at,
+        kind: ErrorKind::Other {
+            found: id.into(),
+            expected: "0, a status reply",
+        },
+    }
 }
 
 /// Returns whether the bytes hold the whole text of a status reply, which is not empty. The length
@@ -493,7 +505,7 @@ pub struct LegacyRequest {
 }
 
 impl LegacyRequest {
-    /// Parses a request.
+    /// Parses a request of a Minecraft Status client.
     ///
     /// # Errors
     ///
@@ -571,6 +583,10 @@ pub fn write_legacy_request(form: LegacyForm, host: &str, port: u16, out: &mut V
 
 /// Returns the longest prefix of `text` with at most `limit` UTF-16 units.
 pub fn cut_units(text: &str, limit: usize) -> &str {
+    // No character has more units than bytes.
+    if text.len() <= limit {
+        return text;
+    }
     let mut units = 0;
     let end = text.char_indices().find_map(|(at, c)| {
         units += c.len_utf16();
@@ -592,7 +608,7 @@ pub fn write_kick(text: &str, out: &mut Vec<u8>) {
 pub struct Listing {
     /// Message of the day.
     pub motd: String,
-    /// Players online.
+    /// Number of players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
@@ -605,7 +621,7 @@ pub struct Listing {
 /// A reply in the form before 1.7.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegacyReply {
-    /// A status.
+    /// Status of a Minecraft server.
     Listing(Listing),
     /// The text that a player would get.
     Kick(String),
@@ -820,5 +836,38 @@ impl LegacyLogin {
             port: u16::try_from(port).ok(),
             protocol: Some(next),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kick_with_section_signs_is_no_listing() {
+        for (text, is_listing) in [
+            ("Come back \u{A7}clater\u{A7}r!", false),
+            ("Quay\u{A7}few\u{A7}20", true),
+            ("Quay\u{A7}3\u{A7}many", true),
+        ] {
+            let mut bytes = Vec::new();
+            write_kick(text, &mut bytes);
+            let mut notes = Notes::default();
+            let reply = LegacyReply::read(&mut Reader::new(&bytes, &mut notes)).unwrap();
+            let found = matches!(reply, LegacyReply::Listing(_));
+            assert_eq!(found, is_listing, "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_compared_without_additions() {
+        for host in [
+            "Play.Example.org",
+            "play.example.org.",
+            "play.example.org\0FML2\0",
+            "play.example.org///192.0.2.7:50000///1700000000",
+        ] {
+            assert_eq!(host_name(host), "play.example.org", "{host:?}");
+        }
     }
 }

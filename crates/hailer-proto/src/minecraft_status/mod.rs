@@ -22,6 +22,7 @@ mod client;
 pub mod component;
 pub mod deviation;
 mod explain;
+pub mod lan;
 pub mod message;
 mod mods;
 pub mod reply;
@@ -31,8 +32,8 @@ pub use client::{PORT, StatusExchange};
 pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Status, Text, wire::Notes};
@@ -113,6 +114,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: &[
         Doc {
             key: "icon",
@@ -120,7 +122,7 @@ static INFO: Info = Info {
         },
         Doc {
             key: "kick",
-            help: "Text for players who try to join, with section-sign codes",
+            help: "Text for players who try to join; colour codes with & or the section sign",
         },
         Doc {
             key: "protocol",
@@ -132,6 +134,17 @@ static INFO: Info = Info {
 impl Protocol for MinecraftStatus {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        &[Discovery::Announcement {
+            group: lan::GROUP,
+            port_of: lan::port_of,
+        }]
+    }
+
+    fn has_join_attempts(&self) -> bool {
+        true
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -128,15 +128,18 @@ impl ModList {
                 }
                 note_utf8(value, notes);
             }
+            let is_server_only = version
+                .as_deref()
+                .is_some_and(|version| version.starts_with(SERVER_ONLY));
+            let version = version.filter(|_| !is_server_only);
             if let Some(id) = id {
-                self.push_mod(&id, version.as_deref());
+                self.push_mod(&id, version.as_deref(), is_server_only);
             }
         }
     }
 
-    fn push_mod(&mut self, id: &str, version: Option<&str>) {
-        let version = version.filter(|version| !version.starts_with(SERVER_ONLY));
-        let side = version.is_none().then_some("server");
+    fn push_mod(&mut self, id: &str, version: Option<&str>, is_server_only: bool) {
+        let side = is_server_only.then_some("server");
         self.mods.push([Some(id), version, side]);
     }
 
@@ -181,14 +184,16 @@ impl ModList {
         for _ in 0..mods {
             let flags = varint(r)?;
             let id = packed_string(r, MAX_ID_BYTES)?;
-            let version = match flags & 1 {
-                0 => Some(packed_string(r, MAX_STRING_BYTES)?),
-                _ => None,
+            let is_server_only = flags & 1 == 1;
+            let version = if is_server_only {
+                None
+            } else {
+                Some(packed_string(r, MAX_STRING_BYTES)?)
             };
             if self.mods.len() >= MAX_ROWS {
                 return Err(Error::bad("mods", r.at(), "at most 10,000"));
             }
-            self.push_mod(&id, version.as_deref());
+            self.push_mod(&id, version.as_deref(), is_server_only);
             for _ in 0..flags >> 1 {
                 let path = packed_string(r, MAX_STRING_BYTES)?;
                 self.unpack_channel(r, &format!("{id}:{path}"))?;
@@ -353,10 +358,15 @@ fn write_list<const N: usize>(rows: &[Row<'_>], columns: [(&str, &str); N], out:
             out.push(b',');
         }
         for (j, (column, key)) in columns.iter().enumerate() {
+            let is_server_only = cell(row, "side") == Some("server");
+            let value = cell(row, column);
+            if *column == "version" && value.is_none() && !is_server_only {
+                continue;
+            }
             out.push(if j == 0 { b'{' } else { b',' });
             json::write_text(key, out);
             out.push(b':');
-            match (*column, cell(row, column)) {
+            match (*column, value) {
                 ("required", cell) => out.extend(cell.unwrap_or("false").bytes()),
                 // The version that Forge expects in this case.
                 ("version", None) => {
@@ -550,7 +560,7 @@ mod tests {
             (
                 vec![
                     ("mod-loader", "FML".into()),
-                    ("mods", "id=mcp version=9.19, id=FML side=server".into())
+                    ("mods", "id=mcp version=9.19, id=FML".into())
                 ],
                 vec![]
             )

@@ -30,7 +30,7 @@ const MAX_OTHER_DEPTH: usize = 8;
 /// A packet with JSON.
 #[derive(Debug)]
 pub enum Reply {
-    /// A status.
+    /// Status of a Minecraft server.
     Status(Box<Status>),
     /// A text that explains why there is no status.
     Disconnect(Text),
@@ -46,8 +46,9 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
     let length = message::varint(r, 3, "packet length")?;
     let end = r.at() + length as usize;
     let id_at = r.at();
-    if message::varint(r, 5, "packet id")? != ID_STATUS {
-        return Err(Error::bad("packet id", id_at, "0, a status reply"));
+    let id = message::varint(r, 5, "packet id")?;
+    if id != ID_STATUS {
+        return Err(message::no_status(id, id_at));
     }
     let length_at = r.at();
     let length = message::varint(r, 5, "JSON length")?;
@@ -131,9 +132,10 @@ impl Parser<'_> {
         let mut has_description = false;
         let mut other = Vec::new();
         let mut values = 0;
+        let mut keys = Keys::of(root);
         for (key, value) in root.entries() {
             let name = key.text().unwrap_or_default();
-            let is_duplicate = is_repeated(root, key);
+            let is_duplicate = keys.is_repeated(key);
             if is_duplicate {
                 self.notes.deviation(&DUPLICATE_KEYS, key.at());
             }
@@ -169,18 +171,18 @@ impl Parser<'_> {
                         self.set("modpack", value);
                     }
                 }
-                _ => {}
-            }
-            if self.is_full && !KNOWN.contains(&&*name) {
-                self.notes.field(value.range(), "other", || {
-                    format!("{name}, {}", size(value))
-                });
-                if let Some(value) = convert(value, &mut values, 0) {
-                    if is_duplicate {
-                        other.retain(|(own, _): &(Cow<'static, str>, Value)| *own != name);
+                _ if self.is_full => {
+                    self.notes.field(value.range(), "other", || {
+                        format!("{name}, {}", size(value))
+                    });
+                    if let Some(value) = convert(value, &mut values, 0) {
+                        if is_duplicate {
+                            other.retain(|(own, _): &(Cow<'static, str>, Value)| *own != name);
+                        }
+                        other.push((Cow::Owned(String::from(name)), value));
                     }
-                    other.push((Cow::Owned(String::from(name)), value));
                 }
+                _ => {}
             }
         }
         for (is_there, deviation) in [
@@ -220,9 +222,10 @@ impl Parser<'_> {
             self.wrong(&WRONG_TYPE, item);
             return false;
         }
+        let mut keys = Keys::of(item);
         for (key, value) in item.entries() {
             let name = key.text().unwrap_or_default();
-            if is_repeated(item, key) {
+            if keys.is_repeated(key) {
                 self.wrong(&DUPLICATE_KEYS, key);
             }
             match &*name {
@@ -248,9 +251,10 @@ impl Parser<'_> {
             self.wrong(&WRONG_TYPE, item);
             return false;
         }
+        let mut keys = Keys::of(item);
         for (key, value) in item.entries() {
             let name = key.text().unwrap_or_default();
-            if is_repeated(item, key) {
+            if keys.is_repeated(key) {
                 self.wrong(&DUPLICATE_KEYS, key);
             }
             match &*name {
@@ -267,7 +271,7 @@ impl Parser<'_> {
         if !matches!(item.kind(), Kind::List | Kind::Null) {
             self.wrong(&WRONG_TYPE, item);
         }
-        let mut list = Vec::new();
+        let mut list = Vec::with_capacity(item.items().take(MAX_PLAYERS).count());
         for (i, entry) in item.items().take(MAX_PLAYERS).enumerate() {
             self.notes.group("sample", i);
             list.extend(self.player(entry));
@@ -367,12 +371,13 @@ impl Parser<'_> {
             Kind::Text => item.text().unwrap_or_default(),
             _ => Cow::default(),
         };
-        let icon = if text.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        let mut icon = Icon::from_data_uri(&text);
+        // A text that would be written again has no white space.
+        let is_usual = icon.as_ref().is_ok_and(|icon| *icon.data_uri() == *text);
+        if !is_usual && text.bytes().any(|byte| byte.is_ascii_whitespace()) {
             self.wrong(&FAVICON_LF, item);
-            Icon::from_data_uri(&text.replace(|c: char| c.is_ascii_whitespace(), ""))
-        } else {
-            Icon::from_data_uri(&text)
-        };
+            icon = Icon::from_data_uri(&text.replace(|c: char| c.is_ascii_whitespace(), ""));
+        }
         match icon {
             Ok(icon) => self.status.icon = Some(icon),
             Err(_) => self.wrong(&FAVICON_OTHER, item),
@@ -437,30 +442,37 @@ impl Parser<'_> {
     }
 }
 
-/// Keys of the root that have a member or an extra.
-const KNOWN: [&str; 12] = [
-    "version",
-    "players",
-    "description",
-    "favicon",
-    "enforcesSecureChat",
-    "previewsChat",
-    "preventsChatReports",
-    "isModded",
-    "modinfo",
-    "forgeData",
-    "betterStatus",
-    "modpackData",
-];
+/// Finds the keys that an object has twice.
+struct Keys<'j, 'a> {
+    object: Item<'j, 'a>,
+    /// A bit for each key so far, by its length, first and last byte. Most keys differ in them.
+    seen: u64,
+}
 
-/// Returns whether an object has this key before it too. Objects of a status have few keys; only
-/// the first 64 are compared, so that the time stays linear.
-fn is_repeated(object: Item<'_, '_>, key: Item<'_, '_>) -> bool {
-    let mut earlier = object
-        .entries()
-        .take(64)
-        .take_while(|(other, _)| other.at() < key.at());
-    earlier.any(|(other, _)| other.bytes() == key.bytes())
+impl<'j, 'a> Keys<'j, 'a> {
+    fn of(object: Item<'j, 'a>) -> Self {
+        Self { object, seen: 0 }
+    }
+
+    /// Returns whether the object has this key before it too. To be called with each key. Objects of
+    /// a status have few keys; only the first 64 are compared, so that the time stays linear.
+    fn is_repeated(&mut self, key: Item<'_, '_>) -> bool {
+        let bytes = key.bytes();
+        let [first, last] = [bytes.first(), bytes.last()]
+            .map(|byte| usize::from(byte.copied().unwrap_or_default()));
+        let bit = 1_u64 << ((bytes.len() * 16 + first * 5 + last) % 64);
+        let is_new = self.seen & bit == 0;
+        self.seen |= bit;
+        if is_new {
+            return false;
+        }
+        let mut earlier = self
+            .object
+            .entries()
+            .take(64)
+            .take_while(|(other, _)| other.at() < key.at());
+        earlier.any(|(other, _)| other.bytes() == bytes)
+    }
 }
 
 /// Returns whether a name can be that of a player: letters and digits of any script, `_` and `-`,
@@ -468,6 +480,11 @@ fn is_repeated(object: Item<'_, '_>, key: Item<'_, '_>) -> bool {
 fn is_player_name(name: &str) -> bool {
     /// 16 characters, and a prefix.
     const MAX_CHARACTERS: usize = 20;
+    // Almost all names, without a look at the characters.
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if (1..=MAX_CHARACTERS).contains(&name.len()) && name.bytes().all(is_usual) {
+        return true;
+    }
     let bare = name.trim_start_matches(['.', '*', '+', '~', '!', '-']);
     let length = name.chars().count();
     !bare.is_empty()
@@ -687,6 +704,44 @@ mod tests {
         ] {
             assert!(!is_player_name(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn counts_without_a_finite_value_are_absent() {
+        let (status, met) = parse(r#"{"players":{"max":1e999,"online":"2e3"}}"#);
+        assert_eq!(
+            (status.players.max, status.players.online),
+            (None, Some(2_000))
+        );
+        assert_eq!(met, ["float", "int-as-string", "wrong-type"]);
+    }
+
+    #[test]
+    fn a_second_text_is_the_modpack_if_it_is_whole_and_the_only_one() {
+        let modpack = |json: &str, length: u8| {
+            let mut body = Vec::from([0]);
+            message::write_string(json, &mut body);
+            body.push(length);
+            body.extend(br#"{"b":2}"#);
+            let mut bytes = Vec::new();
+            message::write_packet(&body, &mut bytes);
+            let mut notes = Notes::default();
+            let reply = read(&mut Reader::new(&bytes, &mut notes), Depth::Full, true);
+            let Ok(Reply::Status(status)) = reply else {
+                panic!("{reply:?}")
+            };
+            let extras = status.extra.iter();
+            let found = extras.filter(|extra| extra.key == "modpack");
+            found
+                .map(|extra| extra.value.to_string())
+                .collect::<Vec<_>>()
+        };
+        let [own] = &*modpack(r#"{"betterStatus":{"a":1}}"#, 7) else {
+            panic!()
+        };
+        assert_eq!(modpack("{}", 7).len(), 1);
+        assert_ne!(modpack("{}", 7), [own.as_str()]);
+        assert_eq!(modpack("{}", 6), [""; 0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::component::{self, clean};
 use super::message::{self, Handshake, Intent, LegacyForm, LegacyLogin, LegacyRequest, Listing};
 use super::{component::MAX_TEXT_BYTES, mods};
-use crate::model::{Icon, Player, Status, Text, Value, uuid_text};
+use crate::model::{Icon, Player, Status, Text, Value, coloured, uuid_text};
 use crate::protocol::{
     Connection, ConnectionStep, JoinAttempt, OptionError, Options, Received, Responder, Verdict,
 };
@@ -35,6 +35,8 @@ const MAX_NAME_UNITS: usize = 64;
 const MAX_LEGACY_UNITS: usize = 255;
 /// Maximum number of bytes that a connection may send.
 const MAX_INPUT_BYTES: usize = 4_096;
+/// Length of the shortest handshake with its packet length: id, number, empty host, port, intent.
+const MIN_HANDSHAKE_BYTES: usize = 7;
 /// Maximum length of a packet of a client: a handshake with 261 characters.
 const MAX_REQUEST_BYTES: usize = 2_048;
 
@@ -103,7 +105,7 @@ impl StatusResponder {
         };
         let icon = own_icon.as_ref().or(status.icon.as_ref());
         let (head, tail) = encode(status, icon);
-        let kick = Text::legacy(kick);
+        let kick = Text::legacy(coloured(kick));
         let mut replies = Replies {
             beta: Vec::new(),
             legacy: Vec::new(),
@@ -187,7 +189,7 @@ fn encode(status: &Status, icon: Option<&Icon>) -> (Vec<u8>, Vec<u8>) {
         component::write(&motd(status), MAX_MOTD_UNITS, &mut tail);
         if let Some(icon) = icon.filter(|_| has_icon) {
             tail.extend(*b",\"favicon\":");
-            json::write_text(&icon.data_uri(), &mut tail);
+            json::write_text(icon.data_uri(), &mut tail);
         }
         for (extra, key) in [
             ("enforces-secure-chat", "enforcesSecureChat"),
@@ -405,7 +407,7 @@ impl StatusConnection {
         }
         let mut notes = Notes::discarding();
         let Some(whole) = bytes.get(..packet.end) else {
-            return self.incomplete(bytes);
+            return self.incomplete(bytes, packet.end);
         };
         let mut r = Reader::new(whole, &mut notes);
         match self.state {
@@ -435,18 +437,27 @@ impl StatusConnection {
     }
 
     /// Checks the start of an incomplete packet, so that other protocols do not have to wait.
-    fn incomplete(&self, bytes: &[u8]) -> Result<Handled, Error> {
+    fn incomplete(&self, bytes: &[u8], total: usize) -> Result<Handled, Error> {
+        let too_short = Error::bad("packet length", 0, "that of the handshake");
         if self.state == State::Start {
+            if total < MIN_HANDSHAKE_BYTES {
+                return Err(too_short);
+            }
             let mut notes = Notes::discarding();
             let mut r = Reader::new(bytes, &mut notes);
             match Handshake::read(&mut r) {
                 Err(Error {
+                    kind: ErrorKind::Short { need },
+                    ..
+                }) if bytes.len() + need <= total => {}
+                // The handshake is longer than the packet.
+                Err(Error {
                     kind: ErrorKind::Short { .. },
                     ..
-                }) => {}
+                }) => return Err(too_short),
                 Err(error) => return Err(error),
                 // A whole handshake in a longer packet.
-                Ok(_) => return Err(Error::bad("packet length", 0, "that of the handshake")),
+                Ok(_) => return Err(too_short),
             }
         }
         Ok(Handled::Short)

@@ -3,6 +3,7 @@
 use crate::wire::crc32;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -23,9 +24,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
+/// Start of every PNG file in base64. The next letter has four more bits of it.
+const ENCODED_START: &[u8] = b"iVBORw0KGg";
+const ENCODED_NEXT: core::ops::RangeInclusive<u8> = b'o'..=b'r';
+
 /// Icon of a server: an image in PNG format of at most 64 KiB. Only its first bytes are checked.
+///
+/// Kept as a `data:` URI, the form of most protocols and outputs: a sweep passes many icons on and
+/// looks into none.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Icon(Box<[u8]>);
+pub struct Icon(Box<str>);
 
 /// Reason why bytes or a text are no icon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +78,9 @@ impl Icon {
         if bytes.len() > MAX_ICON_BYTES {
             Err(IconError::TooLarge)
         } else if bytes.starts_with(PNG_START) {
-            Ok(Self(bytes.into()))
+            let mut text = String::from(DATA_URI_START);
+            BASE64.encode_string(bytes, &mut text);
+            Ok(Self(text.into()))
         } else {
             Err(IconError::NotPng)
         }
@@ -88,19 +98,20 @@ impl Icon {
         if encoded.len() > MAX_ICON_BYTES * 2 {
             return Err(IconError::TooLarge);
         }
-        // Few icons have line ends, and removing none costs more than decoding.
-        let bytes = if memchr::memchr2(b'\r', b'\n', encoded.as_bytes()).is_some() {
-            BASE64.decode(encoded.replace(['\r', '\n'], ""))
-        } else {
-            BASE64.decode(encoded)
-        };
-        let bytes = bytes.map_err(|_| IconError::NotBase64)?;
-        Self::from_png(&bytes)
+        // Almost all icons have the form that would be written again.
+        if let Some(length) = usual_length(encoded.as_bytes())
+            && length <= MAX_ICON_BYTES
+        {
+            return Ok(Self(text.into()));
+        }
+        let bytes = BASE64.decode(encoded.replace(['\r', '\n'], ""));
+        Self::from_png(&bytes.map_err(|_| IconError::NotBase64)?)
     }
 
     /// Returns the PNG file.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+    pub fn to_png(&self) -> Vec<u8> {
+        let encoded = self.0.strip_prefix(DATA_URI_START).unwrap_or_default();
+        BASE64.decode(encoded).unwrap_or_default()
     }
 
     /// Checks the structure of the PNG file and returns width and height in pixels. Do not pass an
@@ -113,7 +124,8 @@ impl Icon {
     ///
     /// The file is damaged, or the image has more than 512 × 512 pixels.
     pub fn image_size(&self) -> Result<(u32, u32), IconError> {
-        let mut rest = self.0.get(PNG_START.len()..).unwrap_or_default();
+        let png = self.to_png();
+        let mut rest = png.get(PNG_START.len()..).unwrap_or_default();
         let mut size = None;
         let mut has_data = false;
         loop {
@@ -133,10 +145,8 @@ impl Icon {
     }
 
     /// Returns the icon as a `data:` URI.
-    pub fn data_uri(&self) -> String {
-        let mut text = String::from(DATA_URI_START);
-        BASE64.encode_string(&self.0, &mut text);
-        text
+    pub fn data_uri(&self) -> &str {
+        &self.0
     }
 }
 
@@ -168,29 +178,51 @@ fn header(data: &[u8]) -> Result<(u32, u32), IconError> {
     let width = u32::from_be_bytes([w0, w1, w2, w3]);
     let height = u32::from_be_bytes([h0, h1, h2, h3]);
     let is_fit = |pixels: u32| (1..=MAX_IMAGE_PIXELS).contains(&pixels);
-    match is_fit(width) && is_fit(height) {
-        true => Ok((width, height)),
-        false => Err(IconError::Dimensions),
+    if is_fit(width) && is_fit(height) {
+        Ok((width, height))
+    } else {
+        Err(IconError::Dimensions)
     }
+}
+
+/// Returns the length of a PNG file in base64 that has the usual form: padded, without white space,
+/// and with zeros after the last byte. `None` for other texts.
+fn usual_length(encoded: &[u8]) -> Option<usize> {
+    let (letters, last) = match encoded {
+        [letters @ .., b'=', b'='] => (letters, &b"AQgw"[..]),
+        [letters @ .., b'='] => (letters, &b"AEIMQUYcgkosw048"[..]),
+        letters => (letters, &b""[..]),
+    };
+    let has_start = letters
+        .strip_prefix(ENCODED_START)
+        .is_some_and(|rest| rest.first().is_some_and(|next| ENCODED_NEXT.contains(next)));
+    let is_padded = letters.len() == encoded.len() || last.contains(letters.last()?);
+    // Without a branch for each letter, several letters are compared together.
+    let are_letters = letters.chunks(64).all(|letters| {
+        letters.iter().fold(true, |are, letter| {
+            are & (letter.is_ascii_alphanumeric() | matches!(letter, b'+' | b'/'))
+        })
+    });
+    let is_usual = has_start && is_padded && are_letters && encoded.len().is_multiple_of(4);
+    is_usual.then_some(letters.len() * 3 / 4)
 }
 
 impl fmt::Debug for Icon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Icon of {} bytes", self.0.len())
+        write!(f, "Icon of {} bytes", self.to_png().len())
     }
 }
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Icon {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.data_uri())
+        serializer.serialize_str(self.data_uri())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[test]
     fn data_uris_are_reversible() {
@@ -199,7 +231,8 @@ mod tests {
             let icon = Icon::from_png(&png).unwrap();
             let text = icon.data_uri();
             assert_eq!(text.len() % 4, DATA_URI_START.len() % 4);
-            assert_eq!(Icon::from_data_uri(&text), Ok(icon.clone()));
+            assert_eq!(icon.to_png(), png);
+            assert_eq!(Icon::from_data_uri(text), Ok(icon.clone()));
             let unpadded = text.trim_end_matches('=');
             assert_eq!(Icon::from_data_uri(unpadded), Ok(icon.clone()));
             let (start, end) = text.split_at(30);
@@ -210,6 +243,37 @@ mod tests {
             Icon::from_png(b"\x89PNG\r\n\x1a\nAB").unwrap().data_uri(),
             "data:image/png;base64,iVBORw0KGgpBQg=="
         );
+    }
+
+    #[test]
+    fn only_the_usual_form_needs_no_decoding() {
+        for length in 0..10 {
+            let png: Vec<u8> = PNG_START
+                .iter()
+                .copied()
+                .chain(length..2 * length)
+                .collect();
+            let icon = Icon::from_png(&png).unwrap();
+            let encoded = icon.data_uri().strip_prefix(DATA_URI_START).unwrap();
+            assert_eq!(usual_length(encoded.as_bytes()), Some(png.len()));
+            for at in 0..encoded.len() {
+                for byte in 0..=u8::MAX {
+                    let mut other = Vec::from(encoded);
+                    other[at] = byte;
+                    let decoded = BASE64.decode(&other).ok();
+                    let is_usual = decoded.as_ref().is_some_and(|bytes| {
+                        bytes.starts_with(PNG_START) && BASE64.encode(bytes).as_bytes() == other
+                    });
+                    let expected = decoded.filter(|_| is_usual).map(|bytes| bytes.len());
+                    assert_eq!(usual_length(&other), expected, "{at}: {byte:#04x}");
+                }
+            }
+        }
+        let png = [PNG_START, &[7; MAX_ICON_BYTES - 8]].concat();
+        let longest = Icon::from_png(&png).unwrap();
+        assert_eq!(Icon::from_data_uri(longest.data_uri()), Ok(longest.clone()));
+        let text = [DATA_URI_START, &BASE64.encode([&png[..], b"x"].concat())].concat();
+        assert_eq!(Icon::from_data_uri(&text), Err(IconError::TooLarge));
     }
 
     fn chunk_of(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {

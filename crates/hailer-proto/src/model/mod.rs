@@ -11,7 +11,7 @@ mod value;
 
 pub use icon::{Icon, IconError};
 pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
-pub use text::{Carets, Colour, Run, Style, Text, TextBuilder, is_control, printable};
+pub use text::{Carets, Colour, Run, Style, Text, TextBuilder, coloured, is_control, printable};
 pub use value::{Extra, Rows, Value};
 
 use crate::wire::Deviation;
@@ -87,7 +87,7 @@ impl Status {
             .map(Text::plain)
             .find(|name| !name.trim().is_empty());
         name.or_else(|| {
-            let motd = self.motd.as_ref()?.plain();
+            let motd = self.motd.as_ref()?.to_plain();
             motd.lines()
                 .map(str::trim)
                 .find(|line| !line.is_empty())
@@ -101,6 +101,11 @@ impl Status {
             .iter()
             .find(|extra| extra.key == key)
             .map(|extra| &extra.value)
+    }
+
+    /// Adds an extra, if there is a value.
+    pub fn add_extra(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
+        self.extra.extend(value.map(|value| Extra::new(key, value)));
     }
 }
 
@@ -239,27 +244,82 @@ pub struct Address {
     pub port: Option<u16>,
 }
 
+/// Length of a UUID as text, with hyphens.
+const UUID_BYTES: usize = 36;
+/// Offsets of its pairs of digits.
+const UUID_PAIRS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+/// Offsets of its hyphens.
+const UUID_HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
 /// Formats a UUID in lower case, with hyphens.
 pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    use core::fmt::Write;
-    let mut text = String::with_capacity(36);
-    for (i, byte) in uuid.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
+    uuid_digits(uuid).into_iter().map(char::from).collect()
+}
+
+/// Returns the bytes of [`uuid_text`].
+pub fn uuid_digits(uuid: &[u8; 16]) -> [u8; UUID_BYTES] {
+    #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+    static PAIRS: [[u8; 2]; 256] = {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut pairs = [[0; 2]; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+            byte += 1;
         }
-        let _ = write!(text, "{byte:02x}");
+        pairs
+    };
+    let mut text = [b'-'; UUID_BYTES];
+    for (byte, at) in uuid.iter().zip(&UUID_PAIRS) {
+        let pair = PAIRS.get(usize::from(*byte));
+        if let (Some(place), Some(pair)) = (text.get_mut(*at..*at + 2), pair) {
+            place.copy_from_slice(pair);
+        }
     }
     text
 }
 
 /// Parses a UUID from 32 hexadecimal digits, in upper or lower case, with or without hyphens.
 pub fn uuid_from_text(text: &str) -> Option<[u8; 16]> {
-    let mut digits = text.chars().filter(|c| *c != '-').map(|c| c.to_digit(16));
     let mut uuid = [0; 16];
-    for byte in &mut uuid {
-        *byte = (digits.next()?? << 4 | digits.next()??) as u8;
+    // Digits have values below 16, other bytes one above.
+    let mut all = 0;
+    if let Ok(usual) = <&[u8; UUID_BYTES]>::try_from(text.as_bytes())
+        && UUID_HYPHENS.iter().all(|at| usual.get(*at) == Some(&b'-'))
+    {
+        for (byte, at) in uuid.iter_mut().zip(&UUID_PAIRS) {
+            if let Some([high, low]) = usual.get(*at..*at + 2) {
+                let [high, low] = [*high, *low].map(digit_value);
+                all |= high | low;
+                *byte = high << 4 | low;
+            }
+        }
+        return (all < 16).then_some(uuid);
     }
-    digits.next().is_none().then_some(uuid)
+    let mut digits = text.bytes().filter(|byte| *byte != b'-');
+    for byte in &mut uuid {
+        let [high, low] = [digits.next()?, digits.next()?].map(digit_value);
+        all |= high | low;
+        *byte = high << 4 | low;
+    }
+    (all < 16 && digits.next().is_none()).then_some(uuid)
+}
+
+/// Returns the value of a hexadecimal digit, or 255 for anything else.
+fn digit_value(digit: u8) -> u8 {
+    #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+    static VALUES: [u8; 256] = {
+        let mut values = [u8::MAX; 256];
+        let mut digit = 0;
+        while digit < 16 {
+            values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+            values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+            digit += 1;
+        }
+        values
+    };
+    let value = VALUES.get(usize::from(digit));
+    value.copied().unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]
@@ -284,6 +344,8 @@ mod tests {
         for text in [
             "00010203-0405-0607-0809-0A0b0c0d0e0f",
             "000102030405060708090a0b0c0d0e0f",
+            "-0-00102-030405060708090a0b0c0d0e0f-",
+            "000-10203-0405-0607-0809-0a0b0c0d0e0f",
         ] {
             assert_eq!(uuid_from_text(text), Some(uuid), "{text}");
         }
@@ -293,6 +355,10 @@ mod tests {
             "+00102030405060708090a0b0c0d0e0f",
             "000102030405060708090a0b0c0d0e0",
             "000102030405060708090a0b0c0d0e0f0",
+            "00010203-0405-0607-0809-0a0b0c0d0e0g",
+            "00010203-0405-0607-0809-0a0b0c0d0e-0",
+            "00010203-0405-0607-0809--a0b0c0d0e0f",
+            "\u{E9}0102030405060708090a0b0c0d0e0f",
         ] {
             assert_eq!(uuid_from_text(wrong), None, "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! Text with colours: parsed once, then available as plain text, for a terminal, or as received.
 
 use crate::codepage::CodePage;
+use crate::wire::by_content;
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -200,6 +201,10 @@ impl Carets {
 
 /// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
+/// Starts a colour code of Armagetron.
+const HEX_PREFIX: &str = "0x";
+/// Follows [`HEX_PREFIX`] in the code for the default colour.
+const HEX_RESET: &str = "RESETT";
 /// Starts a colour code of Unreal.
 const ESCAPE: char = '\u{1B}';
 /// First byte of the section sign in UTF-8.
@@ -214,13 +219,13 @@ impl Text {
         }
     }
 
-    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any colour
-    /// `x` with six more codes or `#` with six digits.
-    pub fn legacy(raw: impl Into<CompactString>) -> Self {
-        let raw = raw.into();
-        // Searching for the first byte of the sign is faster than for the sign, and most texts have
-        // neither.
-        let has_codes = raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
+    /// Creates a text whose runs are parsed if it `has_codes`.
+    #[inline]
+    fn formatted(
+        raw: CompactString,
+        has_codes: bool,
+        parse: impl FnOnce(&str) -> Vec<Run>,
+    ) -> Self {
         let format = has_codes.then(|| {
             Box::new(Format {
                 runs: parse(&raw),
@@ -230,18 +235,30 @@ impl Text {
         Self { raw, format }
     }
 
+    /// Decodes text without formatting codes [by content](crate::wire::by_content).
+    pub fn by_content(bytes: &[u8]) -> Self {
+        let (text, is_latin1) = by_content(bytes);
+        Self::unformatted(text).from_latin1(is_latin1)
+    }
+
+    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any colour
+    /// `x` with six more codes or `#` with six digits.
+    pub fn legacy(raw: impl Into<CompactString>) -> Self {
+        let raw = raw.into();
+        // Most texts are ASCII, and searching for the first byte of the sign is faster than for the
+        // sign.
+        let has_codes =
+            !raw.is_ascii() && raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
+        Self::formatted(raw, has_codes, parse)
+    }
+
     /// Parses text with the codes of Minecraft's Bedrock Edition. There `m` and `n` are colours, as
     /// are `g` to `v` without `k`, `l`, `o` and `r`, and a colour keeps the styles
     /// (spec/minecraft-bedrock.md#4.3).
     pub fn bedrock(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
-        let format = raw.contains(SECTION).then(|| {
-            Box::new(Format {
-                runs: parse_bedrock(&raw),
-                latin1: false,
-            })
-        });
-        Self { raw, format }
+        let has_codes = raw.contains(SECTION);
+        Self::formatted(raw, has_codes, parse_bedrock)
     }
 
     /// Parses text whose form without codes is known: with the first kind of codes that gives this
@@ -260,6 +277,8 @@ impl Text {
             Self::legacy(raw),
             Self::bedrock(raw),
             Self::unreal(raw),
+            Self::hex_codes(raw),
+            Self::tags(raw),
         ];
         let all = first
             .into_iter()
@@ -272,26 +291,32 @@ impl Text {
     /// Parses text with the caret codes of the Quake family.
     pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
         let raw = raw.into();
-        let format = raw.contains('^').then(|| {
-            Box::new(Format {
-                runs: parse_carets(&raw, carets),
-                latin1: false,
-            })
-        });
-        Self { raw, format }
+        let has_codes = raw.contains('^');
+        Self::formatted(raw, has_codes, |raw| parse_carets(raw, carets))
     }
 
     /// Parses text with the colour codes of Unreal: an escape character, and red, green and blue as
     /// one character each (spec/unreal2.md#3.2).
     pub fn unreal(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
-        let format = raw.contains(ESCAPE).then(|| {
-            Box::new(Format {
-                runs: parse_unreal(&raw),
-                latin1: false,
-            })
-        });
-        Self { raw, format }
+        let has_codes = raw.contains(ESCAPE);
+        Self::formatted(raw, has_codes, parse_unreal)
+    }
+
+    /// Parses text with tags in angle brackets: `<color=#rrggbb>`, `<#rrggbb>`, `<b>`, `<i>`, `<u>`
+    /// and their ends. Other tags, such as sizes, have no effect and are no part of the plain text.
+    pub fn tags(raw: impl Into<CompactString>) -> Self {
+        let raw = raw.into();
+        let has_codes = raw.contains('<');
+        Self::formatted(raw, has_codes, parse_tags)
+    }
+
+    /// Parses text with the colour codes of Armagetron: `0x` and six hexadecimal digits, or
+    /// `0xRESETT` for the default colour (spec/armagetron.md#4).
+    pub fn hex_codes(raw: impl Into<CompactString>) -> Self {
+        let raw = raw.into();
+        let has_codes = raw.contains(HEX_PREFIX);
+        Self::formatted(raw, has_codes, parse_hex_codes)
     }
 
     /// Records that the text was received as ISO-8859-1, so that [`Text::bytes`] returns the same
@@ -305,11 +330,13 @@ impl Text {
     }
 
     /// Returns whether the text may have formatting codes.
+    #[inline]
     pub fn may_have_codes(&self) -> bool {
         self.format.is_some()
     }
 
     /// Returns the text as received, with its codes. May contain control characters.
+    #[inline]
     pub fn raw(&self) -> &str {
         &self.raw
     }
@@ -350,10 +377,15 @@ impl Text {
 
     /// Returns the text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
+        self.to_plain().into_owned()
+    }
+
+    /// Returns [`Text::plain`], without an allocation if there is nothing to remove.
+    pub(crate) fn to_plain(&self) -> Cow<'_, str> {
         if self.is_plain() {
-            String::from(self.raw())
+            Cow::Borrowed(self.raw())
         } else {
-            self.filtered().into_string()
+            Cow::Owned(self.filtered().into_string())
         }
     }
 
@@ -375,7 +407,14 @@ impl Text {
     fn filtered(&self) -> CompactString {
         let mut out = CompactString::with_capacity(self.raw.len());
         for (_, piece) in self.runs() {
-            out.extend(piece.chars().filter(|&c| c == '\n' || !is_control(c)));
+            // Whole pieces where that is possible: most have nothing to remove.
+            let mut rest = piece;
+            while let Some((at, c)) = first_control(rest) {
+                let (keep, after) = rest.split_at(at);
+                out.push_str(keep);
+                rest = after.get(c.len_utf8()..).unwrap_or_default();
+            }
+            out.push_str(rest);
         }
         out
     }
@@ -478,6 +517,21 @@ impl Style {
     }
 }
 
+/// Replaces codes as people type them: `&a` by a section sign and its letter, `&&` by `&`.
+pub fn coloured(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let code = |c: &char| "0123456789abcdefklmnorx".contains(*c);
+        if c == '&' && chars.next_if_eq(&'&').is_none() && chars.peek().is_some_and(code) {
+            out.push(SECTION);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Returns any other text of a server as one line for a terminal: without control characters, and
 /// with spaces instead of line breaks.
 pub fn printable(text: &str) -> String {
@@ -493,6 +547,22 @@ pub fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     // Two line breaks of Unicode.
     c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Returns the first character that [`is_control`] other than a line break, and its offset.
+fn first_control(text: &str) -> Option<(usize, char)> {
+    let mut start = 0;
+    loop {
+        let rest = text.get(start..)?;
+        // The first bytes of these characters, and of a few others.
+        let suspect = |byte: u8| byte < b' ' || matches!(byte, 0x7F | 0xC2 | 0xD8 | 0xE2);
+        let at = rest.bytes().position(suspect)?;
+        let c = rest.get(at..)?.chars().next()?;
+        if c != '\n' && is_control(c) {
+            return Some((start + at, c));
+        }
+        start += at + c.len_utf8();
+    }
 }
 
 /// Splits a text at its codes. A text of codes only gets one empty run, to distinguish it from a
@@ -636,6 +706,97 @@ fn parse_unreal(raw: &str) -> Vec<Run> {
     runs
 }
 
+/// Splits a text at tags. A tag starts with a letter, a slash or a number sign.
+fn parse_tags(raw: &str) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    // Start of the current run, and position of the search.
+    let mut start = 0;
+    let mut at = 0;
+    while let Some(found) = raw.get(at..).and_then(|rest| rest.find('<')) {
+        let tag_start = at + found;
+        at = tag_start + 1;
+        let rest = raw.get(at..).unwrap_or_default();
+        let starts_tag = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '#');
+        let Some((tag, _)) = rest
+            .split_once('>')
+            .filter(|(tag, _)| tag.starts_with(starts_tag))
+        else {
+            continue;
+        };
+        if tag_start > start {
+            runs.push(Run {
+                start,
+                end: tag_start,
+                style,
+            });
+        }
+        apply_tag(tag, &mut style);
+        at += tag.len() + 1;
+        start = at;
+    }
+    if start < raw.len() || runs.is_empty() {
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
+    }
+    runs
+}
+
+fn apply_tag(tag: &str, style: &mut Style) {
+    let tag = tag.to_ascii_lowercase();
+    match &*tag {
+        "b" => style.bold = true,
+        "/b" => style.bold = false,
+        "i" => style.italic = true,
+        "/i" => style.italic = false,
+        "u" => style.underline = true,
+        "/u" => style.underline = false,
+        "/color" => style.colour = None,
+        tag => {
+            let value = tag.strip_prefix("color=").unwrap_or(tag);
+            let value = value.trim_matches('"');
+            let colour = value.strip_prefix('#').and_then(Colour::from_hex);
+            style.colour = colour.or(style.colour);
+        }
+    }
+}
+
+/// Splits a text at the colour codes of Armagetron. A prefix without six digits is text.
+fn parse_hex_codes(raw: &str) -> Vec<Run> {
+    let mut runs = Vec::new();
+    let mut style = Style::default();
+    let mut start = 0;
+    let mut next = 0;
+    while let Some(at) = raw.get(next..).and_then(|rest| rest.find(HEX_PREFIX)) {
+        let at = next + at;
+        next = at + HEX_PREFIX.len();
+        let digits = raw.get(next..).unwrap_or_default();
+        let is_reset = digits.starts_with(HEX_RESET);
+        let colour = Colour::from_hex(digits);
+        if colour.is_none() && !is_reset {
+            continue;
+        }
+        if at > start {
+            let end = at;
+            runs.push(Run { start, end, style });
+        }
+        style.colour = colour;
+        next += HEX_DIGITS;
+        start = next;
+    }
+    if start < raw.len() || runs.is_empty() {
+        runs.push(Run {
+            start,
+            end: raw.len(),
+            style,
+        });
+    }
+    runs
+}
+
 /// Splits a text at the codes of Bedrock Edition. An unknown code is dropped with its letter.
 fn parse_bedrock(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
@@ -748,6 +909,49 @@ fn hex_colour(rest: &str) -> Option<Colour> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_control_character_is_found() {
+        let is_other = |c: &char| *c != '\n' && is_control(*c);
+        for c in ('\0'..=char::MAX).filter(|c| *c < '\u{3000}' || is_control(*c)) {
+            let text = format!("\n\u{A0}\u{E9}\u{2026}{c}\u{9B}");
+            let (at, expected) = text.char_indices().find(|(_, c)| is_other(c)).unwrap();
+            assert_eq!(first_control(&text), Some((at, expected)), "{text:?}");
+        }
+        assert_eq!(first_control("\n\u{A0}plain\u{2026}"), None);
+    }
+
+    #[test]
+    fn tags_are_removed_and_other_brackets_kept() {
+        for (text, plain) in [
+            ("<color=#ff0000>Test</color>", "Test"),
+            ("<#0000FE>[</color>FR<b>]", "[FR]"),
+            ("a < b > c", "a < b > c"),
+            ("<3 <i>x", "<3 x"),
+            ("<size=20></size>", ""),
+            ("<", "<"),
+            ("<b", "<b"),
+        ] {
+            assert_eq!(Text::tags(text).plain(), plain);
+        }
+        let text = Text::tags("<color=#ff0000>a</color>b");
+        let colours: Vec<_> = text.runs().map(|(style, _)| style.colour).collect();
+        assert_eq!(colours, [Some(Colour::Rgb(255, 0, 0)), None]);
+    }
+
+    #[test]
+    fn codes_of_armagetron_are_colours() {
+        let text = Text::hex_codes("a0xff8000b0x00c0xRESETTd0xff8000");
+        let runs: Vec<_> = text
+            .runs()
+            .map(|(style, run)| (style.colour, run))
+            .collect();
+        let orange = Some(Colour::Rgb(0xFF, 0x80, 0));
+        assert_eq!(runs, [(None, "a"), (orange, "b0x00c"), (None, "d")]);
+        assert_eq!(text.plain(), "ab0x00cd");
+        assert_eq!(Text::hex_codes("0xff8000").plain(), "");
+        assert!(!Text::hex_codes("plain").may_have_codes());
+    }
 
     #[test]
     fn codes_of_unreal_are_colours() {

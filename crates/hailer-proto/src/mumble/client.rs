@@ -11,7 +11,7 @@ use alloc::{boxed::Box, format, vec::Vec};
 /// version.
 const TRIES: u8 = 2;
 
-/// Queries one server.
+/// Queries one Mumble server.
 #[derive(Debug)]
 pub struct MumbleExchange {
     depth: Depth,
@@ -91,10 +91,14 @@ impl MumbleExchange {
             && reply
                 .version
                 .is_some_and(|[_, _, patch]| patch == MAX_PATCH);
-        if is_capped && self.depth == Depth::Full {
-            self.status = Some(status);
-            self.silent = 0;
-            return self.send(out);
+        match self.depth {
+            Depth::Full if is_capped => {
+                self.status = Some(status);
+                self.silent = 0;
+                return self.send(out);
+            }
+            Depth::Basic if is_capped => status.deviations.push(&CAPPED_PATCH),
+            _ => {}
         }
         Step::Done(status)
     }
@@ -136,13 +140,27 @@ mod tests {
     use crate::{Epoch, Protocol, Responder};
 
     #[test]
+    fn both_forms_take_turns() {
+        let mut exchange = MumbleExchange::new(&Ask::default(), Cookie(1));
+        let mut lengths = Vec::new();
+        for input in [Input::Start, Input::Timeout, Input::Timeout, Input::Timeout] {
+            let mut request = Vec::new();
+            exchange.handle(input, &mut request);
+            lengths.push(request.len());
+        }
+        let [old, new] = [12, 14];
+        assert_eq!(lengths, [old, new, old, new]);
+    }
+
+    #[test]
     fn samples_come_back_equal_in_both_forms() {
         for seed in 0..500 {
             let sample = Mumble.sample(seed);
             let responder = MumbleResponder::new(&sample, &MumbleConfig::default());
             for input in [Input::Start, Input::Timeout] {
                 let mut exchange = MumbleExchange::new(&Ask::default(), Cookie(seed));
-                let (mut request, mut reply) = (Vec::new(), Vec::new());
+                let mut request = Vec::new();
+                let mut reply = Vec::new();
                 assert_eq!(exchange.handle(input, &mut request), Step::Send);
                 let from = "192.0.2.7:50000".parse().unwrap();
                 responder.answer(from, Epoch(1), &request, &mut reply);

@@ -22,7 +22,7 @@ pub const MAX_PATCH: u16 = 255;
 /// Number of the major, minor and patch version.
 pub type Version = [u16; 3];
 
-/// A request.
+/// Request of a Mumble client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// All versions.
@@ -53,7 +53,7 @@ impl Request {
         }
     }
 
-    /// Parses a request.
+    /// Parses a request of a Mumble client.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// A reply.
+/// Reply of a Mumble server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Returned bytes of the old form.
@@ -105,7 +105,7 @@ impl Reply {
         is_new || bytes.len() == OLD_REPLY && bytes.first() == Some(&0)
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Mumble server.
     ///
     /// # Errors
     ///
@@ -143,7 +143,8 @@ impl Reply {
     /// Appends the reply in the form of the request.
     pub fn write(&self, request: Request, out: &mut Vec<u8>) {
         let [major, minor, patch] = self.version.unwrap_or_default();
-        let (max, bandwidth) = (self.max.unwrap_or(0), self.bandwidth.unwrap_or(0));
+        let max = self.max.unwrap_or(0);
+        let bandwidth = self.bandwidth.unwrap_or(0);
         match request {
             Request::Old { tag } => {
                 let patch = patch.min(MAX_PATCH) as u8;
@@ -243,8 +244,9 @@ impl Fields {
         let mut fields = Self::default();
         while r.remaining() > 0 {
             let at = r.at();
-            let key = varint(r, "key")?;
-            let (number, wire) = (key >> 3, key & 7);
+            let key = r.varint("key")?;
+            let number = key >> 3;
+            let wire = key & 7;
             let mut unknown = None;
             let (slot, name) = match number {
                 0 => return Err(Error::bad("key", at, "a field from 1")),
@@ -258,7 +260,7 @@ impl Fields {
             };
             match (wire, number) {
                 (0, _) => {
-                    let value = varint(r, name)?;
+                    let value = r.varint(name)?;
                     r.note(at, name, || match name {
                         "version" => {
                             let part = |shift: u32| (value >> shift) as u16;
@@ -271,7 +273,7 @@ impl Fields {
                 (1, 7..) => drop(r.raw(8, name)?),
                 (5, 7..) => drop(r.raw(4, name)?),
                 (2, 7..) => {
-                    let length = varint(r, name)?;
+                    let length = r.varint(name)?;
                     let length = usize::try_from(length).unwrap_or(usize::MAX);
                     r.raw(length.min(MAX_NEW), name)?;
                 }
@@ -280,19 +282,6 @@ impl Fields {
         }
         Ok(fields)
     }
-}
-
-fn varint(r: &mut Reader<'_, '_>, field: &'static str) -> Result<u64, Error> {
-    let at = r.at();
-    let mut value = 0;
-    for place in 0..10_u32 {
-        let [byte] = r.array(field)?;
-        value |= u64::from(byte & 0x7F) << (7 * place);
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(Error::bad(field, at, "a number of at most 10 bytes"))
 }
 
 /// Parses one datagram to collect its notes.

@@ -49,6 +49,7 @@ static INFO: Info = Info {
     }],
     player_fields: &[],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 

@@ -12,29 +12,29 @@ use subtle::{Choice, ConstantTimeEq};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// Name, MOTD, counts, version.
-    pub basic: bool,
+    pub has_basic: bool,
     /// The list of players.
-    pub players: bool,
+    pub has_players: bool,
 }
 
 impl Endpoints {
     /// Both endpoints.
     pub const ALL: Self = Self {
-        basic: true,
-        players: true,
+        has_basic: true,
+        has_players: true,
     };
 
     /// Returns whether an endpoint is in the set.
     pub fn contains(self, endpoint: Endpoint) -> bool {
         match endpoint {
-            Endpoint::Basic => self.basic,
-            Endpoint::Players => self.players,
+            Endpoint::Basic => self.has_basic,
+            Endpoint::Players => self.has_players,
         }
     }
 
     /// Returns the endpoints with their names.
     pub fn names(self) -> &'static [&'static str] {
-        match (self.basic, self.players) {
+        match (self.has_basic, self.has_players) {
             (false, false) => &[],
             (true, false) => &["basic"],
             (false, true) => &["players"],
@@ -50,8 +50,8 @@ impl Endpoints {
         let mut endpoints = Self::default();
         for name in names {
             match name {
-                Value::Str(name) if name == "basic" => endpoints.basic = true,
-                Value::Str(name) if name == "players" => endpoints.players = true,
+                Value::Str(name) if name == "basic" => endpoints.has_basic = true,
+                Value::Str(name) if name == "players" => endpoints.has_players = true,
                 // The value is not quoted: it may be a token in the wrong place.
                 _ => return Err("must list endpoints; known are \"basic\", \"players\"".into()),
             }

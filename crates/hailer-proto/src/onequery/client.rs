@@ -1,9 +1,11 @@
-//! The client: challenge, basic, then players page by page (spec/onequery.md#10).
+//! The client: challenge, basic, then players page by page; version 1 if nothing replies
+//! (spec/onequery.md#10).
 
 use super::auth::{AuthToken, Endpoints};
-use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, REPEATED_PLAYER};
+use super::deviation::{COUNT_NOT_TOTAL, OFFSET_NOT_ASKED, ONLY_V1, REPEATED_PLAYER};
 use super::message::{self, Endpoint, Flags, Page, Query, Reply, Request, ServerInfo, Token};
-use crate::model::{Address, Extra, Player, Roster, Status, Text};
+use super::v1;
+use crate::model::{Address, Extra, Player, Roster, Rows, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Deviation, Notes, by_content, filled};
 use alloc::boxed::Box;
@@ -17,10 +19,20 @@ const QUERY_RESENDS: u8 = 2;
 const MAX_PLAYERS: usize = 100_000;
 /// Limit of pages, which may be small.
 const MAX_PAGES: usize = 4_096;
+/// One in this number of requests has version 1: the second, since detection sends only a few. The
+/// number is odd, so that the regular loss of every second datagram does not hit all of one version.
+const V1_EVERY: u32 = 3;
 /// Limit for the bytes of all pages, because names may be long.
 const MAX_PAGE_BYTES: usize = 8 << 20;
 /// A list also ends when it has this many players more than twice the reported number.
 const EXTRA_PLAYERS: usize = 256;
+
+/// Name of the plugin OneQuery.
+const ONEQUERY: &str = "OneQuery";
+/// Name of the plugin HyQuery.
+const HYQUERY: &str = "HyQuery";
+/// Columns of the list of plugins in version 1.
+static PLUGIN_COLUMNS: &[&str] = &["name", "version", "state"];
 
 /// Error of a reply without the requested part.
 const INCOMPLETE: Fault = Fault::Misbehaved("the reply lacks what was asked for");
@@ -35,6 +47,13 @@ pub struct OneQueryExchange {
     stage: Stage,
     state: State,
     pages: PlayerPages,
+    /// Whether a reply of version 2 has arrived. Before that, some requests after a timeout are of
+    /// version 1.
+    has_v2: bool,
+    /// Timeouts before the first reply.
+    silent: u32,
+    /// Answer of version 1, used if version 2 does not reply.
+    version_1: Option<Box<Status>>,
     /// Endpoints that the server refused.
     refused: Endpoints,
     /// The result so far.
@@ -73,7 +92,7 @@ impl OneQueryExchange {
         Self {
             cookie,
             depth: ask.depth,
-            players: ask.players,
+            players: ask.has_players,
             auth_token: ask
                 .auth_token
                 .as_ref()
@@ -81,6 +100,9 @@ impl OneQueryExchange {
             stage: Stage::Basic,
             state: State::Challenge,
             pages: PlayerPages::default(),
+            has_v2: false,
+            silent: 0,
+            version_1: None,
             refused: Endpoints::default(),
             status: Status::default(),
         }
@@ -96,7 +118,22 @@ impl OneQueryExchange {
         self.cookie.derive(purpose) as u32
     }
 
+    /// Returns whether the reply should have lists.
+    fn wants_players(&self) -> bool {
+        self.depth == Depth::Full && self.players
+    }
+
+    /// Returns whether a reply of version 1 would be useful: one was requested, and there is none of
+    /// either version.
+    fn expects_v1(&self) -> bool {
+        !self.has_v2 && self.version_1.is_none() && self.silent > 0
+    }
+
     fn send(&self, out: &mut Vec<u8>) -> Step {
+        if self.expects_v1() && self.silent % V1_EVERY == 1 {
+            v1::write_request(self.wants_players(), out);
+            return Step::Send;
+        }
         let (endpoint, offset) = match self.stage {
             Stage::Basic => (Endpoint::Basic, 0),
             Stage::Players { offset } => (Endpoint::Players, offset.cast_signed()),
@@ -127,10 +164,14 @@ impl OneQueryExchange {
     }
 
     fn resend(&mut self, out: &mut Vec<u8>) -> Step {
+        if !self.has_v2 && self.version_1.is_some() {
+            return self.finish_with_v1();
+        }
+        self.silent = self.silent.wrapping_add(1);
         match &mut self.state {
             State::Query { resends, .. } if *resends < QUERY_RESENDS => *resends += 1,
             // The server accepts the token: it refused basic with it. A new token would not help.
-            State::Query { .. } if self.refused.basic && self.status.name.is_none() => {
+            State::Query { .. } if self.refused.has_basic && self.status.name.is_none() => {
                 return self.finish();
             }
             state => *state = State::Challenge,
@@ -145,11 +186,50 @@ impl OneQueryExchange {
             Err(error) => return Step::Bad(error.into()),
         };
         self.keep(notes.met());
+        self.has_v2 = true;
         if self.depth == Depth::Ping {
             return self.done();
         }
         self.state = State::Query { token, resends: 0 };
         self.send(out)
+    }
+
+    /// Handles a reply of version 1. A server that may have version 2 too is queried in that: its
+    /// lists have pages, and it verifies the client. The reply of HyQuery does not
+    /// show its version.
+    fn receive_v1(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+        let mut notes = Notes::default();
+        let reply = match v1::read_reply(bytes, &mut notes) {
+            Ok(reply) => reply,
+            Err(error) => return Step::Bad(error.into()),
+        };
+        let mut status = Status::default();
+        if self.depth != Depth::Ping {
+            status.deviations.extend(notes.met());
+            describe_v1(&reply, &mut status);
+            if self.wants_players() && reply.is_full {
+                list_v1(&reply, &mut status);
+            }
+        }
+        self.version_1 = Some(Box::new(status));
+        self.has_v2 = reply.has_v2 == Some(true);
+        if !self.has_v2 && reply.layout == v1::Layout::OneQuery {
+            return self.finish_with_v1();
+        }
+        self.send(out)
+    }
+
+    /// Ends with the answer of version 1. Without one, the exchange waits.
+    fn finish_with_v1(&mut self) -> Step {
+        let Some(mut status) = self.version_1.take() else {
+            return Step::Wait;
+        };
+        if !self.has_v2 {
+            status.deviations.insert(0, &ONLY_V1);
+        } else if self.wants_players() && status.players.roster == Roster::Absent {
+            status.extra.push(Extra::new("unanswered", "players"));
+        }
+        Step::Done(status)
     }
 
     fn receive_reply(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
@@ -162,7 +242,7 @@ impl OneQueryExchange {
             Stage::Basic => self.receive_info(&reply, &notes, out),
             Stage::Players { .. } if reply.flags.has(Flags::REFUSED) => {
                 self.keep(notes.met());
-                self.refused.players = true;
+                self.refused.has_players = true;
                 self.status.players.roster = Roster::Refused;
                 self.finish()
             }
@@ -188,8 +268,8 @@ impl OneQueryExchange {
             _ if is_refused => {}
             _ => return Step::Bad(INCOMPLETE),
         }
-        self.refused.basic = is_refused;
-        if self.depth == Depth::Full && self.players {
+        self.refused.has_basic = is_refused;
+        if self.wants_players() {
             self.ask(Stage::Players { offset: 0 }, out)
         } else {
             self.finish()
@@ -232,11 +312,11 @@ impl OneQueryExchange {
         }
     }
 
-    /// Returns the result when the deadline has passed: server info without players, or with some
-    /// of them, is better than an error.
+    /// Returns the result when the deadline has passed: server info without players, with some of
+    /// them, or of version 1 is better than an error.
     fn partial_result(&mut self) -> Step {
         let Stage::Players { .. } = self.stage else {
-            return Step::Wait;
+            return self.finish_with_v1();
         };
         self.status.extra.push(Extra::new("unanswered", "players"));
         self.finish()
@@ -319,6 +399,9 @@ impl Exchange for OneQueryExchange {
             Input::Datagram(bytes) if message::reply_id(bytes) == Some(self.id()) => {
                 self.receive_reply(bytes, out)
             }
+            Input::Datagram(bytes) if self.expects_v1() && v1::is_reply(bytes) => {
+                self.receive_v1(bytes, out)
+            }
             Input::Datagram(_) => Step::Wait,
             Input::GiveUp => self.partial_result(),
             Input::Continue | Input::Closed(_) => Step::Wait,
@@ -378,6 +461,98 @@ fn describe(info: &ServerInfo<'_>, flags: Flags, status: &mut Status) {
     status
         .extra
         .push(Extra::new("network", flags.has(Flags::NETWORK)));
+    status
+        .extra
+        .extend(plugin(info).map(|plugin| Extra::new("plugin", plugin)));
+}
+
+/// Returns the plugin that sent a reply of version 2: only OneQuery sends its address, and the
+/// letters of the hash are upper case in OneQuery, lower case in HyQuery (spec/onequery.md#3.3).
+pub(super) fn plugin(info: &ServerInfo<'_>) -> Option<&'static str> {
+    let has = |is: fn(&u8) -> bool| info.protocol_hash.iter().any(is);
+    let is_upper = has(u8::is_ascii_uppercase);
+    let is_lower = has(u8::is_ascii_lowercase);
+    match (is_upper, is_lower) {
+        _ if info.address.is_some() => Some(ONEQUERY),
+        (true, false) => Some(ONEQUERY),
+        (false, true) => Some(HYQUERY),
+        _ => None,
+    }
+}
+
+/// Sets everything that a basic reply of version 1 has (spec/onequery.md#8).
+fn describe_v1(reply: &v1::Reply<'_>, status: &mut Status) {
+    let info = &reply.info;
+    status.name = Some(text(info.name));
+    status.motd = Some(text(info.motd));
+    status.version = filled(info.version);
+    status.players.online = Some(info.online.into());
+    status.players.max = Some(info.max.into());
+    status.address = u16::try_from(reply.port).ok().map(|port| Address {
+        host: None,
+        port: Some(port),
+    });
+    let mut add = |key, value| status.extra.push(Extra { key, value });
+    if reply.layout == v1::Layout::OneQuery {
+        add("protocol-version", Value::Int(info.protocol_version.into()));
+        if let Some(hash) = filled(info.protocol_hash) {
+            add("protocol-hash", Value::Str(hash));
+        }
+        add("network", Value::Bool(reply.is_network));
+    }
+    let plugin = match reply.layout {
+        v1::Layout::OneQuery => ONEQUERY,
+        v1::Layout::HyQuery => HYQUERY,
+    };
+    add("plugin", Value::from(plugin));
+}
+
+/// Sets the lists of a full reply of version 1.
+fn list_v1(reply: &v1::Reply<'_>, status: &mut Status) {
+    let mut players = Vec::new();
+    for sent in &reply.players {
+        let mut player = Player::named(text(sent.name));
+        player.uuid = (sent.uuid != [0; 16]).then_some(sent.uuid);
+        if let Some(server) = filled(sent.server) {
+            player.extra.push(Extra::new("server", server));
+        }
+        players.push(player);
+    }
+    // By default, HyQuery 1.x counts players without listing them.
+    if players.is_empty() && reply.info.online > 0 {
+        status.players.roster = Roster::Absent;
+    } else {
+        status.players.set_list(players);
+    }
+    if !reply.plugins.is_empty() {
+        let mut rows = Rows::with_capacity(&PLUGIN_COLUMNS, reply.plugins.len());
+        for plugin in &reply.plugins {
+            let id = by_content(plugin.id).0;
+            let version = plugin.version.map(|version| by_content(version).0);
+            let state = plugin.is_disabled.then_some("disabled");
+            rows.push([Some(&*id), version.as_deref(), state]);
+        }
+        let value = Value::Rows(rows);
+        status.extra.push(Extra {
+            key: "plugins",
+            value,
+        });
+    }
+    if !reply.servers.is_empty() {
+        let servers = reply.servers.iter().map(|server| {
+            Value::Table(alloc::vec![
+                ("id".into(), Value::Str(by_content(server.id).0.into())),
+                ("name".into(), Value::Str(by_content(server.name).0.into())),
+                ("online".into(), Value::Int(server.online.into())),
+                ("max".into(), Value::Int(server.max.into())),
+                ("up".into(), Value::Bool(server.is_online)),
+            ])
+        });
+        status.extra.push(Extra {
+            key: "servers",
+            value: Value::List(servers.collect()),
+        });
+    }
 }
 
 /// The protocol has no known formatting.
@@ -541,7 +716,7 @@ mod tests {
                 ..Ask::default()
             },
             Ask {
-                players: false,
+                has_players: false,
                 ..Ask::default()
             },
         ] {
@@ -577,7 +752,8 @@ mod tests {
                 [
                     "protocol-version=7",
                     "protocol-hash=0A1B2C3D",
-                    "network=yes"
+                    "network=yes",
+                    "plugin=OneQuery"
                 ]
             );
             assert_eq!(status.players.roster, Roster::Absent);
@@ -1119,10 +1295,11 @@ mod tests {
         reported.extra.push(Extra::new("protocol-version", 3));
         reported.extra.push(Extra::new("protocol-hash", "0A1B2C3D"));
         reported.extra.push(Extra::new("network", true));
+        reported.extra.push(Extra::new("plugin", ONEQUERY));
         reported.players.list.sort_by_key(|player| player.uuid);
         let config = OneQueryConfig {
             network: Some(true),
-            announce_address: true,
+            has_address: true,
             ..OneQueryConfig::default()
         };
         let responder = OneQueryResponder::new(&reported, &Keys::new([7; 16]), &config);

@@ -19,5 +19,8 @@ deviations! {
     OFFSET_NOT_ASKED "offset-not-asked" "a page starts at another offset than requested";
     REPEATED_PLAYER "repeated-player" "a player is listed twice, since the list shifted between two pages";
     COUNT_NOT_TOTAL "count-not-total" "the pages hold more or fewer players than the last of them counts";
+    ONLY_V1 "only-v1" "the server answers version 1 only";
+    NO_CAPABILITIES "no-capabilities" "a reply of version 1 ends before its capabilities, as in OneQuery 1.x";
+    NO_SERVER_IDS "no-server-ids" "a reply of version 1 has HyQuery's lists without servers, as in HyQuery 1.0";
     HYQUERY_LAYOUT "hyquery-layout" "a reply of version 1 has HyQuery's layout, with a port of four bytes";
 }

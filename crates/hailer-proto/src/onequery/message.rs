@@ -16,10 +16,12 @@ pub const REQUEST_MAGIC: &[u8; 8] = b"ONEQUERY";
 /// First eight bytes of a reply.
 pub const REPLY_MAGIC: &[u8; 8] = b"ONEREPLY";
 /// HyQuery's second request magic, for the same messages.
-const HYQUERY_REQUEST_MAGIC: &[u8; 8] = b"HYQUERY2";
+pub(super) const HYQUERY_REQUEST_MAGIC: &[u8; 8] = b"HYQUERY2";
 /// HyQuery's second reply magic, for the same messages.
-const HYQUERY_REPLY_MAGIC: &[u8; 8] = b"HYREPLY2";
+pub(super) const HYQUERY_REPLY_MAGIC: &[u8; 8] = b"HYREPLY2";
 
+/// Length of every magic.
+pub(super) const MAGIC: usize = 8;
 /// Length of Hailer's challenge requests; longer ones are accepted too.
 pub const CHALLENGE_REQUEST: usize = 9;
 /// Length of every challenge reply.
@@ -110,7 +112,7 @@ pub enum Request<'a> {
 /// Query of one endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// The requested part.
+    /// The part of the status that was requested.
     pub endpoint: Endpoint,
     /// Challenge token from the challenge reply.
     pub token: Token,
@@ -303,7 +305,7 @@ pub struct ServerInfo<'a> {
     pub name: &'a [u8],
     /// Message of the day.
     pub motd: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: i32,
     /// Maximum number of players.
     pub max: i32,

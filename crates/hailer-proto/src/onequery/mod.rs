@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Little-endian, except UUIDs. HyQuery uses the same messages with a second pair of magics. The
-//! older version 1 is parsed for explanations, and answered only if an option is on, because it
-//! does not verify the source (spec/onequery.md#8).
+//! client falls back to the older version 1. The responder answers that only if an option is on,
+//! because it does not verify the source (spec/onequery.md#8).
 //!
 //! Limits of the client: 100,000 players, 4,096 pages, 8 MiB of pages. Challenge tokens of the
 //! responder are valid for 90 to 120 s.
@@ -66,6 +66,18 @@ static INFO: Info = Info {
             help: "Whether counts and players cover a whole network of servers",
         },
         Doc {
+            key: "plugin",
+            help: "Plugin that answered, if the reply shows it: `OneQuery` or `HyQuery`",
+        },
+        Doc {
+            key: "plugins",
+            help: "Plugins of the server with version and state, in version 1",
+        },
+        Doc {
+            key: "servers",
+            help: "Servers of HyQuery's network with their counts, in version 1",
+        },
+        Doc {
             key: "unanswered",
             help: "Requests without a complete reply: `players`",
         },
@@ -74,8 +86,12 @@ static INFO: Info = Info {
             help: "`rejected` if the server refused an endpoint although an auth token was sent",
         },
     ],
-    player_fields: &[],
+    player_fields: &[Doc {
+        key: "server",
+        help: "Server of HyQuery's network that the player is on, in version 1",
+    }],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 

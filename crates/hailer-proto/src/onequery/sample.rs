@@ -1,5 +1,7 @@
 //! Samples of OneQuery servers.
 
+use super::client::plugin;
+use super::message::ServerInfo;
 use crate::model::{Extra, Status, Text};
 use crate::sample::{Server, motd};
 use alloc::format;
@@ -18,8 +20,14 @@ pub(super) fn status(seed: u64) -> Status {
     let extra = &mut status.extra;
     extra.push(Extra::new("protocol-version", random.below(9) as i64));
     let hash = format!("{:08X}", random.below(1 << 32));
+    let info = ServerInfo {
+        protocol_hash: hash.as_bytes(),
+        ..ServerInfo::default()
+    };
+    let plugin = plugin(&info);
     extra.push(Extra::new("protocol-hash", hash));
     extra.push(Extra::new("network", false));
+    extra.extend(plugin.map(|plugin| Extra::new("plugin", plugin)));
     // Servers list their players by UUID.
     server.players.sort_by_key(|player| player.uuid);
     server.finish()

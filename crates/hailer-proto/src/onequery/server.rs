@@ -80,9 +80,9 @@ pub struct OneQueryConfig {
     /// of the status.
     pub network: Option<bool>,
     /// Whether to send the address of the status, if it has a host.
-    pub announce_address: bool,
+    pub has_address: bool,
     /// Whether a challenge token is valid only for the port that requested it, not just for the address.
-    pub bind_port: bool,
+    pub is_port_bound: bool,
     /// Reply version 1 too, if basic is public.
     pub v1: bool,
 }
@@ -95,8 +95,8 @@ impl Default for OneQueryConfig {
             public,
             tokens,
             network: None,
-            announce_address: false,
-            bind_port: false,
+            has_address: false,
+            is_port_bound: false,
             v1: false,
         }
     }
@@ -119,8 +119,8 @@ impl OneQueryConfig {
                 .value("network")
                 .map(|_| options.bool("network", false))
                 .transpose()?,
-            announce_address: options.bool("announce-address", false)?,
-            bind_port: options.bool("bind-port", false)?,
+            has_address: options.bool("announce-address", false)?,
+            is_port_bound: options.bool("bind-port", false)?,
             v1: options.bool("v1", false)?,
             ..Self::default()
         };
@@ -130,7 +130,7 @@ impl OneQueryConfig {
         if let Some(value) = options.value("tokens") {
             config.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
         }
-        if config.v1 && !config.public.basic {
+        if config.v1 && !config.public.has_basic {
             return Err(OptionError::new(
                 "v1",
                 "version 1 knows no auth tokens; remove it or make \"basic\" public",
@@ -145,7 +145,7 @@ impl OneQueryConfig {
 #[derive(Debug)]
 pub struct OneQueryResponder {
     keys: Keys,
-    bind_port: bool,
+    is_port_bound: bool,
     public: Endpoints,
     tokens: AuthTokens,
     network: bool,
@@ -163,19 +163,19 @@ impl OneQueryResponder {
             public,
             ref tokens,
             network,
-            announce_address,
-            bind_port,
+            has_address,
+            is_port_bound,
             v1,
         } = *config;
         let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
         let status = &without_formatting(status);
-        let info = info(status, announce_address, MAX_TEXT);
+        let info = info(status, has_address, MAX_TEXT);
         let flags = Flags::default()
             .with(Flags::NETWORK, network)
             .with(Flags::ADDRESS, info.address.is_some());
         Self {
             keys: keys.clone(),
-            bind_port,
+            is_port_bound,
             public,
             tokens: tokens.clone(),
             network,
@@ -184,7 +184,7 @@ impl OneQueryResponder {
                 with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info),
             ),
             players: Entries::new(&status.players.list),
-            v1: (v1 && public.basic).then(|| version_1(status, network)),
+            v1: (v1 && public.has_basic).then(|| version_1(status, network)),
         }
     }
 
@@ -198,7 +198,7 @@ impl OneQueryResponder {
 
     /// Returns the address of the client as challenge tokens contain it.
     fn token_owner(&self, from: SocketAddr) -> SocketAddr {
-        if self.bind_port {
+        if self.is_port_bound {
             from
         } else {
             SocketAddr::new(from.ip(), 0)
@@ -256,9 +256,30 @@ impl Responder for OneQueryResponder {
             out.extend_from_slice(reply);
             return Verdict::Reply { verified: false };
         }
-        if !bytes.starts_with(message::REQUEST_MAGIC) || bytes.len() < message::CHALLENGE_REQUEST {
+        let is_hyquery = bytes.starts_with(message::HYQUERY_REQUEST_MAGIC);
+        let is_known = is_hyquery || bytes.starts_with(message::REQUEST_MAGIC);
+        if !is_known || bytes.len() < message::CHALLENGE_REQUEST {
             return Verdict::Pass;
         }
+        let start = out.len();
+        let verdict = self.answer_v2(from, epoch, bytes, out);
+        // The magic of the reply follows that of the request. The rest is the same.
+        if is_hyquery && let Some(magic) = out.get_mut(start..start + message::MAGIC) {
+            magic.copy_from_slice(message::HYQUERY_REPLY_MAGIC);
+        }
+        verdict
+    }
+}
+
+impl OneQueryResponder {
+    /// Answers a request of version 2, with the magic of OneQuery.
+    fn answer_v2(
+        &self,
+        from: SocketAddr,
+        epoch: Epoch,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Verdict {
         match Request::read(bytes, &mut Notes::discarding()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Challenge) => {
@@ -364,7 +385,7 @@ impl Entries {
 }
 
 /// Returns the status as server info, with texts cut to `limit` bytes, except the MOTD.
-fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_> {
+fn info(status: &Status, has_address: bool, limit: usize) -> ServerInfo<'_> {
     let short = |text| cut(text, limit).as_bytes();
     let number = |number: i64| number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
     let count = |count: i64| count.clamp(0, MAX_PLAUSIBLE_PLAYERS.into()) as i32;
@@ -392,7 +413,7 @@ fn info(status: &Status, announce_address: bool, limit: usize) -> ServerInfo<'_>
             _ => b"",
         },
         address: host
-            .filter(|host| announce_address && !host.trim().is_empty())
+            .filter(|host| has_address && !host.trim().is_empty())
             .map(|host| (short(host), port(status))),
     }
 }
@@ -577,7 +598,7 @@ mod tests {
             b"ONEQUERY",
             b"onequery\0",
             b"ONEREPLY\0",
-            b"HYQUERY2\0",
+            b"HYQUERY2",
             b"HYQUERY\0",
             b"\xFE\xFD\x09",
         ] {
@@ -596,6 +617,27 @@ mod tests {
                 (Verdict::Reply { verified: false }, 48)
             );
         }
+    }
+
+    /// spec/onequery.md#1.2: a token is valid under both magics, and replies differ only in theirs.
+    #[test]
+    fn hyquery_requests_get_hyquery_replies() {
+        let responder = responder(&status(3), &Options::default());
+        for endpoint in [Endpoint::Basic, Endpoint::Players] {
+            let mut request = Vec::new();
+            Request::Query(query(&responder, endpoint)).write(&mut request);
+            let (verdict, own) = receive(&responder, &request);
+            request[..8].copy_from_slice(b"HYQUERY2");
+            let (other_verdict, reply) = receive(&responder, &request);
+            assert_eq!((verdict, other_verdict), (VERIFIED, VERIFIED));
+            assert!(reply.starts_with(b"HYREPLY2"));
+            assert_eq!(reply[8..], own[8..]);
+        }
+        let (verdict, reply) = receive(&responder, b"HYQUERY2\0");
+        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert!(reply.starts_with(b"HYREPLY2\0") && reply.len() == 48);
+        let (verdict, reply) = receive(&responder, b"HYQUERY2\x01");
+        assert_eq!((verdict, reply.len()), (Verdict::Drop("malformed"), 0));
     }
 
     /// spec/onequery.md#5, row by row: lengths.

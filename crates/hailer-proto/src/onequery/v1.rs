@@ -1,8 +1,8 @@
 //! Version 1: one request and one reply, without any verification of the source
 //! (spec/onequery.md#8).
 //!
-//! Both layouts are parsed for explanations; responders send it only if the option `v1` is on. The
-//! client never requests it, because every server that supports it supports version 2.
+//! The client requests it from servers that do not answer version 2: OneQuery 1.x and HyQuery 1.x.
+//! Responders send it only if the option `v1` is on.
 
 use super::deviation::*;
 use super::message::{ServerInfo, natural, string, uuid, write_string};
@@ -47,117 +47,250 @@ pub fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<bool, Error> {
     Ok(full)
 }
 
-/// Parses a reply to collect its notes.
+/// Appends a request.
+pub fn write_request(is_full: bool, out: &mut Vec<u8>) {
+    out.extend(REQUEST_MAGIC);
+    out.push(if is_full { TYPE_FULL } else { TYPE_BASIC });
+}
+
+/// A reply, borrowed from its datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// Layout, which shows the plugin.
+    pub layout: Layout,
+    /// Whether the reply has lists.
+    pub is_full: bool,
+    /// Texts and counts. HyQuery sends no protocol fields.
+    pub info: ServerInfo<'a>,
+    /// Port of the game.
+    pub port: u32,
+    /// Players.
+    pub players: Vec<Player<'a>>,
+    /// Plugins of the server.
+    pub plugins: Vec<Plugin<'a>>,
+    /// Servers of HyQuery's network.
+    pub servers: Vec<Server<'a>>,
+    /// Whether the server also answers version 2; `None` if it does not say.
+    pub has_v2: Option<bool>,
+    /// Whether counts and players cover a whole network of servers.
+    pub is_network: bool,
+}
+
+/// A player.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Player<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// UUID, network byte order.
+    pub uuid: [u8; 16],
+    /// Server of HyQuery's network that the player is on; empty for the queried one.
+    pub server: &'a [u8],
+}
+
+/// A plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plugin<'a> {
+    /// Group and name.
+    pub id: &'a [u8],
+    /// Version; HyQuery sends none.
+    pub version: Option<&'a [u8]>,
+    /// Whether it is disabled.
+    pub is_disabled: bool,
+}
+
+/// A server of HyQuery's network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Server<'a> {
+    /// Id.
+    pub id: &'a [u8],
+    /// Name.
+    pub name: &'a [u8],
+    /// Players online.
+    pub online: i32,
+    /// Maximum number of players.
+    pub max: i32,
+    /// Whether the server is online.
+    pub is_online: bool,
+}
+
+/// Returns whether bytes start like a reply.
+pub fn is_reply(bytes: &[u8]) -> bool {
+    bytes.starts_with(REPLY_MAGIC)
+}
+
+/// Parses a reply.
 ///
 /// # Errors
 ///
 /// Names the field that cannot be read, with its offset.
-pub fn read_reply(bytes: &[u8], notes: &mut Notes) -> Result<Layout, Error> {
+pub fn read_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(REPLY_MAGIC, "magic")?;
-    let full = r.u8("type")? == TYPE_FULL;
-    string(&mut r, "name")?;
-    string(&mut r, "motd")?;
-    r.i32_le("players")?;
-    r.i32_le("max players")?;
+    let is_full = r.u8("type")? == TYPE_FULL;
+    let info = ServerInfo {
+        name: string(&mut r, "name")?,
+        motd: string(&mut r, "motd")?,
+        online: r.i32_le("players")?,
+        max: r.i32_le("max players")?,
+        ..ServerInfo::default()
+    };
     // Two bytes of port and the length of a version that is never empty; or four bytes of port, of
     // which the last two are zero (spec/onequery.md#8.4).
     let layout = match r.rest() {
         [_, _, 0, 0, ..] => Layout::HyQuery,
         _ => Layout::OneQuery,
     };
+    let mut reply = Reply {
+        layout,
+        is_full,
+        info,
+        port: 0,
+        players: Vec::new(),
+        plugins: Vec::new(),
+        servers: Vec::new(),
+        has_v2: None,
+        is_network: false,
+    };
     match layout {
-        Layout::OneQuery => read_onequery(&mut r, full)?,
+        Layout::OneQuery => reply.read_onequery(&mut r)?,
         Layout::HyQuery => {
             let at = r.at();
             r.notes().deviation(&HYQUERY_LAYOUT, at);
-            r.u32_le("port")?;
-            string(&mut r, "game version")?;
-            if full {
-                let network = !is_first_hyquery(bytes, r.at());
-                read_hyquery_lists(&mut r, network)?;
+            reply.port = r.u32_le("port")?;
+            reply.info.version = string(&mut r, "game version")?;
+            if is_full {
+                let at = r.at();
+                let has_servers = !is_first_hyquery(bytes, at);
+                if !has_servers {
+                    r.notes().deviation(&NO_SERVER_IDS, at);
+                }
+                reply.read_hyquery_lists(&mut r, has_servers)?;
             }
         }
     }
     r.trailing(&TRAILING_BYTES);
-    Ok(layout)
+    Ok(reply)
 }
 
-/// Parses the fields that only OneQuery has: two protocol fields, other lists, capabilities.
-fn read_onequery(r: &mut Reader<'_, '_>, full: bool) -> Result<(), Error> {
-    r.u16_le("port")?;
-    string(r, "game version")?;
-    r.i32_le("protocol version")?;
-    string(r, "protocol hash")?;
-    if full {
-        list(r, "player", |r| {
-            string(r, "name")?;
-            uuid(r).map(drop)
-        })?;
-        list(r, "plugin", |r| {
-            string(r, "id")?;
-            string(r, "version")?;
-            r.u8("enabled").map(drop)
-        })?;
-    }
-    // Replies of the plugin's versions 1.x end here.
-    if r.remaining() > 0 {
-        r.u16_le("capabilities")?;
+impl<'a> Reply<'a> {
+    /// Parses the fields that only OneQuery has: two protocol fields, other lists, capabilities.
+    fn read_onequery(&mut self, r: &mut Reader<'a, '_>) -> Result<(), Error> {
+        self.port = r.u16_le("port")?.into();
+        self.info.version = string(r, "game version")?;
+        self.info.protocol_version = r.i32_le("protocol version")?;
+        self.info.protocol_hash = string(r, "protocol hash")?;
+        if self.is_full {
+            self.players = list(r, "player", |r| {
+                Ok(Player {
+                    name: string(r, "name")?,
+                    uuid: uuid(r)?,
+                    server: b"",
+                })
+            })?;
+            self.plugins = list(r, "plugin", |r| {
+                Ok(Plugin {
+                    id: string(r, "id")?,
+                    version: Some(string(r, "version")?),
+                    is_disabled: r.u8("enabled")? == 0,
+                })
+            })?;
+        }
+        if r.remaining() == 0 {
+            let at = r.at();
+            r.notes().deviation(&NO_CAPABILITIES, at);
+            return Ok(());
+        }
+        let capabilities = r.u16_le("capabilities")?;
+        self.has_v2 = Some(capabilities & CAPABLE_OF_V2 != 0);
+        self.is_network = capabilities & CAPABLE_OF_NETWORK != 0;
         r.u8("version 2")?;
+        Ok(())
     }
-    Ok(())
-}
 
-/// Parses HyQuery's lists. In version 1.0, players have no server and there is no list of servers.
-fn read_hyquery_lists(r: &mut Reader<'_, '_>, network: bool) -> Result<(), Error> {
-    list(r, "player", |r| {
-        string(r, "name")?;
-        uuid(r)?;
-        if network {
-            string(r, "server id")?;
+    /// Parses HyQuery's lists. In version 1.0, players have no server and there is no list of
+    /// servers.
+    fn read_hyquery_lists(
+        &mut self,
+        r: &mut Reader<'a, '_>,
+        has_servers: bool,
+    ) -> Result<(), Error> {
+        self.players = list(r, "player", |r| {
+            let name = string(r, "name")?;
+            let uuid = uuid(r)?;
+            let server = if has_servers {
+                string(r, "server id")?
+            } else {
+                b""
+            };
+            Ok(Player { name, uuid, server })
+        })?;
+        self.plugins = list(r, "plugin", |r| {
+            Ok(Plugin {
+                id: string(r, "id")?,
+                ..Plugin::default()
+            })
+        })?;
+        if has_servers {
+            self.servers = list(r, "server", read_server)?;
         }
         Ok(())
-    })?;
-    list(r, "plugin", |r| string(r, "id").map(drop))?;
-    if network {
-        list(r, "server", |r| {
-            string(r, "id")?;
-            string(r, "name")?;
-            string(r, "motd")?;
-            r.i32_le("players")?;
-            r.i32_le("max players")?;
-            r.u8("online")?;
-            r.u64_le("updated")?;
-            for _ in 0..natural(r, "player count")? {
-                string(r, "player name")?;
-                uuid(r)?;
-            }
-            Ok(())
-        })?;
     }
-    Ok(())
+}
+
+/// Parses a server of HyQuery's network. Its players are also in the list of all players.
+fn read_server<'a>(r: &mut Reader<'a, '_>) -> Result<Server<'a>, Error> {
+    let id = string(r, "id")?;
+    let name = string(r, "name")?;
+    string(r, "motd")?;
+    let online = r.i32_le("players")?;
+    let max = r.i32_le("max players")?;
+    let is_online = r.u8("online")? == 1;
+    r.u64_le("updated")?;
+    for _ in 0..natural(r, "player count")? {
+        string(r, "player name")?;
+        uuid(r)?;
+    }
+    Ok(Server {
+        id,
+        name,
+        online,
+        max,
+        is_online,
+    })
 }
 
 /// Returns whether the lists from this offset on have HyQuery 1.0's layout: only if they then fill
 /// the datagram.
 fn is_first_hyquery(bytes: &[u8], at: usize) -> bool {
-    let mut unwanted = Notes::default();
+    let mut unwanted = Notes::discarding();
     let mut r = Reader::new(bytes, &mut unwanted);
-    r.take(at, "lists").is_ok() && read_hyquery_lists(&mut r, false).is_ok() && r.end().is_ok()
+    r.take(at, "lists").is_ok() && skip_first_lists(&mut r).is_ok() && r.end().is_ok()
+}
+
+fn skip_first_lists(r: &mut Reader<'_, '_>) -> Result<(), Error> {
+    for _ in 0..natural(r, "count")? {
+        string(r, "name")?;
+        uuid(r)?;
+    }
+    for _ in 0..natural(r, "count")? {
+        string(r, "id")?;
+    }
+    Ok(())
 }
 
 /// Parses a count and its entries. A count that is too large ends at the first missing entry.
-fn list<'a, 'n>(
+fn list<'a, 'n, T>(
     r: &mut Reader<'a, 'n>,
     name: &'static str,
-    mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut entries = Vec::new();
     for index in 0..natural(r, "count")? {
         r.notes().group(name, index as usize);
-        entry(r)?;
+        entries.push(entry(r)?);
     }
     r.notes().ungroup();
-    Ok(())
+    Ok(entries)
 }
 
 /// Appends a basic reply in OneQuery's layout.
@@ -231,7 +364,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (Result<Layout, Error>, Vec<&'static str>, Vec<String>) {
         let mut notes = Notes::explaining();
-        let layout = read_reply(bytes, &mut notes);
+        let layout = read_reply(bytes, &mut notes).map(|reply| reply.layout);
         let fields = notes
             .fields()
             .iter()
@@ -272,7 +405,9 @@ mod tests {
             let with_capabilities = [&onequery(full)[..], &[1, 0, 1]].concat();
             for reply in [onequery(full), with_capabilities] {
                 let (layout, deviations, fields) = read(&reply);
-                assert_eq!((layout, deviations), (Ok(Layout::OneQuery), vec![]));
+                let mut expected = vec!["no-capabilities"];
+                expected.retain(|_| reply == onequery(full));
+                assert_eq!((layout, deviations), (Ok(Layout::OneQuery), expected));
                 assert!(
                     fields.contains(&"port=5520".to_string())
                         && fields.contains(&"protocol hash=\"AB\"".to_string())
@@ -280,9 +415,11 @@ mod tests {
             }
             for network in [false, true] {
                 let (layout, deviations, fields) = read(&hyquery(full, network));
+                let mut expected = vec!["hyquery-layout", "no-server-ids"];
+                expected.truncate(if full && !network { 2 } else { 1 });
                 assert_eq!(
                     (layout, deviations),
-                    (Ok(Layout::HyQuery), vec!["hyquery-layout"]),
+                    (Ok(Layout::HyQuery), expected),
                     "{full} {network}"
                 );
                 assert!(fields.contains(&"port=5520".to_string()));

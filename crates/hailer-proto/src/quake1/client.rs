@@ -1,102 +1,76 @@
 //! The client: one request; after two timeouts, with the header of the other game
 //! (spec/quake1.md#7).
 
-use super::charset;
 use super::deviation::*;
 use super::message::{Game, Line, Reply, Request, bit};
+use crate::charset;
 use crate::model::{Extra, Player, Status, Text};
-use crate::protocol::{Ask, Depth, Exchange, Input, Step};
-use crate::wire::{Notes, hexadecimal};
-use alloc::{boxed::Box, vec::Vec};
+use crate::protocol::{Ask, Depth};
+use crate::single_datagram::Single;
+use crate::wire::{Error, Notes, hexadecimal};
+use alloc::vec::Vec;
 
 /// Everything except flags of accounts.
 const BITS: i64 = bit::INFO | bit::PLAYERS | bit::SPECTATORS | bit::TEAMS | bit::BOTS;
-/// One in this number of requests has the header of the other game.
-const OTHER_GAME_EVERY: u32 = 3;
 /// Default port of HexenWorld.
 const HEXENWORLD_PORT: u16 = 26_950;
 /// Seconds of a minute.
 const MINUTE_S: i64 = 60;
 
-/// Queries one server.
+/// Queries one Quake 1 server.
 #[derive(Debug)]
-pub struct Quake1Exchange {
+pub struct Quake1Client {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     /// The game whose server is likely.
     game: Game,
-    /// Number of timeouts.
-    timeouts: u32,
 }
 
-impl Quake1Exchange {
-    /// Creates an exchange that has not sent anything yet.
+impl Quake1Client {
+    /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
-            with_players: ask.players,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             game: match ask.port {
                 HEXENWORLD_PORT => Game::HexenWorld,
                 _ => Game::QuakeWorld,
             },
-            timeouts: 0,
         }
     }
+}
 
-    fn send(&self, out: &mut Vec<u8>) -> Step {
+impl Single for Quake1Client {
+    fn requests(&self) -> Vec<Vec<u8>> {
         // Without the bit for players, old servers send them anyway.
         let bits = match self.depth {
             Depth::Full => BITS,
             Depth::Ping | Depth::Basic => BITS & !bit::TEAMS,
         };
-        let is_other = self.timeouts % OTHER_GAME_EVERY == OTHER_GAME_EVERY - 1;
-        let game = match (self.game, is_other) {
-            (Game::QuakeWorld, true) | (Game::HexenWorld, false) => Game::HexenWorld,
-            (Game::QuakeWorld, false) | (Game::HexenWorld, true) => Game::QuakeWorld,
+        let other = match self.game {
+            Game::QuakeWorld => Game::HexenWorld,
+            Game::HexenWorld => Game::QuakeWorld,
         };
-        Request { game, bits }.write(out);
-        Step::Send
+        let request = |game| {
+            let mut out = Vec::new();
+            Request { game, bits }.write(&mut out);
+            out
+        };
+        [self.game, self.game, other].map(request).into()
     }
 
-    fn receive(&self, bytes: &[u8]) -> Step {
-        if Reply::game_of(bytes).is_none() {
-            return Step::Wait;
-        }
-        let mut notes = Notes::default();
-        let reply = match Reply::read(bytes, &mut notes) {
+    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>> {
+        Reply::game_of(bytes)?;
+        let reply = match Reply::read(bytes, notes) {
             Ok(reply) => reply,
-            Err(error) => return Step::Bad(error.into()),
+            Err(error) => return Some(Err(error)),
         };
-        let mut status = match self.depth {
-            Depth::Ping => Box::default(),
-            Depth::Basic => status(reply, false, &mut notes),
-            Depth::Full => status(reply, self.with_players, &mut notes),
-        };
-        status.deviations = notes.met().collect();
-        Step::Done(status)
-    }
-}
-
-impl Exchange for Quake1Exchange {
-    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
-        match input {
-            Input::Start => self.send(out),
-            Input::Timeout => {
-                self.timeouts = self.timeouts.wrapping_add(1);
-                self.send(out)
-            }
-            Input::Datagram(bytes) => self.receive(bytes),
-            _ => Step::Wait,
-        }
-    }
-
-    fn stage(&self) -> usize {
-        0
+        Some(Ok(status(reply, self.has_players, notes)))
     }
 }
 
 /// Converts a reply to a status (spec/quake1.md#8).
-fn status(reply: Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status> {
+fn status(reply: Reply<'_>, has_players: bool, notes: &mut Notes) -> Status {
     let Reply {
         game,
         mut info,
@@ -110,14 +84,15 @@ fn status(reply: Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status
         });
         value.map(charset::decode)
     };
-    let mut status = Box::<Status>::default();
-    status.name = text(&["hostname"]).map(Text::unformatted);
-    status.map = text(&["map"]);
-    status.game = text(&["*gamedir"]);
-    status.mode = text(&["mode"]);
-    status.version = text(&["*version", "version"]);
-    let password = text(&["needpass"]);
-    status.has_password = password.map(|value| value != "0");
+    let mut status = Status {
+        name: text(&["hostname"]).map(Text::unformatted),
+        map: text(&["map"]),
+        game: text(&["*gamedir"]),
+        mode: text(&["mode"]),
+        version: text(&["*version", "version"]),
+        has_password: text(&["needpass"]).map(|value| value != "0"),
+        ..Status::default()
+    };
     status.players.max = info.take_number(&["maxclients"]);
     if game == Game::HexenWorld {
         status.extra.push(Extra::new("hexenworld", true));
@@ -136,7 +111,7 @@ fn status(reply: Reply<'_>, with_players: bool, notes: &mut Notes) -> Box<Status
     }
     status.rules = info.rules(charset::decode);
     let is_withheld = listed == Some(0) && lines == 0 && online > 0;
-    if with_players && !is_withheld {
+    if has_players && !is_withheld {
         status
             .players
             .set_list(players.into_iter().map(player).collect());
@@ -177,7 +152,8 @@ fn player(line: Line<'_>) -> Player {
 mod tests {
     use super::super::{Quake1, Quake1Responder};
     use super::*;
-    use crate::{Epoch, Options, Protocol, Responder};
+    use crate::{Cookie, Epoch, Input, Options, Protocol, Responder, Step};
+    use alloc::boxed::Box;
 
     #[test]
     fn samples_survive_a_round_trip() {
@@ -185,7 +161,7 @@ mod tests {
             let sample = Quake1.sample(seed);
             let config = super::super::Quake1Config::read(&Options::default()).unwrap();
             let responder = Quake1Responder::new(&sample, &config);
-            let mut exchange = Quake1Exchange::new(&Ask::default());
+            let mut exchange = Quake1.exchange(&Ask::default(), Cookie(4));
             let mut request = Vec::new();
             let mut reply = Vec::new();
             exchange.handle(Input::Start, &mut request);
@@ -198,7 +174,7 @@ mod tests {
 
     #[test]
     fn headers_of_both_games_take_turns() {
-        let mut exchange = Quake1Exchange::new(&Ask::default());
+        let mut exchange = Quake1.exchange(&Ask::default(), Cookie(4));
         let mut send = |input| {
             let mut out = Vec::new();
             assert_eq!(exchange.handle(input, &mut out), Step::Send);
@@ -215,7 +191,9 @@ mod tests {
             ..Ask::default()
         };
         let mut out = Vec::new();
-        Quake1Exchange::new(&ask).handle(Input::Start, &mut out);
+        Quake1
+            .exchange(&ask, Cookie(4))
+            .handle(Input::Start, &mut out);
         assert_eq!(out, b"\xFF\xFF\xFF\xFF\xFFstatus 151\n");
         // A late reply of either game counts.
         let reply = b"\xFF\xFF\xFF\xFF\xFFn\\hostname\\H\n\0";

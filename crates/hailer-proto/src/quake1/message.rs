@@ -145,7 +145,7 @@ impl<'a> Reply<'a> {
         body.starts_with(&[REPLY, b'\\']).then_some(game)
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Quake 1 server.
     ///
     /// # Errors
     ///

@@ -9,20 +9,20 @@
 //! HexenWorld has five bytes FF. Nothing ties a reply to its request, and the client's address is
 //! not verified (spec/quake1.md#9).
 
-mod charset;
 mod client;
 pub mod deviation;
 pub mod message;
 mod sample;
 mod server;
 
-pub use client::Quake1Exchange;
+pub use client::Quake1Client;
 pub use server::{Quake1Config, Quake1Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
+use crate::single_datagram::SingleExchange;
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
 use alloc::{boxed::Box, sync::Arc};
@@ -80,6 +80,7 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
@@ -88,8 +89,18 @@ impl Protocol for Quake1 {
         &INFO
     }
 
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/quake1.md#1
+        &[Discovery::Broadcast { ports: &[27_500] }]
+    }
+
+    fn dialect_of(&self) -> Option<&'static str> {
+        // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
+        Some("quake2")
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(Quake1Exchange::new(ask))
+        Box::new(SingleExchange::new(ask, Quake1Client::new(ask)))
     }
 
     fn responder(

@@ -4,8 +4,8 @@
 //! (default 1,400). Lines that do not fit are left out from the end; the variable `listed` has the
 //! number of those that are sent.
 
-use super::charset;
 use super::message::{self, Game, Request, SPECTATOR_SCORE, bit};
+use crate::charset;
 use crate::infostring::{InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name, wire_text};
 use crate::model::{Player, Rule, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};

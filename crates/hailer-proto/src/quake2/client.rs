@@ -12,7 +12,7 @@ use alloc::{boxed::Box, vec::Vec};
 /// Requests for the info without a reply, after which the exchange continues without it.
 const TRIES: u8 = 2;
 
-/// Queries one server.
+/// Queries one Quake 2 server.
 #[derive(Debug)]
 pub struct Quake2Exchange {
     with_players: bool,
@@ -28,7 +28,7 @@ impl Quake2Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self {
-            with_players: ask.players,
+            with_players: ask.has_players,
             request: match ask.depth {
                 Depth::Ping => Request::Ping,
                 Depth::Basic => Request::Info(PROTOCOL),

@@ -18,7 +18,7 @@ const DEVIATIONS: PairDeviations = PairDeviations {
     duplicate: &DUPLICATE_KEY,
 };
 
-/// A request.
+/// Request of a Quake 2 client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for a sign of life.
@@ -40,8 +40,8 @@ impl Request {
         }
     }
 
-    /// Parses a request; `None` if it is none of this protocol. A status request with a number is
-    /// one of QuakeWorld.
+    /// Parses a request; `None` if it is none of this protocol. Servers ignore the number in a status
+    /// request, which belongs to QuakeWorld.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Option<Self> {
         let body = bytes.strip_prefix(&OUT_OF_BAND)?;
         let text = body.trim_ascii_end();
@@ -52,6 +52,7 @@ impl Request {
         let request = match (command.bytes, argument) {
             (b"ping", None) => Self::Ping,
             (b"status", None) => Self::Status,
+            (b"status", Some(bits)) => bits.number().map(|_| Self::Status)?,
             (b"info", Some(version)) => Self::Info(version.number()?),
             _ => return None,
         };
@@ -66,7 +67,7 @@ impl Request {
     }
 }
 
-/// A reply.
+/// Reply of a Quake 2 server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// A sign of life.
@@ -88,7 +89,7 @@ pub struct Summary<'a> {
     pub name: &'a [u8],
     /// Name of the map.
     pub map: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: i64,
     /// Maximum number of players.
     pub max: i64,
@@ -118,7 +119,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Quake 2 server.
     ///
     /// # Errors
     ///
@@ -330,8 +331,10 @@ mod tests {
                 assert_eq!(read, Some(request), "{text:?}");
             }
         }
+        let numbered = Request::read(&bytes("status 23\n"), &mut Notes::default());
+        assert_eq!(numbered, Some(Request::Status));
         for other in [
-            "status 23\n",
+            "status x",
             "statusx",
             "STATUS",
             "info",

@@ -21,8 +21,8 @@ pub use client::Quake2Exchange;
 pub use server::{Quake2Config, Quake2Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -54,12 +54,18 @@ static INFO: Info = Info {
     ],
     player_fields: &[],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
 impl Protocol for Quake2 {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/quake2.md#1
+        &[Discovery::Broadcast { ports: &[27_910] }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

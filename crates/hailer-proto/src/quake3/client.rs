@@ -17,13 +17,13 @@ const CHALLENGE: usize = 8;
 /// Score of spectators in some games.
 const SPECTATOR: i64 = -666;
 
-/// Queries one server.
+/// Queries one Quake 3 server.
 #[derive(Debug)]
 pub struct Quake3Exchange {
     depth: Depth,
     with_players: bool,
     challenge: [u8; CHALLENGE],
-    /// The last request.
+    /// The request that was sent last.
     kind: Kind,
     /// Timeouts since the first request of this kind.
     silent: u8,
@@ -42,7 +42,7 @@ impl Quake3Exchange {
         });
         Self {
             depth: ask.depth,
-            with_players: ask.players,
+            with_players: ask.has_players,
             challenge,
             kind: match ask.depth {
                 Depth::Full => Kind::Status,
@@ -295,4 +295,49 @@ fn player(line: &Line<'_>, carets: Carets) -> Player {
             .push(Extra::new("further", Value::List(further)));
     }
     player
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn converted(body: &str) -> Box<Status> {
+        let bytes = [&[0xFF; 4], body.as_bytes()].concat();
+        status(Reply::read(&bytes, &mut Notes::default()).unwrap(), true)
+    }
+
+    #[test]
+    fn variables_tell_the_colour_codes() {
+        for (variables, plain) in [
+            ("\\gameversion\\20000", "A"),
+            ("\\gamename\\Warfork", "A"),
+            ("\\daemonver\\0.54", "A"),
+            ("\\version\\Q3 1.32", "0F0A"),
+            ("\\version\\CoD4 X 1.7", "^x0F0A"),
+            ("", "0F0A"),
+        ] {
+            let body = "statusResponse\n\\sv_hostname\\^x0F0A".to_string() + variables + "\n";
+            let name = converted(&body).name.unwrap();
+            assert_eq!(name.plain(), plain, "{variables}");
+        }
+    }
+
+    #[test]
+    fn a_list_can_be_withheld() {
+        let roster = |body: &str| converted(body).players.roster;
+        let withheld = roster("statusResponse\n\\clients\\3\\listed\\0\n");
+        assert_eq!(withheld, crate::Roster::Absent);
+        let empty = roster("statusResponse\n\\clients\\0\\listed\\0\n");
+        assert_eq!(empty, crate::Roster::Whole);
+    }
+
+    #[test]
+    fn more_humans_than_players_count_no_bots() {
+        let bots = |humans: &str| {
+            let body = "infoResponse\n\\clients\\3\\g_humanplayers\\".to_string() + humans;
+            converted(&body).players.bots
+        };
+        assert_eq!((bots("1"), bots("3"), bots("5")), (Some(2), Some(0), None));
+    }
 }

@@ -22,10 +22,10 @@ const DEVIATIONS: PairDeviations = PairDeviations {
     duplicate: &DUPLICATE_KEY,
 };
 
-/// A request.
+/// Request of a Quake 3 client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The requested part.
+    /// The part of the status that was requested.
     pub kind: Kind,
     /// Any text; the server returns it. Empty if there is none.
     pub challenge: &'a [u8],
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A reply.
+/// Reply of a Quake 3 server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// Kind of the reply. A server may send the info instead of a status that is too long.
@@ -148,7 +148,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Quake 3 server.
     ///
     /// # Errors
     ///
@@ -450,6 +450,13 @@ mod tests {
         assert!(error("infoResponse\nx").contains("infostring at offset 17"));
         let lines = "1 1 \"\"\n".repeat(MAX_LINES + 1);
         assert!(error(&format!("statusResponse\n\\a\\b\n{lines}")).contains("more than 1024"));
+    }
+
+    #[test]
+    fn a_nul_at_the_end_is_no_player() {
+        let bytes = b"\xFF\xFF\xFF\xFFstatusResponse\n\\a\\1\n3 4 \"Al\"\n\0";
+        let reply = Reply::read(bytes, &mut Notes::default()).unwrap();
+        assert_eq!(reply.players.len(), 1);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub use client::Quake3Exchange;
 pub use server::{Quake3Config, Quake3Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -67,12 +67,20 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
 impl Protocol for Quake3 {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/quake3.md#1
+        &[Discovery::Broadcast {
+            ports: &[27_960, 27_961, 27_962, 27_963],
+        }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

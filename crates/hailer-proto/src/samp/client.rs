@@ -18,7 +18,7 @@ const VICE_CITY_PORT: u16 = 8192;
 /// Largest number of players that servers list.
 const MAX_LISTED: i64 = 100;
 
-/// Queries one server.
+/// Queries one SA-MP server.
 #[derive(Debug)]
 pub struct SampExchange {
     depth: Depth,
@@ -29,7 +29,7 @@ pub struct SampExchange {
     game: Game,
     /// Timeouts since the last reply.
     silent: u8,
-    /// The last request.
+    /// The request that was sent last.
     last: Kind,
     /// Requests to be sent directly one after the other, the next one last.
     queue: Vec<Kind>,
@@ -62,7 +62,7 @@ impl SampExchange {
         };
         Self {
             depth: ask.depth,
-            with_players: ask.players,
+            with_players: ask.has_players,
             address,
             game: match ask.port {
                 VICE_CITY_PORT => Game::ViceCity,

@@ -118,7 +118,7 @@ impl Kind {
     }
 }
 
-/// A request.
+/// Request of an SA-MP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The game.
@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
         Game::of_request(bytes).filter(|_| bytes.len() >= HEADER)
     }
 
-    /// Parses a request.
+    /// Parses a request of an SA-MP client.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A reply.
+/// Reply of an SA-MP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// The game.
@@ -210,24 +210,24 @@ pub struct Info<'a> {
     pub version: Option<&'a [u8]>,
     /// Whether a password is needed.
     pub password: u8,
-    /// Players online.
+    /// Number of players online.
     pub players: u16,
     /// Maximum number of players.
     pub max: u16,
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
-    /// Game mode.
+    /// Game mode of the server.
     pub mode: &'a [u8],
     /// Language, or the map of old servers.
     pub language: &'a [u8],
 }
 
-/// A player.
+/// A player in a reply of an SA-MP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Player<'a> {
     /// Number of the player.
     pub id: Option<u8>,
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
     /// Score. VC-MP sends none.
     pub score: Option<i32>,
@@ -241,7 +241,7 @@ impl<'a> Reply<'a> {
         Game::of_reply(bytes).is_some()
     }
 
-    /// Parses a reply.
+    /// Parses a reply of an SA-MP server.
     ///
     /// # Errors
     ///

@@ -69,6 +69,7 @@ static INFO: Info = Info {
         help: "Number of the player",
     }],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 

@@ -11,7 +11,8 @@ const RULES: &[(&str, &[&str])] = &[
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     status.name = Some(Text::unformatted(server.name.clone()));
     status.mode = Some(
         random

@@ -2,11 +2,12 @@
 
 use super::message::{FLAG_MODDED, Reply, Request};
 use crate::model::{Extra, Status, Text, Value};
-use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::{Notes, by_content};
+use crate::protocol::{Ask, Cookie};
+use crate::single_datagram::Single;
+use crate::wire::{Error, Notes};
 use alloc::borrow::Cow;
 use alloc::string::ToString;
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{format, vec::Vec};
 
 /// Default port of queries before 1.0.
 const LEGACY_PORT: u16 = 15_777;
@@ -15,83 +16,53 @@ pub(super) const STATES: [&str; 4] = ["offline", "idle", "loading", "playing"];
 /// Names of the parts of a state.
 const PARTS: [&str; 4] = ["server-state", "options", "advanced-settings", "saves"];
 
-/// Queries one server.
+/// Queries one Satisfactory server.
 #[derive(Debug)]
-pub struct SatisfactoryExchange {
-    depth: Depth,
+pub struct SatisfactoryClient {
     cookie: [u8; 8],
     /// Whether the first request has the older form.
     is_legacy: bool,
-    timeouts: u32,
 }
 
-impl SatisfactoryExchange {
-    /// Creates an exchange that has not sent anything yet.
+impl SatisfactoryClient {
+    /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
-            depth: ask.depth,
             cookie: cookie.derive(0).to_le_bytes(),
             is_legacy: ask.port == LEGACY_PORT,
-            timeouts: 0,
         }
-    }
-
-    fn send(&self, out: &mut Vec<u8>) -> Step {
-        let is_other = self.timeouts % 2 == 1;
-        Request {
-            is_legacy: self.is_legacy != is_other,
-            cookie: self.cookie,
-        }
-        .write(out);
-        Step::Send
-    }
-
-    fn receive(&self, bytes: &[u8]) -> Step {
-        if !Reply::is_reply(bytes) {
-            return Step::Wait;
-        }
-        let mut notes = Notes::default();
-        let reply = match Reply::read(bytes, &mut notes) {
-            Ok(reply) => reply,
-            Err(error) => return Step::Bad(error.into()),
-        };
-        if reply.cookie != self.cookie {
-            return Step::Wait;
-        }
-        let mut status = match self.depth {
-            Depth::Ping => Box::default(),
-            Depth::Basic | Depth::Full => status(&reply),
-        };
-        status.deviations = notes.met().collect();
-        Step::Done(status)
     }
 }
 
-impl Exchange for SatisfactoryExchange {
-    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
-        match input {
-            Input::Start => self.send(out),
-            Input::Timeout => {
-                self.timeouts = self.timeouts.wrapping_add(1);
-                self.send(out)
-            }
-            Input::Datagram(bytes) => self.receive(bytes),
-            _ => Step::Wait,
-        }
+impl Single for SatisfactoryClient {
+    fn requests(&self) -> Vec<Vec<u8>> {
+        let request = |is_legacy| {
+            let mut out = Vec::new();
+            let cookie = self.cookie;
+            Request { is_legacy, cookie }.write(&mut out);
+            out
+        };
+        [self.is_legacy, !self.is_legacy].map(request).into()
     }
 
-    fn stage(&self) -> usize {
-        0
+    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>> {
+        if !Reply::is_reply(bytes) {
+            return None;
+        }
+        match Reply::read(bytes, notes) {
+            Ok(reply) if reply.cookie != self.cookie => None,
+            reply => Some(reply.map(|reply| status(&reply))),
+        }
     }
 }
 
 /// Converts a reply to a status (spec/satisfactory.md#6).
-fn status(reply: &Reply<'_>) -> Box<Status> {
-    let mut status = Box::<Status>::default();
-    let (name, latin1) = by_content(reply.name);
-    let name = Text::unformatted(name).from_latin1(latin1);
-    status.name = (!reply.name.is_empty()).then_some(name);
-    status.version = (reply.build != 0).then(|| reply.build.to_string().into());
+fn status(reply: &Reply<'_>) -> Status {
+    let mut status = Status {
+        name: (!reply.name.is_empty()).then(|| Text::by_content(reply.name)),
+        version: (reply.build != 0).then(|| reply.build.to_string().into()),
+        ..Status::default()
+    };
     let state = STATES.get(usize::from(reply.state));
     let state = match state {
         Some(state) => Value::from(*state),
@@ -124,15 +95,17 @@ fn status(reply: &Reply<'_>) -> Box<Status> {
 mod tests {
     use super::super::{Satisfactory, SatisfactoryResponder};
     use super::*;
-    use crate::{Epoch, Protocol, Responder};
+    use crate::{Epoch, Input, Protocol, Responder, Step};
+    use alloc::boxed::Box;
 
     #[test]
     fn samples_come_back_equal() {
         for seed in 0..500 {
             let sample = Satisfactory.sample(seed);
             let responder = SatisfactoryResponder::new(&sample);
-            let mut exchange = SatisfactoryExchange::new(&Ask::default(), Cookie(seed));
-            let (mut request, mut reply) = (Vec::new(), Vec::new());
+            let mut exchange = Satisfactory.exchange(&Ask::default(), Cookie(seed));
+            let mut request = Vec::new();
+            let mut reply = Vec::new();
             exchange.handle(Input::Start, &mut request);
             let from = "192.0.2.7:50000".parse().unwrap();
             responder.answer(from, Epoch(1), &request, &mut reply);

@@ -26,7 +26,7 @@ const LEGACY_LENGTHS: [usize; 2] = [10, 17];
 /// Flag of a server with mods.
 pub const FLAG_MODDED: u64 = 1;
 
-/// A request.
+/// Request of a Satisfactory client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Whether it has the form from before 1.0.
@@ -60,7 +60,7 @@ impl Request {
         bytes.len() == length && bytes.starts_with(&LEGACY_POLL)
     }
 
-    /// Parses a request.
+    /// Parses a request of a Satisfactory client.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-/// A reply.
+/// Reply of a Satisfactory server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// Returned bytes.
@@ -92,7 +92,7 @@ pub struct Reply<'a> {
     pub state: u8,
     /// Number of the build.
     pub build: u32,
-    /// Flags.
+    /// Flags of the message.
     pub flags: u64,
     /// Parts of the state with the number of their last change.
     pub parts: Vec<(u8, u16)>,
@@ -114,7 +114,7 @@ impl<'a> Reply<'a> {
         bytes.len() == length && bytes.starts_with(&LEGACY_STATE)
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Satisfactory server.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ pub mod deviation;
 pub mod message;
 mod server;
 
-pub use client::SatisfactoryExchange;
+pub use client::SatisfactoryClient;
 pub use server::SatisfactoryResponder;
 
 use crate::model::{Extra, Status, Text};
@@ -23,6 +23,7 @@ use crate::protocol::{
     Options, Proof, Protocol, Responder, Transport,
 };
 use crate::sample::Server;
+use crate::single_datagram::SingleExchange;
 use crate::token::Keys;
 use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
@@ -65,6 +66,7 @@ static INFO: Info = Info {
     ],
     player_fields: &[],
     deviations: deviation::ALL,
+    has_responder: true,
     options: &[],
 };
 
@@ -74,7 +76,10 @@ impl Protocol for Satisfactory {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(SatisfactoryExchange::new(ask, cookie))
+        Box::new(SingleExchange::new(
+            ask,
+            SatisfactoryClient::new(ask, cookie),
+        ))
     }
 
     fn responder(

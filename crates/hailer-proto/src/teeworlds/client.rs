@@ -6,7 +6,7 @@ use super::message::{FLAG_PASSWORD, FLAG_TIME_SCORE};
 use crate::infostring::number;
 use crate::model::{Address, Extra, Player, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Notes, by_content, filled};
+use crate::wire::{Deviation, Notes, filled};
 use alloc::{boxed::Box, vec::Vec};
 
 /// Forms of the first requests. The last one begins again after it.
@@ -16,7 +16,7 @@ const TRIES: u8 = 2;
 /// Most datagrams of a reply.
 const MAX_PARTS: usize = 64;
 
-/// Queries one server.
+/// Queries one Teeworlds server.
 #[derive(Debug)]
 pub struct TeeworldsExchange {
     depth: Depth,
@@ -146,7 +146,7 @@ impl TeeworldsExchange {
         let [a, b, c, d, e, ..] = cookie.derive(1).to_le_bytes();
         Self {
             depth: ask.depth,
-            with_players: ask.players && ask.depth == Depth::Full,
+            with_players: ask.has_players && ask.depth == Depth::Full,
             token: bits as u32 & 0xFF_FFFF,
             // The highest bit is clear, because a token of ones means that there is none.
             client_token: [a & 0x7F, b, c, d],
@@ -439,16 +439,11 @@ fn split_counts<'a>(info: &Info<'a>) -> (&'a [u8], Option<[i64; 2]>) {
     }
 }
 
-fn text(bytes: &[u8]) -> Text {
-    let (text, latin1) = by_content(bytes);
-    Text::unformatted(text).from_latin1(latin1)
-}
-
 /// Converts a reply to a status without its clients (spec/teeworlds.md#8).
 fn status(info: &Info<'_>) -> Box<Status> {
     let (name, counts) = split_counts(info);
     let mut status = Box::<Status>::default();
-    status.name = (!name.is_empty()).then(|| text(name));
+    status.name = (!name.is_empty()).then(|| Text::by_content(name));
     status.map = filled(info.map);
     status.mode = filled(info.game_type);
     status.version = filled(info.version);
@@ -498,7 +493,7 @@ fn status(info: &Info<'_>) -> Box<Status> {
 }
 
 fn player(client: &Client<'_>, form: Form) -> Player {
-    let mut player = Player::named(text(client.name));
+    let mut player = Player::named(Text::by_content(client.name));
     player.score = client.score;
     let mut add = |extra: Option<Extra>| player.extra.extend(extra);
     add(filled(client.clan).map(|clan| Extra::new("clan", clan)));
@@ -553,7 +548,8 @@ mod tests {
             let responder = responder(&sample, versions);
             let mut server = Server::new(&responder, from, Epoch(1));
             let mut exchange = TeeworldsExchange::new(&Ask::default(), Cookie(4));
-            let (mut out, mut input) = (Vec::new(), Input::Start);
+            let mut out = Vec::new();
+            let mut input = Input::Start;
             let mut replies: Vec<Vec<u8>>;
             let mut timeouts = 0;
             let status = loop {

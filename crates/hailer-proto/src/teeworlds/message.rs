@@ -50,7 +50,7 @@ const MAX_MORE: i64 = 63;
 /// Token of 0.7.
 pub type Token = [u8; 4];
 
-/// A request.
+/// Request of a Teeworlds client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// For a server of 0.5.
@@ -153,7 +153,7 @@ impl Request {
             && bytes.get(7) == Some(&TOKEN)
     }
 
-    /// Parses a request.
+    /// Parses a request of a Teeworlds client.
     ///
     /// # Errors
     ///
@@ -303,11 +303,11 @@ pub struct Info<'a> {
     pub tokens: [Token; 2],
     /// Version.
     pub version: &'a [u8],
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
     /// Name of the host (0.7).
     pub host: &'a [u8],
-    /// Map.
+    /// Name of the current map.
     pub map: &'a [u8],
     /// CRC-32 of the map (extended).
     pub map_crc: Option<i64>,
@@ -386,7 +386,7 @@ impl<'a> Reply<'a> {
             .then_some(letters)
     }
 
-    /// Parses a reply.
+    /// Parses a reply of a Teeworlds server.
     ///
     /// # Errors
     ///

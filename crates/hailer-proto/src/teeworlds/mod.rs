@@ -25,8 +25,8 @@ pub use client::TeeworldsExchange;
 pub use server::{TeeworldsConfig, TeeworldsResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -115,12 +115,20 @@ static INFO: Info = Info {
         },
     ],
     deviations: deviation::ALL,
+    has_responder: true,
     options: server::OPTIONS,
 };
 
 impl Protocol for Teeworlds {
     fn info(&self) -> &'static Info {
         &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/teeworlds.md#1
+        &[Discovery::Broadcast {
+            ports: &[8_303, 8_304, 8_305, 8_306, 8_307, 8_308, 8_309, 8_310],
+        }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

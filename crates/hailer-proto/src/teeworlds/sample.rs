@@ -8,7 +8,8 @@ const COUNTRIES: &[i64] = &[-1, 276, 643, 616, 76];
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     status.name = Some(Text::unformatted(server.name.clone()));
     status.mode = Some(random.text(&["DM", "CTF", "TDM", "gores"]).into());
     status.version = Some(random.text(&["0.6.4", "0.6.4, 18.0", "0.6.5"]).into());

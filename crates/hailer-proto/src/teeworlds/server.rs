@@ -461,7 +461,8 @@ mod tests {
     }
 
     fn answer(responder: &TeeworldsResponder, request: Request) -> (Verdict, Vec<u8>) {
-        let (mut bytes, mut out) = (Vec::new(), Vec::new());
+        let mut bytes = Vec::new();
+        let mut out = Vec::new();
         request.write(&mut bytes);
         let from = "192.0.2.7:50000".parse().unwrap();
         (responder.answer(from, Epoch(9), &bytes, &mut out), out)
@@ -596,7 +597,8 @@ mod tests {
             Request::SixtyFour { token: 255 },
             Request::Extended { token: 0xFF_FFFF },
         ] {
-            let (mut bytes, mut out) = (Vec::new(), Vec::new());
+            let mut bytes = Vec::new();
+            let mut out = Vec::new();
             request.write(&mut bytes);
             assert!(responder.short_reply(&bytes, &mut out));
             assert!(

@@ -80,7 +80,7 @@ impl Fields {
     }
 }
 
-/// Queries one server.
+/// Queries one UGP server.
 #[derive(Debug)]
 pub struct UgpExchange {
     stage: Stage,
@@ -125,18 +125,18 @@ enum Stage {
 impl UgpExchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
-        let stage = match (ask.depth, ask.players) {
+        let stage = match (ask.depth, ask.has_players) {
             (Depth::Ping, _) => Stage::Ping,
             (Depth::Basic, _) => Stage::Server,
             (Depth::Full, true) => Stage::Players,
-            (Depth::Full, false) if ask.rules => Stage::Rules,
+            (Depth::Full, false) if ask.has_rules => Stage::Rules,
             (Depth::Full, false) => Stage::Server,
         };
         let players = stage == Stage::Players;
         Self {
             stage,
             players,
-            rules: ask.rules,
+            rules: ask.has_rules,
             fields: ALL,
             silent: 0,
             first: None,
@@ -383,7 +383,7 @@ mod tests {
     fn ask(depth: Depth, players: bool) -> UgpExchange {
         UgpExchange::new(&Ask {
             depth,
-            players,
+            has_players: players,
             ..Ask::default()
         })
     }
@@ -853,7 +853,7 @@ mod tests {
         assert_eq!(
             converse(
                 &Ask {
-                    players: false,
+                    has_players: false,
                     ..Ask::default()
                 },
                 &responder,

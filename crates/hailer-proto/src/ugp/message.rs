@@ -29,7 +29,7 @@ const QUERY_REPLY: u8 = 0x81;
 /// Length of header, game id and sections of a query reply, in bytes.
 pub(super) const REPLY_HEADER: usize = PING_LENGTH + 2;
 
-/// A request.
+/// Request of a UGP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Requests a reply without content.
@@ -165,7 +165,7 @@ impl QueryFlags {
     }
 }
 
-/// A reply.
+/// Reply of a UGP server.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
@@ -206,22 +206,22 @@ pub struct Server<'a> {
     pub version: Option<WireText<'a>>,
     /// Operating system of the server.
     pub os: Option<WireText<'a>>,
-    /// Name.
+    /// Name of the server.
     pub name: Option<WireText<'a>>,
-    /// Game mode.
+    /// Game mode of the server.
     pub mode: Option<WireText<'a>>,
-    /// Map.
+    /// Name of the current map.
     pub map: Option<WireText<'a>>,
-    /// Players online.
+    /// Number of players online.
     pub online: Option<u8>,
     /// Maximum number of players.
     pub max: Option<u8>,
 }
 
-/// A team.
+/// A team in a reply of a UGP server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Team<'a> {
-    /// Name.
+    /// Name of the team.
     pub name: Option<WireText<'a>>,
     /// Score.
     pub score: Option<i32>,

@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = 1_024;
 /// Bits of the number of the statistics that name a team.
 const TEAMS: [(u32, &str); 2] = [(0x2000_0000, "red"), (0x4000_0000, "blue")];
 
-/// Queries one server.
+/// Queries one Unreal 2 server.
 #[derive(Debug)]
 pub struct Unreal2Exchange {
     depth: Depth,
@@ -53,7 +53,7 @@ impl Unreal2Exchange {
     pub fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
-            with_players: ask.players,
+            with_players: ask.has_players,
             state: State::Info,
             silent: 0,
             status: Box::default(),
@@ -223,7 +223,11 @@ impl Unreal2Exchange {
                 continue;
             }
             let entry = (entry.id, player(entry));
-            match self.players.iter_mut().find(|(id, _)| *id == entry.0) {
+            // Some servers give several players the same number.
+            let is_same = |(id, known): &&mut (u32, Player)| {
+                *id == entry.0 && known.name.raw() == entry.1.name.raw()
+            };
+            match self.players.iter_mut().find(is_same) {
                 Some(known) => *known = entry,
                 None => self.players.push(entry),
             }
@@ -346,7 +350,8 @@ fn status(info: &Info<'_>) -> Box<Status> {
     status.mode = filled(info.class);
     status.players.online = Some(info.players.into());
     status.players.max = Some(info.max.into());
-    let (host, port) = (filled(info.address), u16::try_from(info.game_port).ok());
+    let host = filled(info.address);
+    let port = u16::try_from(info.game_port).ok();
     let port = port.filter(|port| *port != 0);
     if host.is_some() || port.is_some() {
         status.address = Some(Address { host, port });

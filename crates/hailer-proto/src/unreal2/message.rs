@@ -20,6 +20,8 @@ const VERSIONS: core::ops::RangeInclusive<u8> = 0x77..=0x80;
 const MAX_TEXT: usize = 1_024;
 /// Most rules in a datagram.
 const MAX_RULES: usize = 1_024;
+/// Starts a colour code, before red, green and blue.
+const ESCAPE: char = '\u{1B}';
 /// Most players in a datagram.
 const MAX_PLAYERS: usize = 1_024;
 
@@ -110,18 +112,51 @@ impl WireText<'_> {
         match self {
             Self::Narrow(bytes) => CodePage::Western.decode(bytes),
             Self::Wide(bytes) => {
-                let (units, _) = bytes.as_chunks();
-                let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
-                let chars = char::decode_utf16(units);
-                chars
-                    .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
-                    .collect()
+                let text = utf16(bytes);
+                narrowed(&text).unwrap_or(text)
             }
         }
     }
 }
 
-/// A reply.
+fn utf16(bytes: &[u8]) -> CompactString {
+    let (units, _) = bytes.as_chunks();
+    let units = units.iter().map(|unit| u16::from_le_bytes(*unit));
+    let chars = char::decode_utf16(units);
+    chars
+        .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect()
+}
+
+/// Returns the text whose UTF-8 bytes a server has widened to one character each, between the
+/// colour codes. `None`: the characters are those of the text (spec/unreal2.md#3).
+fn narrowed(text: &str) -> Option<CompactString> {
+    if text.is_ascii() {
+        return None;
+    }
+    let mut out = CompactString::default();
+    let mut is_found = false;
+    let mut bytes = Vec::new();
+    let mut chars = text.chars();
+    loop {
+        let next = chars.next();
+        if let Some(c) = next.filter(|c| *c != ESCAPE) {
+            let byte = CodePage::Western.byte(c);
+            bytes.push(byte.or_else(|| u8::try_from(c).ok())?);
+            continue;
+        }
+        out.push_str(core::str::from_utf8(&bytes).ok()?);
+        is_found |= !bytes.is_ascii();
+        bytes.clear();
+        let Some(escape) = next else {
+            return is_found.then_some(out);
+        };
+        out.push(escape);
+        out.extend(chars.by_ref().take(3));
+    }
+}
+
+/// Reply of an Unreal 2 server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// Name and counts.
@@ -145,17 +180,17 @@ pub struct Info<'a> {
     pub query_port: u32,
     /// Name with its colour codes.
     pub name: WireText<'a>,
-    /// Map.
+    /// Name of the current map.
     pub map: WireText<'a>,
     /// Class of the game.
     pub class: WireText<'a>,
-    /// Players online.
+    /// Number of players online.
     pub players: u32,
     /// Maximum number of players.
     pub max: u32,
     /// Wave and last wave (Killing Floor).
     pub waves: Option<[u32; 2]>,
-    /// Flags.
+    /// Flags of the message.
     pub flags: Option<u32>,
     /// Level of skill or difficulty.
     pub skill: Option<WireText<'a>>,
@@ -164,20 +199,20 @@ pub struct Info<'a> {
 /// An entry of the list of players.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Player<'a> {
-    /// Number of the player; 0 in a line of the scoreboard.
+    /// Number of the player; 0 in a row of the scoreboard.
     pub id: u32,
-    /// Name.
+    /// Name of the player.
     pub name: WireText<'a>,
     /// Round trip in milliseconds; 0 for bots.
     pub ping: u32,
-    /// Score.
+    /// Score of the player.
     pub score: i32,
     /// Team bits or number of the statistics.
     pub statistics: u32,
 }
 
 impl<'a> Reply<'a> {
-    /// Parses a reply.
+    /// Parses a reply of an Unreal 2 server.
     ///
     /// # Errors
     ///
@@ -303,6 +338,9 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<WireText<'a>,
         WireText::Narrow(body)
     };
     r.note(start, field, || format!("{:?}", text.decode()));
+    if is_wide && narrowed(&utf16(body)).is_some() {
+        r.notes().deviation(&WIDENED_UTF8, start);
+    }
     if !has_nul {
         r.notes().deviation(&MISSING_NUL, start);
     }
@@ -417,7 +455,7 @@ pub fn clean(text: &str, limit: usize) -> String {
     let mut room = limit;
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        if c == '\u{1B}' {
+        if c == ESCAPE {
             let code: String = chars.by_ref().take(3).collect();
             let length = code.chars().count();
             let is_code = length == 3 && !code.contains(['\0', '\u{1B}']);
@@ -465,6 +503,9 @@ mod tests {
             }
         }
         let mut notes = Notes::default();
+        // The fifth byte has no sign for more bytes.
+        let high = [0x40, 0x80, 0x80, 0x80, 0x80];
+        assert!(index(&mut Reader::new(&high, &mut Notes::default()), "x").is_err());
         let long = [0x7F, 0xFF, 0xFF, 0xFF, 0xFF];
         let error = index(&mut Reader::new(&long, &mut notes), "x").unwrap_err();
         assert_eq!(
@@ -492,8 +533,38 @@ mod tests {
         let mut notes = Notes::default();
         let read = text(&mut Reader::new(b"\x02Al", &mut notes), "x").unwrap();
         assert_eq!((&*read.decode(), notes.met().count()), ("Al", 1));
+        // The UTF-8 bytes of a star, as characters of Windows-1252 and of ISO-8859-1, after a colour.
+        for star in [b"\xE2\0\xDC\x02\x20\x20", b"\xE2\0\x98\0\x86\0"] {
+            let start = b"\x89\x1B\0\xFF\0\x80\0\x40\0A\0";
+            let bytes = [&start[..], star, b"\0\0"].concat();
+            let mut notes = Notes::default();
+            let read = text(&mut Reader::new(&bytes, &mut notes), "x").unwrap();
+            assert_eq!(read.decode(), "\u{1B}\u{FF}\u{80}\u{40}A\u{2606}");
+            assert_eq!(notes.met().collect::<Vec<_>>(), [&WIDENED_UTF8]);
+        }
         let long = [0x41, 0x7F, 0];
         assert!(text(&mut Reader::new(&long, &mut Notes::default()), "x").is_err());
+    }
+
+    #[test]
+    fn only_classes_of_killing_floor_have_waves() {
+        let waves = |class: &str| {
+            let mut bytes = Vec::new();
+            write_start(REPLY_VERSION, Kind::Info, &mut bytes);
+            bytes.extend([0; 13]);
+            write_text("Test", &mut bytes);
+            write_text("Farm", &mut bytes);
+            write_text(class, &mut bytes);
+            for number in [2_u32, 6, 3, 7] {
+                bytes.extend(number.to_le_bytes());
+            }
+            match Reply::read(&bytes, &mut Notes::default()) {
+                Ok(Reply::Info(info)) => info.waves,
+                reply => panic!("{reply:?}"),
+            }
+        };
+        assert_eq!(waves("KFGameType"), Some([3, 7]));
+        assert_eq!(waves("KingOfTheHill"), None);
     }
 
     #[test]

@@ -14,7 +14,8 @@ const COLOURS: &[&str] = &["", "\u{1B}\u{F8}@@", "\u{1B}@\u{20AC}@"];
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
-    let (random, status) = (&mut server.random, &mut server.status);
+    let random = &mut server.random;
+    let status = &mut server.status;
     let colour = random.pick(COLOURS);
     status.name = Some(Text::unreal(format!("{colour}{}", server.name)));
     status.mode = Some(

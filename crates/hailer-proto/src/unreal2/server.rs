@@ -108,8 +108,9 @@ impl Responder for Unreal2Responder {
         };
         let reply = match kind {
             Kind::Info => Some(&self.info),
-            Kind::Rules | Kind::Both => Some(&self.rules),
+            Kind::Rules => Some(&self.rules),
             Kind::Players => self.players.as_ref(),
+            Kind::Both => self.players.as_ref().or(Some(&self.rules)),
         };
         match reply {
             Some(reply) => {
@@ -138,9 +139,10 @@ fn start(kind: Kind) -> Vec<u8> {
 
 /// Returns a text as its sender formatted it. Codes of other games are dropped.
 fn wire_text(text: &Text, limit: usize) -> String {
-    match text.raw().contains('\u{1B}') {
-        true => clean(text.raw(), limit),
-        false => clean(&text.plain(), limit),
+    if text.raw().contains('\u{1B}') {
+        clean(text.raw(), limit)
+    } else {
+        clean(&text.plain(), limit)
     }
 }
 
@@ -152,7 +154,8 @@ fn info(status: &Status, clients: i64, is_short: bool) -> Vec<u8> {
     let text = |text: &Option<compact_str::CompactString>| {
         clean(text.as_deref().unwrap_or_default(), MAX_TEXT)
     };
-    let (map, class) = (text(&status.map), text(&status.mode));
+    let map = text(&status.map);
+    let class = text(&status.mode);
     let number = |key: &str| match status.extra(key) {
         Some(Value::Int(number)) => u32::try_from(*number).ok(),
         _ => None,
@@ -338,7 +341,8 @@ mod tests {
 
     fn answer(status: &Status, kind: Kind) -> (Verdict, Vec<u8>) {
         let responder = Unreal2Responder::new(status, &Unreal2Config::default());
-        let (mut request, mut out) = (Vec::new(), Vec::new());
+        let mut request = Vec::new();
+        let mut out = Vec::new();
         message::write_request(kind, &mut request);
         let from = "192.0.2.7:50000".parse().unwrap();
         (responder.answer(from, Epoch(1), &request, &mut out), out)
@@ -351,12 +355,12 @@ mod tests {
         assert_eq!(answer(&status(), Kind::Info), (verdict, info.to_vec()));
         let rules = b"\x80\0\0\0\x01\x0BRule count\0\x023\0\x08Mutator\0\x0AMutUTComp\0\x0DGamePassword\0\x06False\0";
         assert_eq!(answer(&status(), Kind::Rules), (verdict, rules.to_vec()));
-        assert_eq!(answer(&status(), Kind::Both), (verdict, rules.to_vec()));
         let players = b"\x80\0\0\0\x02\x11\0\0\0\x03Al\0\x34\0\0\0\x09\0\0\0\0\0\0\x20";
         assert_eq!(
             answer(&status(), Kind::Players),
             (verdict, players.to_vec())
         );
+        assert_eq!(answer(&status(), Kind::Both), (verdict, players.to_vec()));
         let empty = Status::default();
         assert_eq!(
             answer(&empty, Kind::Players),

@@ -10,12 +10,12 @@
 //!
 //! Limits: 128 levels, 100,000 values, 4 GiB of text.
 
+use super::text::first_of_two;
 use super::{Error, ErrorKind};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
-use memchr::memchr2;
 
 /// Maximum depth of nested lists and objects.
 pub const MAX_DEPTH: usize = 128;
@@ -43,6 +43,9 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Json<'a> {
     bytes: &'a [u8],
+    /// Offset of the first byte of the text, and the text if all of it is valid UTF-8. Most texts
+    /// are, so their values need no further check.
+    valid: Option<(usize, &'a str)>,
     nodes: Vec<Node>,
 }
 
@@ -78,11 +81,13 @@ impl<'a> Json<'a> {
             bytes,
             at: range.start,
             field,
-            nodes: Vec::with_capacity(range.len() / 16 + 8),
+            nodes: Vec::with_capacity(range.len() / 12 + 8),
         };
         parser.document()?;
+        let text = core::str::from_utf8(bytes.get(range.start..).unwrap_or_default());
         Ok(Self {
             bytes,
+            valid: text.ok().map(|text| (range.start, text)),
             nodes: parser.nodes,
         })
     }
@@ -106,22 +111,26 @@ impl<'a> Json<'a> {
 
 impl<'j, 'a> Item<'j, 'a> {
     /// Returns the kind of the value.
+    #[inline]
     pub fn kind(self) -> Kind {
         self.node.kind
     }
 
     /// Returns the bytes of the value, with the quotes of a text.
+    #[inline]
     pub fn range(self) -> Range<usize> {
         let quote = usize::from(self.node.kind == Kind::Text);
         (self.node.start as usize).saturating_sub(quote)..self.node.end as usize + quote
     }
 
     /// Returns the offset of the first byte.
+    #[inline]
     pub fn at(self) -> usize {
         self.range().start
     }
 
     /// Returns the bytes of a number, or those between the quotes of a text.
+    #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.json
             .bytes
@@ -131,25 +140,39 @@ impl<'j, 'a> Item<'j, 'a> {
 
     /// Returns the text with its escapes replaced, if it is one. Invalid UTF-8 and lone surrogates
     /// become U+FFFD.
+    #[inline]
     pub fn text(self) -> Option<Cow<'a, str>> {
         (self.node.kind == Kind::Text).then(|| {
             if self.node.is_escaped {
-                Cow::Owned(unescaped(self.bytes()))
-            } else {
-                String::from_utf8_lossy(self.bytes())
+                return Cow::Owned(unescaped(self.bytes()));
+            }
+            match self.valid() {
+                Some(text) => Cow::Borrowed(text),
+                None => String::from_utf8_lossy(self.bytes()),
             }
         })
     }
 
     /// Returns whether the bytes of a text are valid UTF-8.
+    #[inline]
     pub fn is_utf8(self) -> bool {
-        core::str::from_utf8(self.bytes()).is_ok()
+        self.json.valid.is_some() || core::str::from_utf8(self.bytes()).is_ok()
+    }
+
+    /// Returns the [bytes](Self::bytes) as text, if the whole text is valid UTF-8.
+    #[inline]
+    fn valid(self) -> Option<&'a str> {
+        let (start, text) = self.json.valid?;
+        let at = |offset: u32| (offset as usize).checked_sub(start);
+        text.get(at(self.node.start)?..at(self.node.end)?)
     }
 
     /// Returns a number as it is written.
     pub fn number(self) -> Option<&'a str> {
         match self.node.kind {
-            Kind::Number => core::str::from_utf8(self.bytes()).ok(),
+            Kind::Number => self
+                .valid()
+                .or_else(|| core::str::from_utf8(self.bytes()).ok()),
             _ => None,
         }
     }
@@ -163,6 +186,65 @@ impl<'j, 'a> Item<'j, 'a> {
     pub fn entries(self) -> impl Iterator<Item = (Item<'j, 'a>, Item<'j, 'a>)> {
         let mut children = self.children(Kind::Object);
         core::iter::from_fn(move || Some((children.next()?, children.next()?)))
+    }
+
+    /// Returns the value of the first member with this key, unless it is `null`.
+    pub fn member(self, key: &str) -> Option<Self> {
+        let mut entries = self.entries();
+        let (_, value) = entries.find(|(name, _)| name.is_text(key))?;
+        (value.kind() != Kind::Null).then_some(value)
+    }
+
+    /// Returns whether the value is this text.
+    fn is_text(self, text: &str) -> bool {
+        if self.node.is_escaped {
+            self.text().is_some_and(|own| own == text)
+        } else {
+            self.node.kind == Kind::Text && self.bytes() == text.as_bytes()
+        }
+    }
+
+    /// Returns a text, or another scalar as it is written. `None` for `null`, lists and objects.
+    pub fn scalar(self) -> Option<Cow<'a, str>> {
+        match self.node.kind {
+            Kind::Text => self.text(),
+            Kind::Number => self.number().map(Cow::Borrowed),
+            Kind::Bool(true) => Some(Cow::Borrowed("true")),
+            Kind::Bool(false) => Some(Cow::Borrowed("false")),
+            Kind::Null | Kind::List | Kind::Object => None,
+        }
+    }
+
+    /// Returns a whole number, also one in a text. Fractions are cut off.
+    pub fn integer(self) -> Option<i64> {
+        let text = match self.node.kind {
+            Kind::Number => Cow::Borrowed(self.number()?),
+            Kind::Text => self.text()?,
+            _ => return None,
+        };
+        let text = text.trim();
+        if let Ok(number) = text.parse() {
+            return Some(number);
+        }
+        let number = text.parse::<f64>().ok()?;
+        let is_in_range = number > i64::MIN as f64 && number < i64::MAX as f64;
+        is_in_range.then_some(number as i64)
+    }
+
+    /// Returns a number with a fraction, also one in a text. `None` if it is not finite.
+    pub fn float(self) -> Option<f64> {
+        let text = self.scalar()?;
+        let number = text.trim().parse::<f64>().ok()?;
+        number.is_finite().then_some(number)
+    }
+
+    /// Returns a boolean. Accepts texts, and the numbers 0 and 1.
+    pub fn truth(self) -> Option<bool> {
+        match self.scalar()?.as_ref() {
+            "true" | "True" | "1" => Some(true),
+            "false" | "False" | "0" => Some(false),
+            _ => None,
+        }
     }
 
     fn children(self, kind: Kind) -> impl Iterator<Item = Item<'j, 'a>> {
@@ -188,6 +270,14 @@ impl<'j, 'a> Item<'j, 'a> {
     }
 }
 
+/// A list or object that is open.
+#[derive(Clone, Copy)]
+struct Open {
+    node: usize,
+    /// Its last byte. `None` outside of the outermost value.
+    close: Option<u8>,
+}
+
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -198,77 +288,103 @@ struct Parser<'a> {
 impl Parser<'_> {
     /// Parses without recursion, so that depth costs no stack.
     fn document(&mut self) -> Result<(), Error> {
-        let mut open: Vec<usize> = Vec::new();
+        // The lists and objects around the current position, each with the node of the one around
+        // it.
+        let mut around: Vec<Open> = Vec::new();
+        let mut innermost = Open {
+            node: 0,
+            close: None,
+        };
+        self.space();
         loop {
             // A value starts here, in an object its key.
-            if let Some(Kind::Object) = self.innermost(&open) {
+            if innermost.close == Some(b'}') {
                 self.key()?;
             }
-            let byte = self.next_byte()?;
             let start = self.at;
-            let kind = match byte {
-                b'{' => Some(Kind::Object),
-                b'[' => Some(Kind::List),
-                _ => None,
-            };
-            match kind {
-                Some(kind) => {
-                    if open.len() >= MAX_DEPTH {
-                        return Err(self.limit(start, MAX_DEPTH));
-                    }
-                    open.push(self.nodes.len());
-                    self.at += 1;
-                    self.push(kind, false, start, start + 1)?;
-                    self.space();
-                    let close = if kind == Kind::Object { b'}' } else { b']' };
-                    if self.bytes.get(self.at) != Some(&close) {
+            let (kind, close) = match self.byte()? {
+                b'{' => (Kind::Object, b'}'),
+                b'[' => (Kind::List, b']'),
+                byte => {
+                    self.scalar(byte)?;
+                    if !self.end_of_value(&mut innermost, &mut around)? {
                         continue;
                     }
+                    return self.end();
                 }
-                None => self.scalar()?,
+            };
+            let depth = around.len() + usize::from(innermost.close.is_some());
+            if depth >= MAX_DEPTH {
+                return Err(self.limit(start, MAX_DEPTH));
             }
-            // A value ended here, or an empty list or object is about to.
-            loop {
-                let Some(innermost) = self.innermost(&open) else {
-                    self.space();
-                    let count = self.bytes.len().saturating_sub(self.at);
-                    return match count {
-                        0 => Ok(()),
-                        count => Err(self.error(ErrorKind::Leftover { count })),
-                    };
-                };
-                match (self.next_byte()?, innermost) {
-                    (b',', _) => {
-                        self.at += 1;
-                        self.space();
-                        break;
-                    }
-                    (b'}', Kind::Object) | (b']', Kind::List) => {
-                        self.at += 1;
-                        let next = self.nodes.len() as u32;
-                        if let Some(node) = open.pop().and_then(|index| self.nodes.get_mut(index)) {
-                            node.end = self.at as u32;
-                            node.next = next;
-                        }
-                    }
-                    _ => return Err(self.bad("a comma or the end of the list or object")),
-                }
+            if innermost.close.is_some() {
+                around.push(innermost);
+            }
+            innermost = Open {
+                node: self.nodes.len(),
+                close: Some(close),
+            };
+            self.at += 1;
+            self.push(kind, false, start, start + 1)?;
+            self.space();
+            let is_empty = self.peek() == Some(close);
+            if is_empty && self.end_of_value(&mut innermost, &mut around)? {
+                return self.end();
             }
         }
     }
 
-    fn innermost(&self, open: &[usize]) -> Option<Kind> {
-        open.last()
-            .and_then(|index| self.nodes.get(*index))
-            .map(|node| node.kind)
+    /// Continues after a value or at the end of an empty list or object: closes what ends here.
+    /// Returns whether the outermost value has ended. If not, another value follows.
+    fn end_of_value(
+        &mut self,
+        innermost: &mut Open,
+        around: &mut Vec<Open>,
+    ) -> Result<bool, Error> {
+        loop {
+            let Some(close) = innermost.close else {
+                return Ok(true);
+            };
+            self.space();
+            let byte = self.byte()?;
+            if byte == b',' {
+                self.at += 1;
+                self.space();
+                return Ok(false);
+            }
+            if byte != close {
+                return Err(self.bad("a comma or the end of the list or object"));
+            }
+            self.at += 1;
+            let next = self.nodes.len() as u32;
+            if let Some(node) = self.nodes.get_mut(innermost.node) {
+                node.end = self.at as u32;
+                node.next = next;
+            }
+            *innermost = around.pop().unwrap_or(Open {
+                node: 0,
+                close: None,
+            });
+        }
     }
 
+    /// Expects the end of the bytes, after white space.
+    fn end(&mut self) -> Result<(), Error> {
+        self.space();
+        match self.bytes.len().saturating_sub(self.at) {
+            0 => Ok(()),
+            count => Err(self.error(ErrorKind::Leftover { count })),
+        }
+    }
+
+    /// Parses a key. The cursor is at its start.
     fn key(&mut self) -> Result<(), Error> {
-        if self.next_byte()? != b'"' {
+        if self.byte()? != b'"' {
             return Err(self.bad("a key in quotes"));
         }
         self.quoted()?;
-        if self.next_byte()? != b':' {
+        self.space();
+        if self.byte()? != b':' {
             return Err(self.bad("a colon"));
         }
         self.at += 1;
@@ -276,27 +392,29 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self) -> Result<(), Error> {
+    /// Parses a value that starts with `byte` and is no list or object.
+    fn scalar(&mut self, byte: u8) -> Result<(), Error> {
         let start = self.at;
-        let rest = self.bytes.get(start..).unwrap_or_default();
-        for (word, kind) in [
-            (&b"true"[..], Kind::Bool(true)),
-            (b"false", Kind::Bool(false)),
-            (b"null", Kind::Null),
-        ] {
-            if rest.starts_with(word) {
-                self.at += word.len();
-                return self.push(kind, false, start, self.at);
-            }
-        }
-        match rest.first() {
-            Some(b'"') => self.quoted(),
-            Some(b'-' | b'0'..=b'9') => {
+        let (word, kind) = match byte {
+            b'"' => return self.quoted(),
+            b'-' | b'0'..=b'9' => {
                 self.number()?;
-                self.push(Kind::Number, false, start, self.at)
+                return self.push(Kind::Number, false, start, self.at);
             }
-            _ => Err(self.bad("a JSON value")),
+            b't' => (&b"true"[..], Kind::Bool(true)),
+            b'f' => (&b"false"[..], Kind::Bool(false)),
+            _ => (&b"null"[..], Kind::Null),
+        };
+        if !self
+            .bytes
+            .get(start..)
+            .unwrap_or_default()
+            .starts_with(word)
+        {
+            return Err(self.bad("a JSON value"));
         }
+        self.at += word.len();
+        self.push(kind, false, start, self.at)
     }
 
     fn number(&mut self) -> Result<(), Error> {
@@ -341,7 +459,7 @@ impl Parser<'_> {
         self.at = start;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(found) = memchr2(b'"', b'\\', rest) else {
+            let Some(found) = first_of_two(b'"', b'\\', rest) else {
                 self.at = self.bytes.len();
                 return Err(self.error(ErrorKind::Short { need: 1 }));
             };
@@ -349,7 +467,6 @@ impl Parser<'_> {
             if rest.get(found) == Some(&b'"') {
                 self.push(Kind::Text, is_escaped, start, self.at)?;
                 self.at += 1;
-                self.space();
                 return Ok(());
             }
             is_escaped = true;
@@ -384,19 +501,21 @@ impl Parser<'_> {
         Ok(())
     }
 
+    #[inline]
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
+    #[inline]
     fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
     }
 
-    /// Skips white space and returns the next byte without taking it.
-    fn next_byte(&mut self) -> Result<u8, Error> {
-        self.space();
+    /// Returns the next byte without taking it.
+    #[inline]
+    fn byte(&self) -> Result<u8, Error> {
         self.peek()
             .ok_or_else(|| self.error(ErrorKind::Short { need: 1 }))
     }
@@ -539,6 +658,27 @@ mod tests {
                 .collect();
             assert_eq!(print(parse(&loose).unwrap().root()), text, "{loose}");
         }
+    }
+
+    #[test]
+    fn lenient_scalars() {
+        let text = br#"{"a":"7","b":7.9,"c":"x","d":true,"e":"1","f":null,"\u0067":[1]}"#;
+        let json = Json::parse(text, 0..text.len(), "JSON").unwrap();
+        let root = json.root();
+        let integer = |key| root.member(key).and_then(Item::integer);
+        assert_eq!(
+            ["a", "b", "c", "d", "e", "f", "g"].map(integer),
+            [Some(7), Some(7), None, None, Some(1), None, None]
+        );
+        let truth = |key| root.member(key).and_then(Item::truth);
+        assert_eq!(["a", "d", "e"].map(truth), [None, Some(true), Some(true)]);
+        assert_eq!(root.member("b").and_then(Item::float), Some(7.9));
+        assert!(root.member("g").is_some() && root.member("h").is_none());
+        let mut out = Vec::new();
+        write_text("a\"\\\n\u{E9}", &mut out);
+        assert_eq!(out, "\"a\\\"\\\\\\n\u{E9}\"".as_bytes());
+        let back = Json::parse(&out, 0..out.len(), "JSON").unwrap();
+        assert_eq!(back.root().text().as_deref(), Some("a\"\\\n\u{E9}"));
     }
 
     #[test]

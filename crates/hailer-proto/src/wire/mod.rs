@@ -15,6 +15,7 @@ mod notes;
 mod reader;
 mod text;
 mod writer;
+pub mod xml;
 
 pub(crate) use crc::crc32;
 pub use deviation::Deviation;
@@ -50,6 +51,13 @@ pub enum ErrorKind {
     },
     /// The value is not valid for the field. The text names the expected values.
     Bad(&'static str),
+    /// The value is another number than the protocol has there. The text names the expected one.
+    Other {
+        /// The value.
+        found: i64,
+        /// The expected value.
+        expected: &'static str,
+    },
     /// A count or length exceeds the accepted limit.
     Limit {
         /// The limit.
@@ -80,6 +88,7 @@ impl fmt::Display for Error {
             ErrorKind::Short { need: 1 } => write!(f, "ends 1 byte too early"),
             ErrorKind::Short { need } => write!(f, "ends {need} bytes too early"),
             ErrorKind::Bad(expected) => write!(f, "expected {expected}"),
+            ErrorKind::Other { found, expected } => write!(f, "expected {expected}, not {found}"),
             ErrorKind::Limit { limit } => write!(f, "more than {limit}, the most accepted"),
             ErrorKind::Leftover { count } => write!(f, "{count} bytes left over"),
         }

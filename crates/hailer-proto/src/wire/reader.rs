@@ -250,6 +250,52 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(units)
     }
 
+    /// Reads a number in groups of 7 bits, least significant first, as in Protobuf: at most 10 bytes.
+    /// Makes no note.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the datagram ends too early, or if the number has more bytes.
+    pub fn varint(&mut self, field: &'static str) -> Result<u64, Error> {
+        let at = self.at;
+        let mut value = 0;
+        for place in 0..10_u32 {
+            let [byte] = self.array(field)?;
+            value |= u64::from(byte & 0x7F) << (7 * place);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Error::bad(field, at, "a number of at most 10 bytes"))
+    }
+
+    /// Takes a text after a length of one byte. Notes it by its content.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends too early.
+    pub fn counted_text(&mut self, field: &'static str) -> Result<&'a [u8], Error> {
+        let at = self.at;
+        let [length] = self.array(field)?;
+        let text = self.take(length.into(), field)?;
+        self.note(at, field, || format!("{:?}", super::by_content(text).0));
+        Ok(text)
+    }
+
+    /// Takes a text up to its NUL, which is taken too. Notes it by its content.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Short`] if the datagram ends before a NUL.
+    pub fn text_to_nul(&mut self, field: &'static str) -> Result<&'a [u8], Error> {
+        let at = self.at;
+        let length = super::first_nul(self.rest()).unwrap_or(self.remaining());
+        let text = self.take(length, field)?;
+        let [_] = self.array(field)?;
+        self.note(at, field, || format!("{:?}", super::by_content(text).0));
+        Ok(text)
+    }
+
     /// Takes all remaining bytes.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use compact_str::CompactString;
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 /// Decodes ISO-8859-1: each byte is the code point with the same number.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +126,27 @@ pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
 }
 
+/// Returns the offset of the first byte that is one of two, with the lead of [`first_nul`] for
+/// the shortest texts, such as keys.
+#[inline]
+pub(super) fn first_of_two(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
+    const WORDS: usize = 2;
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Above a zero byte, the difference has wrong bits, but only the lowest one counts.
+    let zero = |word: u64| word.wrapping_sub(u64::from_ne_bytes([1; 8])) & !word;
+    let [all_one, all_other] = [one, other].map(|byte| u64::from_ne_bytes([byte; 8]));
+    let (words, _) = bytes.as_chunks();
+    for (i, word) in words.iter().take(WORDS).enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = (zero(word ^ all_one) | zero(word ^ all_other)) & HIGH;
+        if found != 0 {
+            return Some(8 * i + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let looked_at = 8 * words.len().min(WORDS);
+    Some(looked_at + memchr2(one, other, bytes.get(looked_at..)?)?)
+}
+
 /// Returns the offsets of all NULs. Most pieces between them are short, so testing eight bytes
 /// together is faster than a search for each.
 #[inline]
@@ -221,6 +242,22 @@ mod tests {
                 let piece = &bytes[start..end];
                 assert!(nuls(piece).eq(memchr::memchr_iter(0, piece)), "{piece:?}");
                 assert_eq!(first_nul(piece), memchr(0, piece), "{piece:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_is_found() {
+        let bytes: Vec<u8> = (0..200_u32)
+            .map(|i| b"\"\\\xDC\xA2ab\0!"[(i * i % 103 % 8) as usize])
+            .chain([b'x'; 60])
+            .chain([b'\\'])
+            .collect();
+        for start in 0..bytes.len() {
+            for end in start..bytes.len() {
+                let piece = &bytes[start..end];
+                let expected = memchr2(b'"', b'\\', piece);
+                assert_eq!(first_of_two(b'"', b'\\', piece), expected, "{piece:?}");
             }
         }
     }

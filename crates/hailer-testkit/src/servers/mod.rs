@@ -206,9 +206,9 @@ pub fn ids() -> Vec<&'static str> {
     vec!["minecraft-query", "ugp", "onequery"]
 }
 
-/// Returns the ids of all protocols that use datagrams.
+/// Returns the ids of the protocols that use datagrams and have a responder.
 pub fn datagram_ids() -> Vec<&'static str> {
-    registry::datagram()
+    registry::datagram_responders()
         .map(|protocol| protocol.info().id)
         .collect()
 }

@@ -256,7 +256,7 @@ impl JoinSession {
         &mut self.client
     }
 
-    /// Records every packet from now on. The client must [keep](GameClientConfig::keep_packets)
+    /// Records every packet from now on. The client must [keep](GameClientConfig::has_packet_log)
     /// them.
     pub fn record(&mut self, recorder: Recorder<Box<dyn Write + Send>>) {
         self.recorder = Some(recorder);

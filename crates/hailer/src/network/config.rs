@@ -1,7 +1,7 @@
 //! Configuration of a network member.
 
 use super::record::MAX_TEXT;
-use crate::link::RedisConfig;
+use crate::link::{RedisConfig, RedisUrlError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct NetworkConfig {
     /// Maximum number of their players.
     pub max_players: usize,
     /// Whether any heartbeat and refresh time is accepted, for tests.
-    pub any_interval: bool,
+    pub has_any_interval: bool,
 }
 
 impl NetworkConfig {
@@ -73,7 +73,7 @@ impl NetworkConfig {
             keep_view: Duration::from_secs(300),
             max_servers: 10_000,
             max_players: 1_000_000,
-            any_interval: false,
+            has_any_interval: false,
         })
     }
 
@@ -108,7 +108,7 @@ impl NetworkConfig {
         ] {
             let least = Duration::from_secs(*range.start());
             let most = Duration::from_secs(*range.end());
-            if !self.any_interval && !(least..=most).contains(&time) || time.is_zero() {
+            if !self.has_any_interval && !(least..=most).contains(&time) || time.is_zero() {
                 return wrong(
                     key,
                     format!(
@@ -171,6 +171,15 @@ pub struct NetworkConfigError {
     pub key: &'static str,
     /// Problem, and how to fix it.
     pub problem: String,
+}
+
+impl From<RedisUrlError> for NetworkConfigError {
+    fn from(error: RedisUrlError) -> Self {
+        Self {
+            key: "url",
+            problem: error.problem.into(),
+        }
+    }
 }
 
 #[cfg(test)]

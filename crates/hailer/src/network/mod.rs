@@ -111,7 +111,7 @@ pub struct Health {
     /// Whether Redis is connected and this server is registered.
     pub connected: bool,
     /// Whether the status includes other servers.
-    pub network: bool,
+    pub has_network: bool,
     /// Time since the last reply of Redis.
     pub age: Option<Duration>,
     /// Time since the last full read.
@@ -406,7 +406,7 @@ impl Network {
         let state = self.shared.state();
         Health {
             connected: state.connected,
-            network: self.shared.counts_others(&state),
+            has_network: self.shared.counts_others(&state),
             age: state.heard.map(|heard| heard.elapsed()),
             refreshed: state.refreshed.map(|at| at.elapsed()),
             errors: state.errors,

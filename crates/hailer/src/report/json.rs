@@ -2,7 +2,7 @@
 //! (`docs/decisions/0010-json-writer.md`). Tests compare the output with serde's.
 
 use super::{AnswerLine, Failed};
-use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control};
+use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control, uuid_digits};
 use hailer_proto::{Player, Status, Text};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -33,10 +33,13 @@ pub fn int<N: itoa::Integer>(out: &mut Vec<u8>, number: N) {
 
 /// Appends a number, or `null` if JSON cannot represent it.
 pub fn float(out: &mut Vec<u8>, number: f64) {
-    if number.is_finite() {
-        let _ = write!(out, "{number:?}");
-    } else {
-        out.extend_from_slice(b"null");
+    finite(out, number.is_finite().then_some(number));
+}
+
+fn finite<N: zmij::Float>(out: &mut Vec<u8>, number: Option<N>) {
+    match number {
+        Some(number) => out.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes()),
+        None => out.extend_from_slice(b"null"),
     }
 }
 
@@ -235,7 +238,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
     }
     if let Some(icon) = icon {
         out.extend_from_slice(b",\"icon\":");
-        string(out, &icon.data_uri());
+        name(out, icon.data_uri());
     }
     out.extend_from_slice(b",\"extra\":");
     extras(out, extra);
@@ -305,11 +308,7 @@ fn player(out: &mut Vec<u8>, player: &Player) {
     }
     if let Some(time_s) = time_s {
         out.extend_from_slice(b",\"time_s\":");
-        if time_s.is_finite() {
-            let _ = write!(out, "{time_s:?}");
-        } else {
-            out.extend_from_slice(b"null");
-        }
+        finite(out, time_s.is_finite().then_some(*time_s));
     }
     if let Some(team) = team {
         out.extend_from_slice(b",\"team\":");
@@ -324,19 +323,6 @@ fn player(out: &mut Vec<u8>, player: &Player) {
         extras(out, extra);
     }
     out.push(b'}');
-}
-
-fn uuid_digits(uuid: &[u8; 16]) -> [u8; 36] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [b'-'; 36];
-    let mut at = 0;
-    for (i, byte) in uuid.iter().enumerate() {
-        at += usize::from(matches!(i, 4 | 6 | 8 | 10));
-        text[at] = DIGITS[usize::from(byte >> 4)];
-        text[at + 1] = DIGITS[usize::from(byte & 15)];
-        at += 2;
-    }
-    text
 }
 
 fn text(out: &mut Vec<u8>, text: &Text) {
@@ -500,9 +486,9 @@ fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Answer, Transcript};
+    use crate::answer::{Answer, FieldSource};
     use crate::error::Error;
-    use crate::merge::FieldSource;
+    use crate::transcript::Transcript;
     use hailer_proto::model::{Address, Icon, Rows};
     use hailer_proto::registry;
     use proptest::collection::vec;

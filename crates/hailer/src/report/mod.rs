@@ -2,9 +2,9 @@
 
 pub mod json;
 
-use crate::client::{Answer, Transcript};
+use crate::answer::{Answer, FieldSource};
 use crate::error::Error;
-use crate::merge::FieldSource;
+use crate::transcript::Transcript;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
 use serde::{Serialize, Serializer};

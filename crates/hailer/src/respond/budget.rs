@@ -45,7 +45,7 @@ pub struct Budget {
     pub verified_packets: u32,
     /// Whether loopback sources are limited too. By default they are not: they cannot be forged
     /// from outside.
-    pub limit_loopback: bool,
+    pub is_loopback_limited: bool,
 }
 
 impl Default for Budget {
@@ -59,7 +59,7 @@ impl Default for Budget {
             unverified_total_packets: 10_000,
             verified_per_source: 1 << 20,
             verified_packets: 20_000,
-            limit_loopback: false,
+            is_loopback_limited: false,
         }
     }
 }
@@ -301,7 +301,7 @@ impl RateLimiter {
         if RECORDS_REQUEST {
             network.flow.record_request(request_bytes);
         }
-        if !to.is_loopback() || budget.limit_loopback {
+        if !to.is_loopback() || budget.is_loopback_limited {
             let source = entry(&mut self.sources, source(to), self.seed);
             // Every bucket is refilled before any is charged, so that a refused reply costs
             // nothing.
@@ -761,7 +761,7 @@ mod tests {
     fn exempts_loopback_by_default() {
         let mut limiter = RateLimiter::new(
             Budget {
-                limit_loopback: true,
+                is_loopback_limited: true,
                 ..Budget::default()
             },
             1,

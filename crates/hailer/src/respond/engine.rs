@@ -420,7 +420,7 @@ fn bind(
         let kept = old.iter().find(|bound| {
             bound.configured == address && !list.iter().any(|new| new.local == bound.local)
         });
-        let has_streams = board.has(Transport::Stream);
+        let has_streams = board.has_connections();
         // A relay needs the datagrams of other protocols.
         let has_datagrams = board.has(Transport::Datagram) || relay.is_some() || !has_streams;
         let kept_stream = kept.and_then(|kept| kept.stream.clone());
@@ -495,7 +495,7 @@ fn queues(address: SocketAddr) -> SocketConfig {
     settings.receive_buffer = Some(RECEIVE_BUFFER);
     settings.send_buffer = Some(SEND_BUFFER);
     // Distribution has a small cost, so it is only used if the listener has several addresses.
-    settings.destination = address.ip().is_unspecified();
+    settings.has_destination = address.ip().is_unspecified();
     settings
 }
 
@@ -520,7 +520,7 @@ fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
     // With shared addresses, another process of the same user could listen as well, so check that
     // none does.
     drop(Socket::bind(address, &settings)?);
-    settings.reuse_port = true;
+    settings.is_port_shared = true;
     settings.spread = workers as u32;
     let first = Socket::bind(address, &settings)?;
     let address = first.local_addr();

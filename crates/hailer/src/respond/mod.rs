@@ -16,7 +16,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let status = Status { motd: Some(Text::legacy("Hello")), ..Status::default() };
-//! let board = Board::new(registry::PROTOCOLS, &status)?;
+//! let board = Board::new(&registry::responders(), &status)?;
 //! let mut service = Service::new(board.clone(), Budget::default());
 //! let socket = std::net::UdpSocket::bind("127.0.0.1:25565")?;
 //! let mut buffer = [0; 2048];
@@ -158,6 +158,17 @@ impl Board {
         let _ = self.rebuild(true, |_| ());
     }
 
+    /// Returns the description of the current status, or its name if it has none. `None` while the
+    /// board is silent.
+    pub fn motd(&self) -> Option<String> {
+        if self.published().is_silent {
+            return None;
+        }
+        let source = self.lock();
+        let text = source.0.motd.as_ref().or(source.0.name.as_ref());
+        Some(text.map(|text| text.raw().to_owned()).unwrap_or_default())
+    }
+
     /// Replaces the secret of the challenge tokens. Tokens of the old secret stay valid until the
     /// next rotation.
     ///
@@ -189,6 +200,11 @@ impl Board {
     pub fn has(&self, transport: Transport) -> bool {
         let mut protocols = self.0.protocols.iter();
         protocols.any(|(protocol, _)| protocol.info().transport == transport)
+    }
+
+    /// Returns whether it answers connections.
+    pub fn has_connections(&self) -> bool {
+        self.has(Transport::Stream) || self.has(Transport::Http)
     }
 
     fn published(&self) -> arc_swap::Guard<Arc<Published>> {
@@ -228,7 +244,7 @@ fn build(
         let responder = protocol.responder(status, keys, options)?;
         match info.transport {
             Transport::Datagram => responders.push((info.id, responder)),
-            Transport::Stream => streams.push((info.id, responder)),
+            Transport::Stream | Transport::Http => streams.push((info.id, responder)),
         }
     }
     Ok((responders, streams))

@@ -43,7 +43,7 @@ pub const REASONS: &[Reason] = &[
     MALFORMED,
     NO_QUERY,
     OVERSIZED,
-    reason("no players", "for players, while nobody plays"),
+    reason("no players", "for players of an empty server"),
     reason("ping", "in an obsolete form of ping"),
     reason("ping of another address", "in pings with another address"),
     reason("players are hidden", "for players, which are hidden"),
@@ -59,7 +59,7 @@ pub const REASONS: &[Reason] = &[
     ),
     reason("too short", "shorter than the protocol requires"),
     UNFINISHED,
-    reason("unsupported", "of an unsupported kind"),
+    reason("unsupported", "for something unsupported"),
     reason("unsent", "that the system did not send"),
     reason("v1 is off", "in version 1, which is off"),
 ];

@@ -18,6 +18,7 @@
 //! | bytes that a protocol has not consumed | 8 KiB |
 //! | bytes received on a connection | 64 KiB |
 //! | pause after which a request is complete, if its protocol has such requests | 100 ms |
+//! | pause before the server sends first, if several protocols share the port | 100 ms |
 //! | wait for the end of the client after the last reply | 1 s |
 //! | connections that wait for the thread | those of the system, and 64 |
 //! | end of the pool: time for open connections | 500 ms |
@@ -389,13 +390,18 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     let mut session = Session::new(peer);
     let mut out = Vec::new();
     let mut has_paused = false;
+    // A server that sends first on a shared port waits for clients of the other protocols.
+    let is_shared = visit.state.board.load().published().streams.len() > 1;
+    let mut first_wait = Some(if is_shared { END_PAUSE } else { Duration::ZERO });
     loop {
         let mut bytes = [0; READ_BYTES];
         let read = stream.read(&mut bytes);
-        // One pause after each read that left bytes.
-        let read = match has_paused || session.unread.is_empty() {
-            true => Some(read.await),
-            false => timeout(END_PAUSE, read).await.ok(),
+        // One pause at the start, and one after each read that left bytes.
+        let is_waiting = has_paused || session.unread.is_empty();
+        let read = match (first_wait.take(), is_waiting) {
+            (Some(wait), _) => timeout(wait, read).await.ok(),
+            (None, false) => timeout(END_PAUSE, read).await.ok(),
+            (None, true) => Some(read.await),
         };
         has_paused = read.is_none();
         let length = match read {
@@ -408,12 +414,13 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             Some(Err(_)) => return reason::UNFINISHED.name,
         };
         let board = visit.state.board.load_full();
-        let turn = match has_paused {
-            true => session.pause(&board, &mut out),
-            false => {
-                let epoch = clock.moment(clock.since()).epoch;
-                session.receive(&board, epoch, &bytes[..length], &mut out)
-            }
+        let epoch = clock.moment(clock.since()).epoch;
+        let turn = if !has_paused {
+            session.receive(&board, epoch, &bytes[..length], &mut out)
+        } else if session.received == 0 {
+            session.open(&board, &mut out)
+        } else {
+            session.pause(&board, epoch, &mut out)
         };
         let is_first_reply = !out.is_empty() && !visit.has_reply;
         visit.has_reply |= is_first_reply;
@@ -517,6 +524,25 @@ impl Session {
         self.current.as_ref()?.join_attempt()
     }
 
+    /// Lets the first protocol whose server sends first do so. Appends its bytes to `out`.
+    fn open(&mut self, board: &Board, out: &mut Vec<u8>) -> Turn {
+        let published = board.published();
+        for (index, (_, responder)) in published.streams.iter().enumerate() {
+            let Some(mut connection) = responder.connection(self.peer) else {
+                continue;
+            };
+            let step = connection.open(out);
+            if out.is_empty() && step == ConnectionStep::Wait {
+                continue;
+            }
+            self.passed = index;
+            self.current = Some(connection);
+            self.responders = Some(Arc::clone(&published));
+            return self.follow(Received { consumed: 0, step }, &published, out);
+        }
+        Turn::Wait
+    }
+
     /// Handles received bytes. Appends the replies to `out`.
     fn receive(&mut self, board: &Board, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Turn {
         self.received += bytes.len();
@@ -524,6 +550,11 @@ impl Session {
             return Turn::Drop(reason::OVERSIZED.name);
         }
         self.unread.extend_from_slice(bytes);
+        self.offer(board, epoch, out)
+    }
+
+    /// Offers the bytes to the protocol of the connection, or to each one until one takes them.
+    fn offer(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> Turn {
         let published = board.published();
         let responders = self
             .responders
@@ -553,14 +584,22 @@ impl Session {
     }
 
     /// Handles a pause after bytes without an end. Appends the replies to `out`.
-    fn pause(&mut self, board: &Board, out: &mut Vec<u8>) -> Turn {
-        match &mut self.current {
-            None => Turn::Wait,
-            Some(connection) => {
-                let received = connection.pause(&self.unread, out);
-                self.follow(received, &board.published(), out)
-            }
+    fn pause(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> Turn {
+        let Some(connection) = &mut self.current else {
+            return Turn::Wait;
+        };
+        let received = connection.pause(&self.unread, out);
+        if received.step != ConnectionStep::Pass {
+            return self.follow(received, &board.published(), out);
         }
+        let count = self.responders.as_ref().map_or(0, |all| all.streams.len());
+        if self.claimed.is_some() || self.passed + 1 >= count {
+            // No other protocol is left: the rest of the request may be late.
+            return Turn::Wait;
+        }
+        self.current = None;
+        self.passed += 1;
+        self.offer(board, epoch, out)
     }
 
     /// Returns the action for the result of a connection.

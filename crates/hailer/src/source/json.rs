@@ -650,8 +650,9 @@ impl<'de> Deserialize<'de> for ValueInput {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Answer, Transcript};
+    use crate::answer::Answer;
     use crate::report;
+    use crate::transcript::Transcript;
     use proptest::prelude::*;
     use std::path::Path;
     use std::time::Duration;

@@ -24,7 +24,7 @@ pub struct Poll {
     pub every: Duration,
     /// Whether the address that the server reports for itself is passed on. It is often a private
     /// one.
-    pub keep_address: bool,
+    pub has_address: bool,
     /// Queries to send, and their limits.
     pub settings: ClientConfig,
 }
@@ -35,7 +35,7 @@ impl Poll {
         Self {
             target,
             every: Duration::from_secs(5),
-            keep_address: false,
+            has_address: false,
             settings: ClientConfig::default(),
         }
     }
@@ -79,7 +79,7 @@ impl Poll {
     fn cleaned(&self, mut status: Status) -> Status {
         // Deviations are about the bytes of the polled server.
         status.deviations.clear();
-        if !self.keep_address {
+        if !self.has_address {
             status.address = None;
         }
         status
@@ -109,7 +109,7 @@ mod tests {
         };
         let mut poll = Poll::new("ugp://127.0.0.1".parse().unwrap());
         assert_eq!(poll.cleaned(status.clone()).address, None);
-        poll.keep_address = true;
+        poll.has_address = true;
         assert_eq!(poll.cleaned(status).address, address);
     }
 

@@ -22,11 +22,12 @@ use super::pace::SharedLimits;
 use super::services::{self, TargetKind};
 use super::window::{Delays, Window};
 use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
-use crate::client::{Answer, Datagram, Transcript};
+use crate::answer::Answer;
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::error::Error;
 use crate::merge;
 use crate::target::TargetError;
+use crate::transcript::{Datagram, Transcript};
 use hailer_proto::{Ask, Cookie, Depth, Direction, Protocol};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
@@ -153,7 +154,7 @@ impl SweepEngine {
             names: HashMap::new(),
             first_ports: HashMap::new(),
             ask_without_players: Ask {
-                players: false,
+                has_players: false,
                 ..config.ask.clone()
             },
             replies: HashMap::new(),
@@ -520,7 +521,7 @@ impl SweepEngine {
             self.keep(id, drive);
             (action, due)
         };
-        if self.config.keep_replies {
+        if self.config.has_replies {
             let reply = Datagram {
                 direction: Direction::Reply,
                 at: self.took(at, id),
@@ -535,7 +536,7 @@ impl SweepEngine {
             }
             Action::Progress => self.flight.wake_at(id, due),
             Action::Send | Action::SendMore | Action::Reconnect => {
-                self.send_kept(now, id, action, out);
+                self.send_kept(now, id, action, out, sink);
                 self.window.alive_asked();
             }
             Action::End(end) => self.end(now, id, None, end, sink),
@@ -558,8 +559,16 @@ impl SweepEngine {
     }
 
     /// Sends the datagrams of a driver that is kept: the one in the draft and those that follow it.
-    /// Returns their number.
-    fn send_kept(&mut self, now: Duration, id: Id, mut action: Action, out: &mut Outboxes) -> u64 {
+    /// Ends the probe if the last one ends the exchange, as a disconnect does. Returns the number of
+    /// datagrams.
+    fn send_kept(
+        &mut self,
+        now: Duration,
+        id: Id,
+        mut action: Action,
+        out: &mut Outboxes,
+        sink: &mut dyn Sink,
+    ) -> u64 {
         let to = self.flight.address(id);
         let place = self.flight.slot(id).sent_or_driver as usize;
         let mut count = 0;
@@ -578,6 +587,9 @@ impl SweepEngine {
             };
             let due = driver.due();
             self.flight.wake_at(id, due);
+        }
+        if let Action::End(end) = action {
+            self.end(now, id, None, end, sink);
         }
         count
     }
@@ -773,7 +785,7 @@ impl SweepEngine {
         match action {
             Action::Wait | Action::Progress => self.flight.wake_at(id, due),
             Action::Send | Action::SendMore | Action::Reconnect => {
-                let sent = self.send_kept(now, id, action, out);
+                let sent = self.send_kept(now, id, action, out, sink);
                 self.counts.datagrams_resent += sent;
             }
             Action::End(end) => self.end(now, id, None, end, sink),
@@ -838,7 +850,7 @@ impl SweepEngine {
             return Vec::new();
         };
         let ask = self.ask(id);
-        let has_asked = ask.players && ask.depth == Depth::Full;
+        let has_asked = ask.has_players && ask.depth == Depth::Full;
         let mut notes = merge::notes(game, &answer.status, &[], has_asked);
         if let Some(first) = self.first_ports.get(&id) {
             let port = answer.transcript.address.port();
@@ -952,13 +964,11 @@ impl SweepEngine {
         let has_room = all < self.window.size() + waiting
             && waiting < MAX_WAITING
             && all < self.config.max_in_flight;
-        match !self.is_drained && has_room {
-            true => due.min(
-                now.saturating_add(self.rate_limits.ready_in(now))
-                    .max(self.idle_until),
-            ),
-            false => due,
+        if self.is_drained || !has_room {
+            return due;
         }
+        let ready = now.saturating_add(self.rate_limits.ready_in(now));
+        due.min(ready.max(self.idle_until))
     }
 }
 

@@ -40,6 +40,11 @@ pub enum ListError {
     /// Servers of the game cannot be queried.
     #[error(transparent)]
     Game(CatalogError),
+    /// Servers of the protocol or game are queried over HTTP only.
+    #[error(
+        "{0} is queried over HTTP, which a sweep does not do; use `hailer query` or `hailer monitor`"
+    )]
+    Http(&'static str),
     /// More than 2^40 probes.
     #[error("{0} questions are too many: a sweep asks at most {MAX_PROBES}; split the ranges")]
     TooMany(u128),

@@ -56,7 +56,7 @@ pub use threads::run_threads;
 pub use worker::max_connections;
 pub use worker::run;
 
-use crate::client::Answer;
+use crate::answer::Answer;
 use crate::drive::QueryLimits;
 use crate::error::Error;
 use hailer_proto::{Ask, Game, Protocol};
@@ -293,7 +293,7 @@ impl Counts {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SweepConfig {
-    /// Parts of the status to query. By default without [`Ask::ping`], which costs a round trip.
+    /// Parts of the status to query. By default without [`Ask::has_ping`], which costs a round trip.
     pub ask: Ask,
     /// Limits of one query. The timeout is the longest wait for one datagram; the sweep waits less
     /// when the measured delays allow it, and never more than 240 s. It sends at most 254 retries,
@@ -304,7 +304,7 @@ pub struct SweepConfig {
     pub strict: bool,
     /// Whether to keep the received datagrams for
     /// [`Transcript::datagrams`](crate::Transcript::datagrams).
-    pub keep_replies: bool,
+    pub has_replies: bool,
     /// Rate limits. Opening a connection counts as one datagram.
     pub rate_limits: RateLimits,
     /// How connections of stream protocols are closed.
@@ -361,12 +361,12 @@ impl Default for SweepConfig {
         };
         Self {
             ask: Ask {
-                ping: false,
+                has_ping: false,
                 ..Ask::default()
             },
             limits,
             strict: false,
-            keep_replies: false,
+            has_replies: false,
             rate_limits: RateLimits::default(),
             tcp_close: TcpClose::default(),
             max_in_flight: 750_000,

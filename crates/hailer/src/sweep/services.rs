@@ -35,6 +35,16 @@ impl TargetKind {
         first.unwrap_or(self.protocol.info().port)
     }
 
+    /// Returns the port that players connect to, if the target names a game and a port. `first` is
+    /// the port of the first try. Otherwise 0.
+    pub(super) fn game_port(self, first: u16) -> u16 {
+        if self.game.is_some() && first != self.default_port() {
+            first
+        } else {
+            0
+        }
+    }
+
     /// Returns the SRV service that names the port, if there is one.
     pub(super) fn srv(self) -> Option<&'static str> {
         match self.game {
@@ -49,7 +59,7 @@ impl TargetKind {
             .is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList))
     }
 
-    /// Returns the port to try after `current`, or `None` if there is no other. `first` is the port
+    /// Returns the port to try after `current`, or `None` after the last one. `first` is the port
     /// of the first try.
     pub(super) fn port_after(self, first: u16, current: u16) -> Option<u16> {
         let game = self.game?;
@@ -115,10 +125,22 @@ pub(super) fn number_of(kind: TargetKind) -> Option<KindNumber> {
     None
 }
 
-/// Returns the numbers of a game, one for each of its protocols.
+/// Returns the number of a protocol without a game.
+pub(super) fn number_of_protocol(protocol: &'static dyn Protocol) -> Result<KindNumber, ListError> {
+    if protocol.info().transport == Transport::Http {
+        return Err(ListError::Http(protocol.info().title));
+    }
+    number_of(protocol.into()).ok_or(ListError::TooManyKinds)
+}
+
+/// Returns the numbers of a game, one for each of its protocols other than those over HTTP.
 pub(super) fn numbers_of_game(game: &'static Game) -> Result<Vec<KindNumber>, ListError> {
-    let protocols = catalog::protocols_of(game).into_iter();
-    let kinds = protocols.map(|protocol| TargetKind {
+    let mut protocols = catalog::protocols_of(game);
+    protocols.retain(|protocol| protocol.info().transport != Transport::Http);
+    if protocols.is_empty() {
+        return Err(ListError::Http(game.name));
+    }
+    let kinds = protocols.into_iter().map(|protocol| TargetKind {
         protocol,
         game: Some(game),
     });
@@ -170,9 +192,7 @@ impl DefaultKinds {
             [] => registry::defaults().collect(),
             some => some.to_vec(),
         };
-        let numbers = chosen
-            .into_iter()
-            .map(|protocol| number_of(protocol.into()).ok_or(ListError::TooManyKinds));
+        let numbers = chosen.into_iter().map(number_of_protocol);
         let mut numbers = numbers.collect::<Result<Vec<_>, _>>()?;
         numbers.sort_unstable();
         numbers.dedup();

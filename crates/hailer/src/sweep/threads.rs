@@ -59,7 +59,7 @@ pub fn run_threads<K: Sink + Send>(
         started,
     };
     let shared = SharedSource {
-        taken: Mutex::new(Taken {
+        probes: Mutex::new(SharedProbes {
             source,
             next_index: 0,
             is_done: false,
@@ -76,7 +76,8 @@ pub fn run_threads<K: Sink + Send>(
         let mut handles = Vec::new();
         let mut failure = None;
         for (number, sink) in threads.iter_mut().enumerate() {
-            let (thread, shared) = (&thread, &shared);
+            let thread = &thread;
+            let shared = &shared;
             let handle = std::thread::Builder::new()
                 .name(format!("sweep-{number}"))
                 .spawn_scoped(scope, move || shared.run_thread(number, thread, sink));
@@ -102,11 +103,11 @@ pub fn run_threads<K: Sink + Send>(
     });
     // After a failure, the unfinished probes of a thread are unknown.
     if let Ok(counts) = &result {
-        let taken = shared.locked();
-        let position = taken.complete(taken.unfinished.clone());
+        let probes = shared.locked();
+        let position = probes.complete(probes.unfinished.clone());
         sink.report_progress(&Progress {
             counts,
-            total: taken.source.total(),
+            total: probes.source.total(),
             in_flight: 0,
             position: &|| Some(position.clone()),
         });
@@ -116,7 +117,7 @@ pub fn run_threads<K: Sink + Send>(
 
 /// State that all threads share.
 struct SharedSource<'s> {
-    taken: Mutex<Taken<'s>>,
+    probes: Mutex<SharedProbes<'s>>,
     /// Number of the last cut that was requested.
     requested: AtomicU64,
     /// Number of the last cut whose position was reported.
@@ -126,10 +127,10 @@ struct SharedSource<'s> {
     states: Vec<Mutex<ThreadState>>,
 }
 
-/// The source, and what was taken from it.
-struct Taken<'s> {
+/// The source of probes and its state, shared by all threads.
+struct SharedProbes<'s> {
     source: &'s mut (dyn ProbeSource + Send),
-    /// Above every index that was taken.
+    /// Above every index that a thread has taken.
     next_index: u64,
     is_done: bool,
     /// Threads that have not ended.
@@ -158,9 +159,9 @@ struct ThreadState {
 }
 
 impl<'s> SharedSource<'s> {
-    fn locked(&self) -> MutexGuard<'_, Taken<'s>> {
+    fn locked(&self) -> MutexGuard<'_, SharedProbes<'s>> {
         // A thread that panics ends the sweep.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run_thread(
@@ -195,9 +196,9 @@ impl<'s> SharedSource<'s> {
         let mut beat_at = BEAT;
         loop {
             let (is_over, position, is_cutting) = {
-                let mut taken = self.locked();
-                let position = taken.cut.as_mut().and_then(|cut| cut.position.take());
-                (taken.running == 0, position, taken.cut.is_some())
+                let mut probes = self.locked();
+                let position = probes.cut.as_mut().and_then(|cut| cut.position.take());
+                (probes.running == 0, position, probes.cut.is_some())
             };
             let now = started.elapsed();
             if position.is_some() || now >= beat_at {
@@ -219,7 +220,8 @@ impl<'s> SharedSource<'s> {
     }
 
     fn report(&self, position: Option<&Position>, sink: &mut dyn Sink) {
-        let (mut counts, mut in_flight) = (Counts::default(), 0);
+        let mut counts = Counts::default();
+        let mut in_flight = 0;
         for state in &self.states {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
             counts.add(&state.counts);
@@ -235,21 +237,21 @@ impl<'s> SharedSource<'s> {
     }
 
     fn request_cut(&self) {
-        let mut taken = self.locked();
-        if taken.running == 0 {
+        let mut probes = self.locked();
+        if probes.running == 0 {
             return;
         }
-        taken.cut = Some(Cut {
-            missing: taken.running,
+        probes.cut = Some(Cut {
+            missing: probes.running,
             reached: Vec::new(),
-            unfinished: taken.unfinished.clone(),
+            unfinished: probes.unfinished.clone(),
             position: None,
         });
         self.requested.fetch_add(1, Ordering::Release);
     }
 }
 
-impl Taken<'_> {
+impl SharedProbes<'_> {
     /// Adds the unfinished probes of the source to those of the threads.
     fn complete(&self, mut unfinished: Vec<u64>) -> Position {
         let Position {
@@ -325,17 +327,17 @@ impl ThreadPart<'_, '_> {
         self.is_holding = true;
         self.publish(engine);
         let unfinished = engine.position(source).unfinished;
-        let mut taken = self.shared.locked();
+        let mut probes = self.shared.locked();
         if is_over {
-            taken.running -= 1;
-            taken.unfinished.extend(&unfinished);
+            probes.running -= 1;
+            probes.unfinished.extend(&unfinished);
             self.has_left = true;
         }
         // A cut that was requested since counts this thread too.
         let requested = self.shared.requested.load(Ordering::Acquire);
         if requested != self.cut {
             self.cut = requested;
-            taken.reach_cut(self.number, unfinished);
+            probes.reach_cut(self.number, unfinished);
         }
     }
 
@@ -403,27 +405,27 @@ struct SourcePart<'a, 's> {
 impl SourcePart<'_, '_> {
     /// Takes items from the source. Returns what it returned instead of an item.
     fn take(&mut self) -> Option<Next> {
-        let mut taken = self.shared.locked();
+        let mut probes = self.shared.locked();
         while self.queue.len() < BATCH {
-            if taken.is_done {
+            if probes.is_done {
                 return Some(Next::Done);
             }
-            let next = taken.source.next();
+            let next = probes.source.next();
             match &next {
                 Next::Done => {
-                    taken.is_done = true;
+                    probes.is_done = true;
                     return Some(next);
                 }
                 Next::Pending => {
-                    self.retry_after = taken.source.retry_after();
+                    self.retry_after = probes.source.retry_after();
                     return Some(next);
                 }
                 item => {
                     let Some(index) = index_of(item) else {
                         continue;
                     };
-                    taken.next_index = taken.next_index.max(index + 1);
-                    if let Some(cut) = &mut taken.cut
+                    probes.next_index = probes.next_index.max(index + 1);
+                    if let Some(cut) = &mut probes.cut
                         && cut.missing > 0
                         && cut.reached.contains(&self.number)
                     {

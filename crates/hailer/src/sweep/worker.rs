@@ -355,8 +355,8 @@ impl Sockets {
         let mut settings = hailer_udp::SocketConfig::default();
         settings.receive_buffer = Some(RECEIVE_BUFFER);
         settings.send_buffer = Some(SEND_BUFFER);
-        settings.refusals = true;
-        settings.timestamps = timestamps;
+        settings.has_refusals = true;
+        settings.has_timestamps = timestamps;
         settings.unfragmented = true;
         let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings);
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();

@@ -29,7 +29,7 @@ fn settings(url: &str, id: &str, heartbeat: Duration) -> NetworkConfig {
     settings.server_id = id.into();
     settings.name = Some(format!("Name of {id}"));
     settings.heartbeat = heartbeat;
-    settings.any_interval = true;
+    settings.has_any_interval = true;
     settings
 }
 
@@ -858,7 +858,7 @@ async fn works_with_a_redis_cluster() {
     .await;
     let join = |id: &str| {
         let mut settings = settings(&server.url(), id, BEAT);
-        settings.redis.cluster = true;
+        settings.redis.is_cluster = true;
         Network::start(settings).unwrap()
     };
     let lobby = join("lobby");

@@ -175,7 +175,7 @@ impl<W: Write> Session<'_, W> {
         self.game.finish_all(&mut self.out)?;
         if datagrams == 0 && self.game.sessions == sessions {
             stderr!(
-                "\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}",
+                "\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}; queries over TCP and HTTP are not decoded",
                 count(packets, "packet")
             );
         }

@@ -72,7 +72,7 @@ async fn look_around(target: &Target) -> Result<String, JoinError> {
             width: 56,
             height: 18,
             scale: 2,
-            colour,
+            has_colour: colour,
         },
     );
     session.leave().await?;

@@ -110,9 +110,9 @@ impl ClusterInput {
             .and_then(|IntegerBetween(backlog)| backlog.try_into().ok());
         if let Some(roles) = &self.roles {
             cluster.roles = Roles {
-                poll: roles.contains(&Role::Poll),
-                write: roles.contains(&Role::Write),
-                page: roles.contains(&Role::Page),
+                can_poll: roles.contains(&Role::Poll),
+                can_write: roles.contains(&Role::Write),
+                can_serve: roles.contains(&Role::Page),
             };
         }
         Some(cluster)

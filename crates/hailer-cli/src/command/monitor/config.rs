@@ -11,15 +11,16 @@ use crate::config::reader::{
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
 use crate::values::byte_size;
+use hailer::master::MasterUrl;
 use hailer::target::TargetError;
 use hailer::{Target, catalog};
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
-use hailer_monitor::schedule::MIN_INTERVAL_MS;
+use hailer_monitor::server::MIN_INTERVAL_MS;
 use hailer_monitor::server::{self, Origin};
 use hailer_monitor::web::api::Token;
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,12 +51,28 @@ pub(crate) struct CheckedMonitorConfig {
     pub(crate) widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
+    pub(crate) masters: Vec<MasterConfig>,
     /// Text of the file without its servers, to detect other changes.
     pub(crate) others: String,
     pub(crate) alerts: alert::CheckedConfig,
     pub(crate) cluster: Option<Cluster>,
     /// Suspicious settings that are accepted, one line each.
     pub(crate) warnings: Vec<String>,
+}
+
+/// A master server whose servers are monitored.
+#[derive(Clone, Debug)]
+pub(crate) struct MasterConfig {
+    pub(crate) url: MasterUrl,
+    /// Time between two lists.
+    pub(crate) refresh: Duration,
+    /// How long a server stays after it was last listed.
+    pub(crate) keep: Duration,
+    /// Maximum number of servers.
+    pub(crate) limit: usize,
+    pub(crate) group: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) interval: Option<Duration>,
 }
 
 /// Content of the configuration file.
@@ -65,6 +82,7 @@ struct FileInput {
     monitor: MonitorInput,
     cluster: Option<Spanned<ClusterInput>>,
     server: Blocks<ServerInput>,
+    master: Blocks<MasterInput>,
     alert: Blocks<Rule>,
     receiver: Blocks<Receiver>,
     /// Read before the other keys.
@@ -123,6 +141,20 @@ struct ServerInput {
     name: Spanned<String>,
     target: Spanned<String>,
     game: Option<Spanned<String>>,
+    group: Option<Spanned<String>>,
+    #[serde(default)]
+    labels: Ordered<TextOrNumber>,
+    interval: Option<Parsed<Interval>>,
+}
+
+/// A table `[[master]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct MasterInput {
+    url: Spanned<String>,
+    refresh: Option<Parsed<Time<60_000>>>,
+    keep: Option<Parsed<Time<0>>>,
+    limit: Option<IntegerBetween<1, 1_000_000>>,
     group: Option<Spanned<String>>,
     #[serde(default)]
     labels: Ordered<TextOrNumber>,
@@ -215,6 +247,7 @@ impl Default for CheckedMonitorConfig {
             widgets: true,
             max_servers: 200_000,
             servers: Vec::new(),
+            masters: Vec::new(),
             others: String::new(),
             alerts: alert::CheckedConfig::default(),
             cluster: None,
@@ -283,6 +316,15 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
             checker.wrong::<()>(&span, text);
         }
         plan.servers.push(server);
+    }
+    for block in file.master.0 {
+        let span = block.span();
+        if plan.cluster.is_some() {
+            let text = "master: not possible with [cluster], because the nodes would get different \
+                        lists; list the servers with [[server]]";
+            checker.wrong::<()>(&span, text);
+        }
+        plan.masters.extend(block.into_inner().master(&mut checker));
     }
     let first_alert = file.alert.0.first().map(Spanned::span);
     let alerts = alert::AlertConfig {
@@ -452,6 +494,43 @@ impl ServerInput {
     }
 }
 
+impl MasterInput {
+    fn master(self, checker: &mut Checker<'_>) -> Option<MasterConfig> {
+        let url: MasterUrl = match self.url.get_ref().parse() {
+            Ok(url) => url,
+            Err(error) => return checker.wrong(&self.url.span(), format!("master.url: {error}")),
+        };
+        let labels = self.labels.0.into_iter();
+        let labels = labels.map(|(key, value)| (key.into_inner(), value.into_inner().0));
+        let sample = NewServer {
+            name: "name".into(),
+            target: "quake3://192.0.2.1".into(),
+            group: self.group.map(Spanned::into_inner).unwrap_or_default(),
+            labels: labels.collect(),
+            interval: self.interval.map(|Parsed(Time(interval))| interval),
+            origin: Origin::Master,
+        };
+        let mistakes = server::check(&sample);
+        for mistake in &mistakes {
+            let text = format!("master.{}: {}", mistake.field, mistake.message);
+            checker.wrong::<()>(&self.url.span(), text);
+        }
+        let refresh = Duration::from_secs(15 * 60);
+        let keep = Duration::from_secs(86_400);
+        mistakes.is_empty().then(|| MasterConfig {
+            url,
+            refresh: self.refresh.map_or(refresh, |Parsed(Time(time))| time),
+            keep: self.keep.map_or(keep, |Parsed(Time(time))| time),
+            limit: self
+                .limit
+                .map_or(1_000, |IntegerBetween(limit)| limit as usize),
+            group: sample.group,
+            labels: sample.labels,
+            interval: sample.interval,
+        })
+    }
+}
+
 /// Returns a target as a server of a game, or the problem.
 fn in_game(target: &str, id: &str) -> Result<String, String> {
     let game = command::game_of(id).map_err(|problem| format!("{id:?}: {problem}"))?;
@@ -529,9 +608,25 @@ mod tests {
         kept.map(|line| format!("{line}\n")).collect()
     }
 
+    /// Returns the lines outside of a table.
+    fn without_table(text: &str, header: &str) -> String {
+        let (before, table) = text.split_once(header).unwrap();
+        let (_, after) = table.split_once("\n[").unwrap();
+        format!("{before}[{after}")
+    }
+
     #[test]
     fn the_example_is_sound_with_and_without_its_optional_settings() {
-        for text in [EXAMPLE.to_owned(), without_files(&full_example())] {
+        let full = without_files(&full_example());
+        let problem = problem(&full);
+        assert!(
+            problem.contains("master: not possible with [cluster]"),
+            "{problem}"
+        );
+        let without_cluster = without_table(&full, "[cluster]");
+        assert_eq!(read(&without_cluster).unwrap().masters.len(), 1);
+        let without_master = without_table(&full, "[[master]]");
+        for text in [EXAMPLE.to_owned(), without_cluster, without_master] {
             let plan = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
             let default = CheckedMonitorConfig::default();
             assert_eq!(
@@ -571,6 +666,7 @@ mod tests {
             ),
             ("[cluster]\nzzz = 1\n", "/properties/cluster"),
             ("[[server]]\nzzz = 1\n", "/properties/server/items"),
+            ("[[master]]\nzzz = 1\n", "/properties/master/items"),
             ("[[alert]]\nzzz = 1\n", "/properties/alert/items"),
             ("[[receiver]]\nzzz = 1\n", "/properties/receiver/items"),
         ];

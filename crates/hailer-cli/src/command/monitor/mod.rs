@@ -5,11 +5,13 @@ pub(super) mod actions;
 mod cluster;
 pub(crate) mod config;
 mod demo;
+mod masters;
 #[cfg(feature = "parquet")]
 mod parquet;
 
 use self::cluster::Cluster;
 use self::config::{CheckedMonitorConfig, Players};
+use self::masters::{Masters, ServerList};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::{self, watch};
@@ -25,7 +27,7 @@ use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
 use hailer_monitor::web::api::{self, Api};
 use hailer_monitor::web::{self, App};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
@@ -130,6 +132,7 @@ async fn demo(args: &Args, mut plan: CheckedMonitorConfig) -> anyhow::Result<Exi
     let history = History::open(&plan.history).await?;
     fleet.write_past(&history).await?;
     plan.servers = std::mem::take(&mut fleet.servers);
+    plan.masters.clear();
     monitor(args, plan, listener, history).await
 }
 
@@ -310,7 +313,11 @@ async fn monitor(
     let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
     let mut servers = std::mem::take(&mut plan.servers);
     detect(&mut servers, &history).await?;
-    monitor.follow(servers).await?;
+    let known = history.servers().await?;
+    let mut masters = Masters::new(std::mem::take(&mut plan.masters), plan.max_servers, &known);
+    drop(known);
+    monitor.follow(masters.with(&servers)).await?;
+    let mut lists = masters.start();
     let app = app(&monitor, &plan);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = tokio::spawn(web::serve(listener, app, web::LIMITS, async {
@@ -335,9 +342,15 @@ async fn monitor(
         tokio::select! {
             () = &mut stopped => break,
             _ = looks.tick() => trouble.log(&look()),
-            Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor).await {
-                Ok((servers, others)) => {
-                    info!("configuration reloaded: {}", count(servers));
+            Some(list) = lists.recv() => {
+                if let Err(error) = apply(&list, &mut masters, &servers, &monitor).await {
+                    warn!("{}; the list of a master is not applied", without_numbers(&words(&error)));
+                }
+            }
+            Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor, &mut masters).await {
+                Ok((new, others)) => {
+                    servers = new;
+                    info!("configuration reloaded: {}", count(servers.len()));
                     if others != plan.others {
                         warn!("other settings changed too; restart to apply them");
                     }
@@ -402,7 +415,7 @@ impl HealthLog {
 fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     let mut settings = api::ApiConfig::default();
     settings.token.clone_from(&plan.token);
-    settings.shows_players = plan.players == Players::Names;
+    settings.has_player_names = plan.players == Players::Names;
     settings.server_metrics = if plan.server_metrics {
         SERVER_METRICS
     } else {
@@ -412,8 +425,8 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     settings.keep = plan.keep;
     settings.hosts = plan.names().unwrap_or_default();
     settings.is_behind_proxy = plan.is_behind_proxy;
-    settings.badges = plan.badges;
-    settings.widgets = plan.widgets;
+    settings.has_badges = plan.badges;
+    settings.has_widgets = plan.widgets;
     settings.max_servers = plan.max_servers;
     let parts = api::ApiBackend {
         live: monitor.live().clone(),
@@ -423,7 +436,7 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
         look: Arc::new(monitor.look()),
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
-    app.shows_players = settings.shows_players;
+    app.has_player_names = settings.has_player_names;
     let api = Api::new(parts, settings);
     app.notice = api.notice();
     app.hosts = plan.names();
@@ -450,11 +463,31 @@ async fn settings(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Res
     Ok(settings)
 }
 
-/// Returns the number of servers, and the text of all other settings.
-async fn reload(args: &Args, monitor: &Monitor) -> anyhow::Result<(usize, String)> {
+/// Returns the configured servers, and the text of all other settings.
+async fn reload(
+    args: &Args,
+    monitor: &Monitor,
+    masters: &mut Masters,
+) -> anyhow::Result<(Vec<NewServer>, String)> {
     let mut plan = plan_aside(args)?;
-    let servers = plan.servers.len();
     detect(&mut plan.servers, monitor.history()).await?;
-    monitor.follow(plan.servers).await?;
-    Ok((servers, plan.others))
+    monitor.follow(masters.with(&plan.servers)).await?;
+    Ok((plan.servers, plan.others))
+}
+
+/// Monitors the servers of a master's new list.
+async fn apply(
+    list: &ServerList,
+    masters: &mut Masters,
+    configured: &[NewServer],
+    monitor: &Monitor,
+) -> anyhow::Result<()> {
+    let mut taken = HashSet::new();
+    for server in monitor.history().servers().await? {
+        if server.origin == Origin::Api {
+            taken.insert(server.name);
+        }
+    }
+    masters.update(list, &taken);
+    Ok(monitor.follow(masters.with(configured)).await?)
 }

@@ -18,11 +18,13 @@ use self::view::View;
 use super::block_on;
 use super::service::{reason_text, stopped};
 use crate::args::Serve;
-use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource};
+use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource, announces};
 use crate::exit::Exit;
 use crate::print::count;
 use crate::{activation, observe};
 use hailer::Status;
+use hailer::discover::announce_minecraft;
+use hailer::proto::minecraft_status::lan;
 use hailer::proto::{Keys, Transport};
 use hailer::respond::{
     Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
@@ -35,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::{self, unix::SignalKind};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{info, warn};
 
 /// Time between changes of a simulated server.
@@ -393,6 +395,10 @@ impl Generation {
             if listen.secret.is_none() {
                 self.tasks.spawn(rotate(listener.board.clone()));
             }
+            let mut protocols = listen.protocols.iter();
+            if server.lan_announce && protocols.any(|(protocol, _)| announces(*protocol)) {
+                self.tasks.spawn(announce(listener.board.clone(), address));
+            }
             if let StatusSource::Demo(_) = server.source {
                 let server = server.clone();
                 let listen = listen.clone();
@@ -417,6 +423,27 @@ impl Generation {
         let (sources, problems) = sources::start(started, old).await;
         self.sources = sources;
         Ok(problems)
+    }
+}
+
+/// Announces a server to the local network while it has a status.
+async fn announce(board: Board, address: SocketAddr) {
+    let mut ticks = tokio::time::interval(lan::INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_failing = false;
+    loop {
+        ticks.tick().await;
+        let Some(motd) = board.motd() else {
+            continue;
+        };
+        let sent = announce_minecraft(&motd, address);
+        // Log the first failure, not every 1.5 s.
+        if let Err(error) = &sent
+            && !is_failing
+        {
+            warn!("{address} is not announced to the local network: {error}");
+        }
+        is_failing = sent.is_err();
     }
 }
 
@@ -463,7 +490,7 @@ fn with_hint(error: ListenError) -> anyhow::Error {
         "choose another address with --listen, or `listen` in the file; port 0 takes a free one";
     let over = match error.transport {
         Transport::Datagram => "",
-        Transport::Stream => " over TCP",
+        Transport::Stream | Transport::Http => " over TCP",
     };
     anyhow::Error::new(error.cause)
         .context(format!("cannot listen on {}{over} ({hint})", error.address))

@@ -3,7 +3,6 @@
 
 use super::addresses;
 use crate::config::{ListenConfig, ServerConfig};
-use hailer::proto::Transport;
 use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -18,7 +17,7 @@ pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Op
         .count();
     let is_stream = |(_, listen): &(_, &ListenConfig)| {
         let mut protocols = listen.protocols.iter();
-        protocols.any(|(protocol, _)| protocol.info().transport == Transport::Stream)
+        protocols.any(|(protocol, _)| protocol.info().transport.is_connected())
     };
     let streams = addresses(servers).filter(is_stream).count();
     if relays == 0 && streams == 0 {

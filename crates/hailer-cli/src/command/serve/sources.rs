@@ -278,7 +278,7 @@ impl Sources {
             .filter(|_| config.mode == Mode::Aggregate)?;
         network
             .health()
-            .network
+            .has_network
             .then(|| (*network.status()).clone())
     }
 

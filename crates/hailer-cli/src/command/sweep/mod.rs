@@ -16,9 +16,9 @@ mod files;
 mod output;
 mod plan;
 mod progress;
-mod stop;
 mod tally;
 
+use super::stop::{Cause, StopRequest};
 use crate::args::Sweep;
 use crate::exit::{Exit, usage};
 use crate::print::{fields, stderr, table};
@@ -33,7 +33,6 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use stop::{Cause, StopRequest};
 
 /// Schema name and version of the summary.
 const SUMMARY: &str = "hailer/sweep-summary/2";
@@ -121,7 +120,8 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     let swept = if threads == 1 {
         hailer::sweep::run(&config, targets.source(), &mut output)
     } else {
-        let (parts, reporter) = (&mut output.parts, &mut output.reporter);
+        let parts = &mut output.parts;
+        let reporter = &mut output.reporter;
         hailer::sweep::run_threads(&config, targets.source(), reporter, parts)
     };
     let (counts, failure) = match swept {

@@ -10,10 +10,10 @@
 //! full, the sweep starts no new probes, but the replies to probes in flight still extend the
 //! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
+use super::super::stop::StopRequest;
 use super::checkpoint::{Checkpoint, Sweep};
 use super::encoder::Encoder;
 use super::progress::ProgressView;
-use super::stop::StopRequest;
 use super::tally;
 use hailer::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
@@ -711,10 +711,7 @@ mod tests {
         })
         .unwrap();
         first.record(end(0));
-        first
-            .reporter
-            .stop
-            .set(crate::command::sweep::stop::Cause::Signal);
+        first.reporter.stop.set(crate::command::stop::Cause::Signal);
         assert!(first.is_stopped());
         let mut counts = Counts::default();
         counts.probes = 3;

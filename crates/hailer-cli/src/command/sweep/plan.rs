@@ -1,10 +1,11 @@
 //! Checks the arguments of a sweep before it sends anything.
 //!
-//! Limits: a target list from the web takes at most 10 minutes and 1 GiB.
+//! Limits: a target list from the web takes at most 10 minutes and 1 GiB. Those of master servers are
+//! in [`MasterLimits`].
 
+use super::super::stop::StopRequest;
 use super::encoder::Encoder;
 use super::files::append_suffix;
-use super::stop::StopRequest;
 use crate::args::{self, Format, Sweep};
 use crate::command;
 use crate::exit::{Usage, usage};
@@ -12,8 +13,10 @@ use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 #[cfg(feature = "parquet")]
 use crate::print::parquet::journal;
+use crate::print::{count, stderr};
 use crate::web;
 use hailer::Depth;
+use hailer::master::{MasterLimits, MasterUrl};
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
     StreamSource, SweepConfig, TcpClose,
@@ -290,8 +293,8 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
     let what = &args.what;
     let pace = &args.pace;
     let mut config = SweepConfig::default();
-    config.ask.players = output.players;
-    config.ask.rules = output.rules;
+    config.ask.has_players = output.players;
+    config.ask.has_rules = output.rules;
     config.ask.depth = if what.basic {
         Depth::Basic
     } else {
@@ -382,12 +385,16 @@ impl Targets {
                 Err(error) => usage!("{error}"),
             };
         }
+        let masters = masters(args)?;
         let read = || {
             let mut collector = Collector::with_defaults(defaults.clone());
             for text in &args.given {
                 collector.add(text)?;
             }
-            for path in &args.targets {
+            for master in &masters {
+                list_master(master, args, stop, &mut collector)?;
+            }
+            for path in args.targets.iter().filter(|path| !is_master(path)) {
                 let input = open("--targets", path, args.pace.r#for, stop)?;
                 collector.read(&path.display().to_string(), input, Err)?;
             }
@@ -433,6 +440,59 @@ impl Targets {
             Self::Stream(stream) => stream.skipped(),
         }
     }
+}
+
+fn is_master(path: &Path) -> bool {
+    path.to_str().is_some_and(MasterUrl::is_master)
+}
+
+/// Returns the master servers among the lists of targets.
+fn masters(args: &Sweep) -> anyhow::Result<Vec<MasterUrl>> {
+    if let Some(text) = args.given.iter().find(|text| MasterUrl::is_master(text)) {
+        usage!("{text} is a list of targets: write --targets {text}");
+    }
+    let mut masters = Vec::new();
+    for text in args.targets.iter().filter_map(|path| path.to_str()) {
+        if !MasterUrl::is_master(text) {
+            continue;
+        }
+        match text.parse() {
+            Ok(master) => masters.push(master),
+            Err(error) => usage!("--targets {error}"),
+        }
+    }
+    Ok(masters)
+}
+
+/// Adds the servers of a master's list.
+fn list_master(
+    master: &MasterUrl,
+    args: &Sweep,
+    stop: &Arc<StopRequest>,
+    collector: &mut Collector,
+) -> anyhow::Result<()> {
+    let mut limits = MasterLimits::default();
+    if let Some(time) = args.pace.r#for {
+        limits.deadline = limits.deadline.min(time);
+    }
+    let mut invalid: u64 = 0;
+    let mut found = |target: &str| {
+        if collector.add(target).is_err() {
+            invalid += 1;
+        }
+    };
+    let is_stopped = || stop.cause().is_some();
+    let summary = web::list_of(master, &limits, &is_stopped, &mut found)?;
+    if let Some(cause) = stop.cause() {
+        anyhow::bail!("{}", cause.words());
+    }
+    if !args.writing.quiet {
+        stderr!("{master}: {}", count(summary.servers - invalid, "server"));
+    }
+    if let Some(why) = summary.incomplete {
+        stderr!("\x1b[1;33mwarning:\x1b[0m {master}: {why}; servers may be missing");
+    }
+    Ok(())
 }
 
 /// Reader that fails once the sweep is stopped.

@@ -168,7 +168,7 @@ impl Direct {
         settings.sweep.limits = asking.limits;
         settings.sweep.rate_limits.per_prefix = PER_NETWORK;
         // The replies are not shown.
-        settings.sweep.keep_replies = false;
+        settings.sweep.has_replies = false;
         let live = Arc::new(StateTable::default());
         // Nothing is written to a history.
         let (poll, _) = Poller::start(settings, live.clone()).context("cannot open a socket")?;
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(names(&["-p", "ugp", "a"]), [of("a", "ugp://a")]);
         for (wrong, hint) in [
             ("no such host", "no such host"),
-            ("telnet://a", "known are"),
+            ("telnet://a", "unknown protocol or game"),
             ("a:99999", "port"),
         ] {
             let error = read(&[wrong]).unwrap_err();

@@ -60,7 +60,9 @@ pub(super) async fn show(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    let name = file.strip_suffix(".svg").filter(|_| api.settings().badges);
+    let name = file
+        .strip_suffix(".svg")
+        .filter(|_| api.settings().has_badges);
     let Some(name) = name else {
         return Err(Problem::not_found(
             "badges are at /badge/NAME.svg, unless disabled",

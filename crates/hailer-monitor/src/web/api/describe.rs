@@ -32,9 +32,9 @@ pub(super) fn server(row: &ServerRow, now: Millis) -> Server {
     }
 }
 
-/// Converts a row with all details. `shows_players`: whether names of players are included.
-pub(super) fn details(row: &ServerRow, now: Millis, shows_players: bool) -> ServerDetails {
-    let status = row.last_status.as_deref().filter(|_| shows_players);
+/// Converts a row with all details. `has_player_names`: whether names of players are included.
+pub(super) fn details(row: &ServerRow, now: Millis, has_player_names: bool) -> ServerDetails {
+    let status = row.last_status.as_deref().filter(|_| has_player_names);
     let first = now.div_euclid(DAY_BUCKET_MS) - (DAY_BUCKETS as Millis - 1);
     let mean = |mean: Option<f32>| mean.map(|mean| round(mean, 1e2));
     ServerDetails {

@@ -78,11 +78,11 @@ pub struct ApiConfig {
     /// Rate limit of write requests per address, including those with a wrong token.
     pub writes: Rate,
     /// Whether badges are served.
-    pub badges: bool,
+    pub has_badges: bool,
     /// Whether widgets are served.
-    pub widgets: bool,
+    pub has_widgets: bool,
     /// Whether names of players are shown, and answers that contain them.
-    pub shows_players: bool,
+    pub has_player_names: bool,
     /// Number of servers that have their own series in `/metrics`; 0: none.
     pub server_metrics: usize,
     /// The API adds no server beyond this number.
@@ -107,9 +107,9 @@ impl Default for ApiConfig {
                 per_second: 20,
                 burst: 100,
             },
-            badges: true,
-            widgets: true,
-            shows_players: true,
+            has_badges: true,
+            has_widgets: true,
+            has_player_names: true,
             server_metrics: 0,
             max_servers: 200_000,
             interval: Duration::from_secs(60),
@@ -186,7 +186,7 @@ impl Api {
 
     /// Whether badges and widgets are served.
     pub(super) fn for_sites(&self) -> (bool, bool) {
-        (self.settings().badges, self.settings().widgets)
+        (self.settings().has_badges, self.settings().has_widgets)
     }
 
     /// Polling interval of servers without their own.

@@ -54,7 +54,7 @@ pub(super) async fn show(
     Params::read(&uri, &[], &[]).end()?;
     Ok(answer::json(
         &asked,
-        &describe::details(&row, unix_millis(), api.settings().shows_players),
+        &describe::details(&row, unix_millis(), api.settings().has_player_names),
     ))
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn answer(
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
-    if !api.settings().shows_players {
+    if !api.settings().has_player_names {
         return Err(Problem::not_found(
             "this monitor does not publish names of players, and so no complete answers",
         ));
@@ -280,7 +280,7 @@ fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Resp
     asked.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
         &asked,
-        &describe::details(&row, unix_millis(), api.settings().shows_players),
+        &describe::details(&row, unix_millis(), api.settings().has_player_names),
     );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {
@@ -296,6 +296,13 @@ fn ours(row: &ServerRow) -> Result<&Server, Problem> {
         Origin::Configuration => {
             let detail = format!(
                 "{} is defined in the configuration; change it there",
+                row.server.name
+            );
+            Err(Problem::conflict("configured", detail))
+        }
+        Origin::Master => {
+            let detail = format!(
+                "{} is listed by a master server; change that in the configuration",
                 row.server.name
             );
             Err(Problem::conflict("configured", detail))

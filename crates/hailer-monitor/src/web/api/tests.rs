@@ -94,7 +94,7 @@ struct Monitor {
 
 impl Monitor {
     async fn start() -> Self {
-        let protocols: Vec<_> = registry::datagram().collect();
+        let protocols: Vec<_> = registry::datagram_responders().collect();
         let mut status = Status {
             version: Some(HOSTILE.into()),
             ..Status::default()
@@ -1155,11 +1155,11 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     );
     assert_eq!(page.header("retry-after"), "1");
 
-    // With `shows_players` off, no response contains names of players.
+    // With `has_player_names` off, no response contains names of players.
     let discreet = monitor.router(|_, settings| {
-        settings.shows_players = false;
-        settings.widgets = false;
-        settings.badges = false;
+        settings.has_player_names = false;
+        settings.has_widgets = false;
+        settings.has_badges = false;
     });
     let lobby = contract
         .get(&discreet, "/api/v1/servers/lobby")

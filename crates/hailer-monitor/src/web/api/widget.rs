@@ -65,7 +65,7 @@ pub(super) async fn show(
     uri: Uri,
     asked: HeaderMap,
 ) -> Result<Response, Problem> {
-    if !api.settings().widgets {
+    if !api.settings().has_widgets {
         return Err(Problem::not_found("widgets are disabled"));
     }
     let mut params = Params::read(&uri, &["label", "style"], &[]);

@@ -255,7 +255,11 @@ impl Past {
                 app.history.sessions(
                     server,
                     now + 1,
-                    if app.shows_players { sessions_read } else { 0 }
+                    if app.has_player_names {
+                        sessions_read
+                    } else {
+                        0
+                    }
                 ),
             )
         };

@@ -71,7 +71,7 @@ struct ServerPage {
     /// Orders of sessions: player, start, duration.
     orders: [(String, bool); 3],
     past: Past,
-    shows_players: bool,
+    has_player_names: bool,
     details: Details,
     /// Parameters of the page.
     wanted: HistoryQuery,
@@ -109,7 +109,7 @@ impl ServerPage {
         let mut datagrams = status
             .map(|status| explain(status, spoken_protocol))
             .unwrap_or_default();
-        if !app.shows_players {
+        if !app.has_player_names {
             details.players.clear();
             details.more_players = 0;
             datagrams.clear();
@@ -179,7 +179,7 @@ impl ServerPage {
                 )
             }),
             past,
-            shows_players: app.shows_players,
+            has_player_names: app.has_player_names,
             details,
             who: format!("{}#who", here(&who)),
             wanted,

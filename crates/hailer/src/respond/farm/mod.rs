@@ -106,7 +106,7 @@ pub struct FarmConfig {
     /// Whether to allow networks other than loopback, and clients that are not on loopback. Only
     /// for private networks, such as those between namespaces: replies to forged sources are not
     /// limited.
-    pub beyond_loopback: bool,
+    pub can_leave_loopback: bool,
 }
 
 impl FarmConfig {
@@ -115,9 +115,9 @@ impl FarmConfig {
     pub fn new(network: Ipv4Addr, bits: u8) -> Self {
         Self {
             networks: vec![(network, bits)],
-            ports: registry::PROTOCOLS
-                .iter()
-                .map(|protocol| (*protocol, protocol.info().port))
+            ports: registry::responders()
+                .into_iter()
+                .map(|protocol| (protocol, protocol.info().port))
                 .collect(),
             seed: 1,
             silent: 0.0,
@@ -129,7 +129,7 @@ impl FarmConfig {
             variants: 4_096,
             max_delayed: 1 << 17,
             max_connections: 1 << 16,
-            beyond_loopback: false,
+            can_leave_loopback: false,
         }
     }
 }
@@ -164,7 +164,7 @@ pub enum FarmError {
 /// Simulated servers. Immutable: changing state is in its [ports](FarmPort).
 pub struct Farm {
     networks: Vec<Network>,
-    beyond_loopback: bool,
+    can_leave_loopback: bool,
     hash: SipHasher13,
     silent: Share,
     refusing: Share,
@@ -227,7 +227,7 @@ impl Farm {
         let open = networks
             .iter()
             .position(|network| !inside(network))
-            .filter(|_| !settings.beyond_loopback);
+            .filter(|_| !settings.can_leave_loopback);
         if let Some(&(address, bits)) = open.and_then(|open| settings.networks.get(open)) {
             return Err(FarmError::Open(address, bits));
         }
@@ -250,7 +250,7 @@ impl Farm {
         };
         let mut farm = Self {
             networks,
-            beyond_loopback: settings.beyond_loopback,
+            can_leave_loopback: settings.can_leave_loopback,
             hash: SipHasher13::new_with_keys(settings.seed, u64::from_be_bytes(*b"the farm")),
             silent: share(settings.silent, "silent")?,
             refusing: share(settings.refusing, "refusing")?,
@@ -326,7 +326,7 @@ impl Farm {
             return None;
         };
         let place = self.place(ip, address.port());
-        let is_stream = service.protocol.info().transport == Transport::Stream;
+        let is_stream = service.protocol.info().transport.is_connected();
         let replies = !(place.silent || is_stream && place.refuses);
         (self.holds(ip) && replies).then(|| self.sample(service.protocol, place.variant))
     }
@@ -502,7 +502,7 @@ impl FarmPort<'_> {
         self.counts.bytes_in += bytes.len() as u64;
         let to = match to {
             Some(IpAddr::V4(to))
-                if farm.holds(to) && (farm.beyond_loopback || from.ip().is_loopback()) =>
+                if farm.holds(to) && (farm.can_leave_loopback || from.ip().is_loopback()) =>
             {
                 to
             }

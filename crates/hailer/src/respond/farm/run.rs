@@ -121,10 +121,10 @@ impl Farm {
             let mut settings = SocketConfig::default();
             settings.receive_buffer = Some(BUFFER_BYTES);
             settings.send_buffer = Some(BUFFER_BYTES);
-            settings.destination = true;
+            settings.has_destination = true;
             let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &settings);
             let socket = socket.map_err(|cause| FarmBindError::Bind { port, cause })?;
-            if socket.capabilities().destination {
+            if socket.capabilities().has_destination {
                 Ok(BoundPort {
                     index,
                     port: socket.local_addr().port(),
@@ -138,7 +138,7 @@ impl Farm {
     }
 
     /// Answers on these ports until `stop` is true. Returns the counters. Several threads can share
-    /// a farm, each with other ports. Connections have a thread of their own.
+    /// a farm, each with other ports. A separate thread serves connections.
     ///
     /// # Panics
     /// If the system cannot start this thread.

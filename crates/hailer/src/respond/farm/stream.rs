@@ -5,6 +5,7 @@
 use super::run::{Clock, STOP_CHECK_INTERVAL};
 use super::{Farm, FarmCounts, PortServices};
 use crate::respond::reason;
+use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::sample::Random;
 use hailer_proto::{Connection, ConnectionStep, Epoch};
 use mio::event::Event;
@@ -34,6 +35,8 @@ const MAX_UNSENT_BYTES: usize = 256 << 10;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between searches for idle connections.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Pause after which a request is complete, if its protocol has such requests.
+const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 /// Delay after the system refused to accept a connection.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// First token of the listeners. Lower ones are connections.
@@ -95,6 +98,8 @@ struct Visit<'a> {
     is_closing: bool,
     has_reply: bool,
     active_at: Duration,
+    /// Whether it is in the queue of pauses.
+    awaits_pause: bool,
 }
 
 /// State of the thread.
@@ -111,6 +116,9 @@ struct Streams<'a> {
     /// When each delayed reply is due, its number, and the place and number of its connection.
     due: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     replies: u64,
+    /// Connections with unread bytes: when to look whether more have arrived, place and number. The
+    /// first one is due first.
+    pauses: VecDeque<(Duration, usize, u64)>,
     random: Random,
     idle_check_at: Duration,
     buffer: Box<[u8]>,
@@ -147,6 +155,7 @@ impl<'a> Streams<'a> {
             accepted: 0,
             due: BinaryHeap::new(),
             replies: 0,
+            pauses: VecDeque::new(),
             random: Random(farm.hash_of(b"streams")),
             buffer: vec![0; READ_BYTES].into(),
             out: Vec::new(),
@@ -162,7 +171,8 @@ impl<'a> Streams<'a> {
         let accepts = self.ports.iter().filter_map(|port| port.ready_at);
         let accepts = accepts.filter(|_| has_room).min();
         let replies = self.due.peek().map(|Reverse((due, ..))| *due);
-        let due = accepts.into_iter().chain(replies).min();
+        let pauses = self.pauses.front().map(|(due, ..)| *due);
+        let due = accepts.into_iter().chain(replies).chain(pauses).min();
         let wait = due.map_or(STOP_CHECK_INTERVAL, |due| {
             due.saturating_sub(now).min(STOP_CHECK_INTERVAL)
         });
@@ -184,6 +194,7 @@ impl<'a> Streams<'a> {
         }
         self.events = events;
         self.release(now);
+        self.end_pauses(now);
         for port in 0..self.ports.len() {
             self.accept(now, port);
         }
@@ -211,9 +222,10 @@ impl<'a> Streams<'a> {
     }
 
     fn insert(&mut self, now: Duration, index: usize, stream: TcpStream, from: SocketAddr) {
-        let (farm, port) = (self.farm, &self.ports[index]);
+        let farm = self.farm;
+        let port = &self.ports[index];
         self.counts.connections += 1;
-        let is_allowed = farm.beyond_loopback || from.ip().is_loopback();
+        let is_allowed = farm.can_leave_loopback || from.ip().is_loopback();
         let to = match stream.local_addr().map(|to| to.ip()) {
             Ok(IpAddr::V4(to)) if is_allowed && farm.holds(to) => to,
             _ => {
@@ -246,7 +258,9 @@ impl<'a> Streams<'a> {
             is_closing: false,
             has_reply: false,
             active_at: now,
+            awaits_pause: false,
         });
+        self.open(now, place);
         // The request has often arrived with the connection.
         self.read(now, place, false);
         let Some(visit) = &mut self.visits[place] else {
@@ -261,6 +275,21 @@ impl<'a> Streams<'a> {
             self.counts.unsent += 1;
             self.close(place, None);
         }
+    }
+
+    /// Sends the first bytes of a protocol whose server sends first.
+    fn open(&mut self, now: Duration, place: usize) {
+        let visit = self.visits.get_mut(place).and_then(Option::as_mut);
+        let Some(session) = visit.and_then(|visit| visit.session.as_mut()) else {
+            return;
+        };
+        let mut out = std::mem::take(&mut self.out);
+        let is_last = session.open(&mut out);
+        if !out.is_empty() {
+            self.reply(now, place, &out, is_last);
+        }
+        out.clear();
+        self.out = out;
     }
 
     fn handle(&mut self, now: Duration, event: &Event) {
@@ -303,16 +332,46 @@ impl<'a> Streams<'a> {
             let epoch = Epoch::at(now.as_secs());
             let mut out = std::mem::take(&mut self.out);
             let end = session.receive(epoch, bytes, &mut out);
-            if !out.is_empty() {
-                self.reply(now, place, &out, end.is_some());
-            } else if end.is_some() {
-                self.close(place, end);
+            if !session.unread.is_empty() && end.is_none() && !visit.awaits_pause {
+                visit.awaits_pause = true;
+                self.pauses.push_back((now + PAUSE, place, visit.number));
             }
-            out.clear();
-            self.out = out;
+            self.follow(now, place, out, end);
             if length < READ_BYTES && !is_end {
                 return;
             }
+        }
+    }
+
+    /// Sends what a session has written, and closes the connection if it has ended.
+    fn follow(&mut self, now: Duration, place: usize, mut out: Vec<u8>, end: Option<&'static str>) {
+        if !out.is_empty() {
+            self.reply(now, place, &out, end.is_some());
+        } else if end.is_some() {
+            self.close(place, end);
+        }
+        out.clear();
+        self.out = out;
+    }
+
+    /// Handles requests that are complete because nothing has followed them.
+    fn end_pauses(&mut self, now: Duration) {
+        while let Some((_, place, number)) = self.pauses.pop_front_if(|(due, ..)| *due <= now) {
+            let Some(Some(visit)) = self.visits.get_mut(place) else {
+                continue;
+            };
+            let Some(session) = visit.session.as_mut().filter(|_| visit.number == number) else {
+                continue;
+            };
+            let due = visit.active_at + PAUSE;
+            if due > now {
+                self.pauses.push_back((due, place, number));
+                continue;
+            }
+            visit.awaits_pause = false;
+            let mut out = std::mem::take(&mut self.out);
+            let end = session.pause(&mut out);
+            self.follow(now, place, out, end);
         }
     }
 
@@ -449,6 +508,20 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Lets the server send first, if the port has one protocol. Appends its bytes to `out`. Returns
+    /// whether the connection ends after them.
+    fn open(&mut self, out: &mut Vec<u8>) -> bool {
+        let [service] = self.services.services[..] else {
+            return false;
+        };
+        let responders = &self.farm.services[service].responders;
+        let responder = responders.get(self.variant as usize);
+        self.current = responder.and_then(|responder| responder.connection(self.from));
+        self.current
+            .as_mut()
+            .is_some_and(|connection| connection.open(out) != ConnectionStep::Wait)
+    }
+
     /// Handles received bytes. Appends the replies to `out`. Returns the reason if the connection
     /// ends after them.
     fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Option<&'static str> {
@@ -482,6 +555,18 @@ impl<'a> Session<'a> {
                     continue;
                 }
             };
+        }
+    }
+
+    /// Handles a pause after bytes without an end, as [`receive`](Self::receive) handles bytes.
+    fn pause(&mut self, out: &mut Vec<u8>) -> Option<&'static str> {
+        let received = self.current.as_mut()?.pause(&self.unread, out);
+        self.unread
+            .drain(..received.consumed.min(self.unread.len()));
+        match received.step {
+            ConnectionStep::Wait | ConnectionStep::Pass => None,
+            ConnectionStep::Close => Some(reason::UNFINISHED.name),
+            ConnectionStep::Bad(_) => Some(reason::MALFORMED.name),
         }
     }
 }

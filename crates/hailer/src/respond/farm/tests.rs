@@ -77,7 +77,8 @@ fn query_stream(protocol: &dyn Protocol, address: SocketAddr) -> std::io::Result
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(7));
-    let (mut request, mut bytes) = (Vec::new(), Vec::new());
+    let mut request = Vec::new();
+    let mut bytes = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);
     loop {
         if step == Step::Send {
@@ -123,7 +124,8 @@ fn streams_have_the_status_of_the_farm() {
         let port = bound[0].port();
         assert_eq!(bound[0].transport(), Transport::Stream);
         let stop = AtomicBool::new(false);
-        let (mut answers, mut refused) = (0, 0);
+        let mut answers = 0;
+        let mut refused = 0;
         let counts = std::thread::scope(|scope| {
             let farm_thread = scope.spawn(|| farm.run(&bound, &stop));
             for number in 0..100 {
@@ -214,11 +216,17 @@ fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
 }
 
 /// Protocols without a player list.
-const WITHOUT_LISTS: &[&str] = &["minecraft-bedrock", "mumble", "satisfactory"];
+const WITHOUT_LISTS: &[&str] = &[
+    "minecraft-bedrock",
+    "mumble",
+    "satisfactory",
+    "openttd-udp",
+    "teamspeak-voice",
+];
 
 #[test]
 fn clients_read_exactly_the_status_of_the_farm() {
-    let ports = registry::datagram().map(|protocol| (protocol, protocol.info().port));
+    let ports = registry::datagram_responders().map(|protocol| (protocol, protocol.info().port));
     let farm = farm(FarmConfig {
         ports: ports.collect(),
         variants: 4_096,
@@ -228,7 +236,7 @@ fn clients_read_exactly_the_status_of_the_farm() {
     });
     // Some protocols share a default port.
     let mut ports: Vec<u16> = Vec::new();
-    for protocol in registry::datagram() {
+    for protocol in registry::datagram_responders() {
         let port = protocol.info().port;
         if !ports.contains(&port) {
             ports.push(port);
@@ -320,7 +328,7 @@ fn silent_servers_are_a_fixed_share() {
             ..settings()
         })
     });
-    let protocol = registry::datagram().next().unwrap();
+    let protocol = registry::datagram_responders().next().unwrap();
     let silent = |farm: &Farm, port| -> HashSet<u32> {
         (0..20_000)
             .filter(|number| farm.status(protocol, server(*number, port)).is_none())
@@ -413,7 +421,7 @@ fn drops_datagrams_to_other_addresses() {
         ..settings()
     });
     for beyond in [false, true] {
-        farm.beyond_loopback = beyond;
+        farm.can_leave_loopback = beyond;
         for (from, to, answered) in [
             ("127.0.0.1:1", Some("127.7.0.0"), true),
             ("127.0.0.1:1", Some("127.7.255.255"), true),
@@ -446,14 +454,14 @@ fn drops_datagrams_to_other_addresses() {
 
 #[test]
 fn refuses_public_networks() {
-    let of = |networks: &[(&str, u8)], beyond_loopback| {
+    let of = |networks: &[(&str, u8)], can_leave_loopback| {
         let networks = networks
             .iter()
             .map(|(address, bits)| (address.parse().unwrap(), *bits))
             .collect();
         Farm::new(FarmConfig {
             networks,
-            beyond_loopback,
+            can_leave_loopback,
             variants: 1,
             ..settings()
         })

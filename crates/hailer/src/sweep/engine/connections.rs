@@ -5,20 +5,22 @@
 //! that the caller's limit of open files also limits the probes in flight.
 
 use super::{MEMORY_PER_BYTE, SweepEngine, copy};
-use crate::client::Datagram;
 use crate::drive::{Action, ExchangeDriver, ExchangeError};
 use crate::error::Error;
 use crate::sweep::flight::Id;
 use crate::sweep::{Probe, Sink};
 use crate::target::Target;
+use crate::transcript::Datagram;
 use hailer_proto::{Ask, Direction, Transport};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Bytes of the packets that set up a connection, without IP and TCP headers. The rate limits count
 /// a connection as one datagram.
 const CONNECT_BYTES: usize = 0;
+/// Room for a request. Most are shorter.
+const REQUEST_BYTES: usize = 64;
 /// Longest time to wait for a connection, in timeouts. The system repeats its first packet after one
 /// second.
 const CONNECT_TIMEOUTS: u32 = 2;
@@ -167,11 +169,14 @@ impl SweepEngine {
                 Ok(target) => target.host.to_string(),
                 Err(_) => typed.to_string(),
             },
-            None => address.ip().to_string(),
+            None => host(address.ip()),
         };
+        let first = self.first_ports.get(&id).copied();
+        let first = first.unwrap_or(address.port());
         let ask = Ask {
             host: host.into(),
             port: address.port(),
+            game_port: self.kind(id).game_port(first),
             address: Some(address),
             ..self.ask(id).clone()
         };
@@ -179,7 +184,7 @@ impl SweepEngine {
         let mut limits = self.limits;
         limits.deadline = limits.deadline.saturating_sub(self.took(now, id));
         let mut driver = ExchangeDriver::new(exchange, limits);
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(REQUEST_BYTES);
         let action = driver.start(now, &mut bytes);
         self.keep(id, driver);
         self.follow_stream(now, id, action, bytes, sink);
@@ -200,7 +205,7 @@ impl SweepEngine {
         let mut out = Vec::new();
         let action = driver.stream(now, bytes, &mut out);
         self.memory += bytes.len() * MEMORY_PER_BYTE;
-        if self.config.keep_replies {
+        if self.config.has_replies {
             let at = self.took(now, id);
             let replies = self.replies.entry(id).or_default();
             match replies.last_mut() {
@@ -343,5 +348,34 @@ impl SweepEngine {
     pub(super) fn close_connection(&mut self, id: Id) {
         self.connections.count = self.connections.count.saturating_sub(1);
         self.connections.orders.push(ConnectionOrder::Close { id });
+    }
+}
+
+/// Formats an address. For IPv4, the formatting of `core` would take more time than the rest of the
+/// request.
+fn host(ip: IpAddr) -> String {
+    let IpAddr::V4(ip) = ip else {
+        return ip.to_string();
+    };
+    let mut text = String::with_capacity("255.255.255.255".len());
+    for (i, octet) in ip.octets().into_iter().enumerate() {
+        if i > 0 {
+            text.push('.');
+        }
+        text.push_str(itoa::Buffer::new().format(octet));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_addresses_as_text() {
+        for text in ["127.0.0.1", "255.254.1.20", "0.0.0.0", "::1", "2001:db8::7"] {
+            let ip: IpAddr = text.parse().unwrap();
+            assert_eq!(host(ip), text);
+        }
     }
 }

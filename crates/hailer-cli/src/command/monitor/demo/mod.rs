@@ -205,7 +205,16 @@ async fn answer_stream(
         return Ok(());
     };
     let mut received = Vec::new();
-    while received.len() < MAX_REQUEST_BYTES && stream.read_buf(&mut received).await? > 0 {
+    let mut reply = Vec::new();
+    let step = connection.open(&mut reply);
+    if !reply.is_empty() {
+        tokio::time::sleep(delay).await;
+        stream.write_all(&reply).await?;
+    }
+    while step == ConnectionStep::Wait
+        && received.len() < MAX_REQUEST_BYTES
+        && stream.read_buf(&mut received).await? > 0
+    {
         let mut reply = Vec::new();
         let end = connection.receive(Epoch::at(0), &received, &mut reply);
         received.drain(..end.consumed);

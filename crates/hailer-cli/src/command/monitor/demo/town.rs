@@ -110,7 +110,7 @@ type Row = (
 const TOWNS: &[Row] = &[
     ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behaviour::Usual),
     ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behaviour::Restarts),
-    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §fbread for everybody", 12, 24, Europe, Behaviour::Usual),
+    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §ffresh bread daily", 12, 24, Europe, Behaviour::Usual),
     ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Behaviour::Usual),
     ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Behaviour::Usual),
     ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Behaviour::Lossy),
@@ -150,7 +150,7 @@ const TOWNS: &[Row] = &[
     ("cherry-grove", "Modern", "minecraft-status", Releases, "§dCherry Grove §7✿ §fpeaceful, always", 11, 30, Asia, Behaviour::New),
     ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Behaviour::Usual),
     ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Behaviour::Usual),
-    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, again and again", 2, 8, Asia, Behaviour::Restarts),
+    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, every night", 2, 8, Asia, Behaviour::Restarts),
     ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Behaviour::Hostile),
     ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Behaviour::Hostile),
 ];

@@ -1,0 +1,399 @@
+//! `hailer check`: tests whether a server or a client conforms to its protocol.
+
+use super::stop::StopRequest;
+use crate::args::{Check, FailOn};
+use crate::exit::{Exit, as_known, usage};
+use crate::print::check::{self as print, CheckedServer};
+use crate::print::stderr;
+use anyhow::Context;
+use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
+use hailer::check::{
+    self, CheckConfig, Cost, Event, Finding, Outcome, Requirement, SocketWire, Suite,
+};
+use hailer::proto::protocol::PAUSE_MS;
+use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
+use hailer::target::Host;
+use hailer::{Client, Target};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+/// Longest connection of a client under test, and most bytes that are read of it.
+const MAX_CONNECTION: Duration = Duration::from_secs(10);
+const MAX_REQUEST_BYTES: usize = 1 << 16;
+/// Number of pieces of each reply on a connection, and the pause after each.
+const REPLY_PIECES: usize = 3;
+const PIECE_PAUSE: Duration = Duration::from_millis(40);
+
+/// Without `--for`, Ctrl-C ends the test of clients.
+const FOREVER: Duration = Duration::from_secs(365 * 86_400);
+
+pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
+    if args.list {
+        return list(&args);
+    }
+    if args.client {
+        return test_client(&args).await;
+    }
+    let Some(text) = &args.target else {
+        usage!("name the server to test");
+    };
+    let target = args.asking.target(text)?;
+    let Some(protocol) = target.protocol else {
+        usage!(
+            "{text}: name the protocol, as in {}://{text}; known are {}",
+            check::SUITES[0].protocol,
+            known()
+        );
+    };
+    let suite = suite_of(protocol)?;
+    for id in &args.only {
+        if !suite.requirements.iter().any(|it| it.is_of(id)) {
+            usage!("--only {id}: no such requirement; `hailer check --list` shows them");
+        }
+    }
+    test_server(&args, text, &target, protocol, suite).await
+}
+
+/// Returns the suite of a protocol.
+fn suite_of(protocol: &dyn Protocol) -> anyhow::Result<&'static Suite> {
+    match check::suite(protocol) {
+        Some(suite) => Ok(suite),
+        None => usage!(
+            "{} has no requirements yet; protocols with requirements are {}",
+            protocol.info().id,
+            known()
+        ),
+    }
+}
+
+/// Names the protocols that have requirements.
+fn known() -> String {
+    let ids: Vec<&str> = check::SUITES.iter().map(|suite| suite.protocol).collect();
+    ids.join(", ")
+}
+
+fn list(args: &Check) -> anyhow::Result<Exit> {
+    let suites = match args.asking.protocol {
+        Some(protocol) => vec![suite_of(protocol)?],
+        None => check::SUITES.to_vec(),
+    };
+    let mut out = anstream::stdout();
+    let shown = if args.json {
+        print::list_json(&mut out, &suites)
+    } else {
+        print::list(&mut out, &suites)
+    };
+    as_known(shown, Exit::Success)
+}
+
+async fn test_server(
+    args: &Check,
+    text: &str,
+    target: &Target,
+    protocol: &'static dyn Protocol,
+    suite: &'static Suite,
+) -> anyhow::Result<Exit> {
+    let client = Client::new(args.asking.settings(0, None));
+    let addresses = client.candidates(target).await?;
+    let Some(&address) = addresses.first() else {
+        anyhow::bail!("{text} has no address");
+    };
+    let mut config = CheckConfig::default();
+    config.timeout = args.asking.timeout;
+    config.is_quick = args.quick;
+    config.has_load = args.load;
+    config.has_bytes = args.raw || args.json;
+    config.only.clone_from(&args.only);
+    config.host = match &target.host {
+        Host::Name(name) => name.clone(),
+        Host::Address(ip) => ip.to_string(),
+    };
+    config.port = address.port();
+    config.is_loopback = address.ip().is_loopback();
+    config.seed = u64::from_le_bytes(hailer::respond::random_secret()[..8].try_into()?);
+    let server = CheckedServer {
+        target: text,
+        protocol: protocol.info(),
+        address,
+    };
+    announce(args, &server, suite);
+    let stop = StopRequest::watch(None)?;
+    let mut out = anstream::stdout();
+    let bar = progress();
+    let mut shown = Ok(());
+    let mut wire = SocketWire::new(address, protocol.info().transport);
+    let findings = check::run(
+        suite,
+        protocol,
+        &mut wire,
+        &config,
+        &mut |event| match event {
+            Event::Started(requirement) => bar.set_message(requirement.title),
+            Event::Waiting { left, reason } => {
+                bar.set_message(format!(
+                    "waiting for {reason}, at most {} s",
+                    left.as_secs()
+                ));
+            }
+            Event::Finished(finding) if !args.json && shown.is_ok() => {
+                shown = bar.suspend(|| print::finding(&mut out, finding, &server, args.raw));
+            }
+            Event::Finished(_) => {}
+        },
+        &|| stop.cause().is_some(),
+    );
+    bar.finish_and_clear();
+    if let Some(file) = &args.junit {
+        std::fs::write(file, print::junit(&findings, &server))
+            .with_context(|| format!("--junit {}", file.display()))?;
+    }
+    let exit = if stop.cause().is_some() {
+        Exit::Stopped
+    } else {
+        exit_of(&findings, args.fail_on)
+    };
+    let shown = shown.map_err(Into::into).and_then(|()| {
+        if args.json {
+            print::json(&mut out, &findings, &server)?;
+        } else {
+            print::summary(&mut out, &findings, args.raw)?;
+        }
+        if args.github {
+            print::github(&mut out, &findings)?;
+        }
+        Ok(out.flush()?)
+    });
+    as_known(shown, exit)
+}
+
+/// Responds to clients, and reports what they do wrong.
+async fn test_client(args: &Check) -> anyhow::Result<Exit> {
+    let Some(protocol) = args.asking.protocol else {
+        usage!("--client needs --protocol");
+    };
+    suite_of(protocol)?;
+    let info = protocol.info();
+    let secret = hailer::respond::random_secret();
+    let Some(mut observer) = Observer::new(protocol, secret) else {
+        usage!("{} has no requirements for clients yet", info.id);
+    };
+    let listen = args
+        .listen
+        .unwrap_or_else(|| (Ipv4Addr::LOCALHOST, info.port).into());
+    let listener = Listener::bind(info.transport, listen)
+        .await
+        .with_context(|| format!("--listen {listen}"))?;
+    let address = listener.address()?;
+    let name = client::shown_status(protocol).title().unwrap_or_default();
+    stderr!(
+        "Responds to {} on {address} until Ctrl-C. Query it with the client under test, at least three times.\n\
+         Replies are lost, forged or sent in pieces on purpose. The client should show the name {name:?}, and 120 players if the protocol lists them.\n",
+        info.id
+    );
+    let started = Instant::now();
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut end = std::pin::pin!(tokio::time::sleep(args.duration.unwrap_or(FOREVER)));
+    tokio::select! {
+        _ = &mut interrupted => {}
+        () = &mut end => {}
+        () = listener.respond(&mut observer, started) => {}
+    }
+    let judgements = observer.judgements(started.elapsed());
+    let mut out = anstream::stdout();
+    let shown = if args.json {
+        print::clients_json(
+            &mut out,
+            info,
+            address,
+            observer.request_count(),
+            &judgements,
+        )
+    } else {
+        print::clients(&mut out, info, observer.request_count(), &judgements)
+    };
+    let is_bad = |(requirement, judgement): &(&ClientRequirement, Judgement)| {
+        judgement.missed > 0 && args.fail_on <= severity_level(requirement.severity)
+    };
+    let exit = if observer.request_count() == 0 || judgements.iter().any(is_bad) {
+        Exit::Partial
+    } else {
+        Exit::Success
+    };
+    as_known(shown, exit)
+}
+
+/// Where clients are tested.
+enum Listener {
+    Datagram(UdpSocket),
+    Stream(TcpListener),
+}
+
+impl Listener {
+    async fn bind(transport: Transport, at: SocketAddr) -> std::io::Result<Self> {
+        Ok(if transport == Transport::Datagram {
+            Self::Datagram(UdpSocket::bind(at).await?)
+        } else {
+            Self::Stream(TcpListener::bind(at).await?)
+        })
+    }
+
+    fn address(&self) -> std::io::Result<SocketAddr> {
+        match self {
+            Self::Datagram(socket) => socket.local_addr(),
+            Self::Stream(listener) => listener.local_addr(),
+        }
+    }
+
+    /// Responds until the future is dropped.
+    async fn respond(&self, observer: &mut Observer, started: Instant) {
+        match self {
+            Self::Datagram(socket) => respond_to_datagrams(socket, observer, started).await,
+            Self::Stream(listener) => loop {
+                // One connection after the other: the clients under test are few.
+                if let Ok((stream, from)) = listener.accept().await {
+                    let seen = respond_to_connection(stream, from, observer).await;
+                    observer.connection_ended(started.elapsed(), from, seen);
+                }
+            },
+        }
+    }
+}
+
+fn epoch() -> Epoch {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Epoch::at(now.unwrap_or_default().as_secs())
+}
+
+async fn respond_to_datagrams(socket: &UdpSocket, observer: &mut Observer, started: Instant) {
+    let mut buffer = vec![0; 65_535];
+    loop {
+        // A client that has closed its port is no failure.
+        let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
+            continue;
+        };
+        for reply in observer.datagram(started.elapsed(), epoch(), from, &buffer[..length]) {
+            let _ = socket.send_to(&reply, from).await;
+        }
+    }
+}
+
+/// Serves one connection. Each reply is sent in pieces.
+async fn respond_to_connection(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    observer: &Observer,
+) -> SeenConnection {
+    let mut seen = SeenConnection {
+        port: stream.local_addr().map_or(0, |address| address.port()),
+        ..SeenConnection::default()
+    };
+    let _ = stream.set_nodelay(true);
+    let Some(mut connection) = observer.connection(from) else {
+        return seen;
+    };
+    let deadline = Instant::now() + MAX_CONNECTION;
+    let mut unread = Vec::new();
+    let mut buffer = [0; 4_096];
+    while Instant::now() < deadline {
+        let mut out = Vec::new();
+        let pause = Duration::from_millis(PAUSE_MS);
+        let received = match tokio::time::timeout(pause, stream.read(&mut buffer)).await {
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(length)) => {
+                let bytes = &buffer[..length];
+                unread.extend_from_slice(bytes);
+                seen.bytes.extend_from_slice(bytes);
+                connection.receive(epoch(), &unread, &mut out)
+            }
+            Err(_) => connection.pause(&unread, &mut out),
+        };
+        unread.drain(..received.consumed.min(unread.len()));
+        for piece in out.chunks(out.len().div_ceil(REPLY_PIECES).max(1)) {
+            if stream.write_all(piece).await.is_err() {
+                seen.is_cut = true;
+                return seen;
+            }
+            tokio::time::sleep(PIECE_PAUSE).await;
+        }
+        if received.step != ConnectionStep::Wait || seen.bytes.len() > MAX_REQUEST_BYTES {
+            break;
+        }
+    }
+    seen
+}
+
+/// Announces the datagrams of the check before the first one is sent.
+fn announce(args: &Check, server: &CheckedServer<'_>, suite: &Suite) {
+    let count = suite.selected(&args.only).count();
+    let per = if server.protocol.transport == Transport::Datagram {
+        "datagram"
+    } else {
+        "connection"
+    };
+    let longest: u64 = suite
+        .selected(&args.only)
+        .map(|requirement| match requirement.cost {
+            Cost::Wait(seconds) if !args.quick => seconds,
+            _ => 0,
+        })
+        .sum();
+    let mut text = format!(
+        "Tests {count} requirements of {} at {}, and sends nothing to other addresses. At most one {per} each {} ms.",
+        server.protocol.id,
+        server.address,
+        suite.interval.as_millis()
+    );
+    if longest > 0 {
+        text += &format!(
+            " Waits up to {longest} s for tokens and connections to expire; --quick skips that."
+        );
+    }
+    let mut selected = suite.selected(&args.only);
+    if args.load && selected.any(|requirement| requirement.cost == Cost::Load) {
+        text += " At the end, 50 requests/s for 5 s.";
+    }
+    stderr!("{text}\nNever sent: {}\n", suite.never_sent);
+}
+
+/// Returns a line on standard error with the current step, if that is a terminal.
+pub(super) fn progress() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+/// Returns the exit code for the results.
+fn exit_of(findings: &[Finding], fail_on: FailOn) -> Exit {
+    let is_bad = |finding: &Finding| match finding.outcome {
+        Outcome::Fail(_) => fail_on <= level(finding.requirement),
+        Outcome::Deviation { .. } => fail_on == FailOn::Deviation,
+        Outcome::Pass(_) | Outcome::NotApplicable(_) => false,
+    };
+    if findings.iter().any(is_bad) {
+        Exit::Partial
+    } else {
+        Exit::Success
+    }
+}
+
+fn level(requirement: &Requirement) -> FailOn {
+    severity_level(requirement.severity)
+}
+
+fn severity_level(severity: check::Severity) -> FailOn {
+    match severity {
+        check::Severity::Note => FailOn::Note,
+        check::Severity::Warning => FailOn::Warning,
+        check::Severity::Error => FailOn::Error,
+    }
+}

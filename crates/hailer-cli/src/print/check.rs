@@ -1,0 +1,562 @@
+//! Results of `hailer check`: text, JSON, JUnit XML, annotations.
+
+use super::{count, datagram, json, line};
+use hailer::Datagram;
+use hailer::Transcript;
+use hailer::check::client::{ClientRequirement, Judgement};
+use hailer::check::{Cost, Finding, Outcome, Requirement, Suite, Transfer};
+use hailer::proto::model::printable;
+use hailer::proto::{Deviation, Direction, Info};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// Maximum width of the observation of a probe, in columns.
+const DETAIL: usize = 200;
+
+/// The server under test.
+pub(crate) struct CheckedServer<'a> {
+    pub(crate) target: &'a str,
+    pub(crate) protocol: &'static Info,
+    pub(crate) address: SocketAddr,
+}
+
+/// A finding in JSON, as in schema/check-v1.json.
+#[derive(Serialize)]
+struct Line {
+    schema: &'static str,
+    target: String,
+    protocol: &'static str,
+    address: String,
+    counts: Counts,
+    results: Vec<ResultLine>,
+}
+
+#[derive(Default, Serialize)]
+struct Counts {
+    pass: usize,
+    deviation: usize,
+    fail: usize,
+    not_applicable: usize,
+}
+
+impl Counts {
+    fn of(findings: &[Finding]) -> Self {
+        let mut counts = Self::default();
+        for finding in findings {
+            match finding.outcome {
+                Outcome::Pass(_) => counts.pass += 1,
+                Outcome::Deviation { .. } => counts.deviation += 1,
+                Outcome::Fail(_) => counts.fail += 1,
+                Outcome::NotApplicable(_) => counts.not_applicable += 1,
+            }
+        }
+        counts
+    }
+}
+
+#[derive(Serialize)]
+struct ResultLine {
+    #[serde(flatten)]
+    requirement: RequirementFields,
+    result: &'static str,
+    detail: String,
+    deviations: Vec<DeviationLine>,
+    measured: BTreeMap<&'static str, f64>,
+    datagrams: Vec<DatagramLine>,
+}
+
+#[derive(Serialize)]
+struct RequirementFields {
+    id: &'static str,
+    title: &'static str,
+    section: &'static str,
+    severity: &'static str,
+    effect: &'static str,
+}
+
+impl From<&Requirement> for RequirementFields {
+    fn from(requirement: &Requirement) -> Self {
+        Self {
+            id: requirement.id,
+            title: requirement.title,
+            section: requirement.section,
+            severity: requirement.severity.name(),
+            effect: requirement.effect,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DeviationLine {
+    name: &'static str,
+    help: &'static str,
+}
+
+impl From<&'static Deviation> for DeviationLine {
+    fn from(deviation: &'static Deviation) -> Self {
+        Self {
+            name: deviation.name,
+            help: deviation.help,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DatagramLine {
+    at_ms: f64,
+    socket: usize,
+    direction: &'static str,
+    hex: String,
+}
+
+impl From<&Transfer> for DatagramLine {
+    fn from(transfer: &Transfer) -> Self {
+        let mut hex = String::with_capacity(2 * transfer.bytes.len());
+        for byte in &transfer.bytes {
+            let _ = write!(hex, "{byte:02x}");
+        }
+        Self {
+            at_ms: (transfer.at.as_secs_f64() * 1e6).round() / 1e3,
+            socket: transfer.socket,
+            direction: datagram::way_name(direction(transfer)),
+            hex,
+        }
+    }
+}
+
+/// A requirement in JSON, as in schema/requirement-v1.json.
+#[derive(Serialize)]
+struct RequirementLine {
+    schema: &'static str,
+    protocol: &'static str,
+    role: &'static str,
+    #[serde(flatten)]
+    requirement: RequirementFields,
+    deviations: Vec<DeviationLine>,
+    waits_s: Option<u64>,
+    is_load: bool,
+}
+
+/// A requirement for clients in JSON, as in the same schema.
+#[derive(Serialize)]
+struct ClientRequirementLine {
+    schema: &'static str,
+    protocol: &'static str,
+    role: &'static str,
+    id: String,
+    title: &'static str,
+    severity: &'static str,
+    effect: &'static str,
+}
+
+fn direction(transfer: &Transfer) -> Direction {
+    if transfer.is_sent {
+        Direction::Request
+    } else {
+        Direction::Reply
+    }
+}
+
+/// Lists the requirements of suites.
+pub(crate) fn list(out: &mut impl Write, suites: &[&Suite]) -> anyhow::Result<()> {
+    for suite in suites {
+        writeln!(out, "\x1b[1m{}\x1b[0m", suite.protocol)?;
+        for requirement in suite.requirements {
+            let cost = match requirement.cost {
+                Cost::Low => String::new(),
+                Cost::Wait(seconds) => format!(" (waits up to {seconds} s)"),
+                Cost::Load => " (only with --load)".into(),
+            };
+            writeln!(
+                out,
+                "  {}  \x1b[2m{:7}\x1b[0m  {}{cost}",
+                requirement.id,
+                requirement.severity.name(),
+                requirement.title
+            )?;
+        }
+        writeln!(out, "  Never sent: {}", suite.never_sent)?;
+        if let Some(client) = suite.client {
+            writeln!(out, "  With --client:")?;
+            for requirement in client.all() {
+                writeln!(
+                    out,
+                    "  {}/client.{}  \x1b[2m{:7}\x1b[0m  {}",
+                    suite.protocol,
+                    requirement.number,
+                    requirement.severity.name(),
+                    requirement.title
+                )?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Lists the requirements of suites, one line of JSON each.
+pub(crate) fn list_json(out: &mut impl Write, suites: &[&'static Suite]) -> anyhow::Result<()> {
+    for suite in suites {
+        for requirement in suite.requirements {
+            let line = RequirementLine {
+                schema: "hailer/requirement/1",
+                protocol: suite.protocol,
+                role: "server",
+                requirement: requirement.into(),
+                deviations: requirement.deviations.iter().map(|&it| it.into()).collect(),
+                waits_s: match requirement.cost {
+                    Cost::Wait(seconds) => Some(seconds),
+                    _ => None,
+                },
+                is_load: requirement.cost == Cost::Load,
+            };
+            writeln!(out, "{}", json::line(&line)?)?;
+        }
+        for requirement in suite.client.into_iter().flat_map(|client| client.all()) {
+            let line = ClientRequirementLine {
+                schema: "hailer/requirement/1",
+                protocol: suite.protocol,
+                role: "client",
+                id: format!("{}/client.{}", suite.protocol, requirement.number),
+                title: requirement.title,
+                severity: requirement.severity.name(),
+                effect: requirement.effect,
+            };
+            writeln!(out, "{}", json::line(&line)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints one result.
+pub(crate) fn finding(
+    out: &mut impl Write,
+    finding: &Finding,
+    server: &CheckedServer<'_>,
+    has_bytes: bool,
+) -> std::io::Result<()> {
+    let requirement = finding.requirement;
+    let (word, colour) = match finding.outcome {
+        Outcome::Pass(_) => ("pass", "32"),
+        Outcome::Deviation { .. } => ("deviation", "33"),
+        Outcome::Fail(_) => ("FAIL", "1;31"),
+        Outcome::NotApplicable(_) => ("n/a", "2"),
+    };
+    let detail = line(finding.outcome.detail(), DETAIL);
+    writeln!(
+        out,
+        "\x1b[{colour}m{word:9}\x1b[0m  {}  {}: \x1b[2m{detail}\x1b[0m",
+        requirement.id, requirement.title
+    )?;
+    for deviation in finding.outcome.deviations() {
+        writeln!(
+            out,
+            "           \x1b[33m{}\x1b[0m: {}",
+            deviation.name, deviation.help
+        )?;
+    }
+    if matches!(
+        finding.outcome,
+        Outcome::Fail(_) | Outcome::Deviation { .. }
+    ) {
+        writeln!(
+            out,
+            "           {}: {}. See {}",
+            requirement.severity.name(),
+            requirement.effect,
+            requirement.section
+        )?;
+    }
+    if has_bytes {
+        let transcript = Transcript {
+            protocol: server.protocol,
+            address: server.address,
+            sent: 0,
+            received: 0,
+            datagrams: finding.transfers.iter().map(shown).collect(),
+        };
+        datagram::exchange(out, &transcript)?;
+    }
+    Ok(())
+}
+
+fn shown(transfer: &Transfer) -> Datagram {
+    Datagram {
+        direction: direction(transfer),
+        at: transfer.at,
+        bytes: transfer.bytes.clone(),
+    }
+}
+
+/// Prints the number of results of each kind.
+pub(crate) fn summary(
+    out: &mut impl Write,
+    findings: &[Finding],
+    has_bytes: bool,
+) -> std::io::Result<()> {
+    let counts = Counts::of(findings);
+    writeln!(
+        out,
+        "\n{} passed, {}, {}, {} not applicable",
+        counts.pass,
+        count(counts.deviation, "deviation"),
+        count(counts.fail, "failure"),
+        counts.not_applicable
+    )?;
+    let problem = |finding: &&Finding| {
+        let outcome = &finding.outcome;
+        matches!(outcome, Outcome::Fail(_) | Outcome::Deviation { .. })
+    };
+    match findings.iter().find(problem) {
+        Some(finding) if !has_bytes => {
+            writeln!(
+                out,
+                "--only {} --raw shows the bytes",
+                finding.requirement.id
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints all results as one line of JSON.
+pub(crate) fn json(
+    out: &mut impl Write,
+    findings: &[Finding],
+    server: &CheckedServer<'_>,
+) -> anyhow::Result<()> {
+    let results = findings.iter().map(|finding| ResultLine {
+        requirement: finding.requirement.into(),
+        result: finding.outcome.name(),
+        detail: finding.outcome.detail().into(),
+        deviations: finding
+            .outcome
+            .deviations()
+            .iter()
+            .map(|&it| it.into())
+            .collect(),
+        measured: finding
+            .measured
+            .iter()
+            .map(|it| (it.name, it.value))
+            .collect(),
+        datagrams: finding.transfers.iter().map(Into::into).collect(),
+    });
+    let line = Line {
+        schema: "hailer/check/1",
+        target: server.target.into(),
+        protocol: server.protocol.id,
+        address: server.address.to_string(),
+        counts: Counts::of(findings),
+        results: results.collect(),
+    };
+    writeln!(out, "{}", json::line(&line)?)?;
+    Ok(())
+}
+
+/// Prints the results of clients.
+pub(crate) fn clients(
+    out: &mut impl Write,
+    info: &Info,
+    requests: usize,
+    judgements: &[(&ClientRequirement, Judgement)],
+) -> anyhow::Result<()> {
+    for (requirement, judgement) in judgements {
+        let (word, colour) = match judgement.result() {
+            "pass" => ("pass", "32"),
+            "fail" => ("FAIL", "1;31"),
+            _ => ("n/a", "2"),
+        };
+        let seen = match judgement.met + judgement.missed {
+            0 => "no request has shown it".to_owned(),
+            all => format!("{} of {all}", judgement.met),
+        };
+        writeln!(
+            out,
+            "\x1b[{colour}m{word:9}\x1b[0m  {}/client.{}  {}: \x1b[2m{seen}\x1b[0m",
+            info.id, requirement.number, requirement.title
+        )?;
+        if judgement.missed > 0 {
+            writeln!(
+                out,
+                "           {}\n           {}: {}",
+                line(&judgement.detail, DETAIL),
+                requirement.severity.name(),
+                requirement.effect
+            )?;
+        }
+    }
+    writeln!(out, "\n{}", count(requests, "request"))?;
+    Ok(())
+}
+
+/// A result of clients in JSON, as in schema/check-client-v1.json.
+#[derive(Serialize)]
+struct ClientLine {
+    schema: &'static str,
+    protocol: &'static str,
+    address: String,
+    requests: usize,
+    results: Vec<ClientResult>,
+}
+
+#[derive(Serialize)]
+struct ClientResult {
+    id: String,
+    title: &'static str,
+    severity: &'static str,
+    effect: &'static str,
+    result: &'static str,
+    detail: String,
+    met: u32,
+    missed: u32,
+}
+
+/// Prints the results of clients as one line of JSON.
+pub(crate) fn clients_json(
+    out: &mut impl Write,
+    info: &'static Info,
+    address: SocketAddr,
+    requests: usize,
+    judgements: &[(&ClientRequirement, Judgement)],
+) -> anyhow::Result<()> {
+    let results = judgements
+        .iter()
+        .map(|(requirement, judgement)| ClientResult {
+            id: format!("{}/client.{}", info.id, requirement.number),
+            title: requirement.title,
+            severity: requirement.severity.name(),
+            effect: requirement.effect,
+            result: judgement.result(),
+            detail: judgement.detail.clone(),
+            met: judgement.met,
+            missed: judgement.missed,
+        });
+    let line = ClientLine {
+        schema: "hailer/check-client/1",
+        protocol: info.id,
+        address: address.to_string(),
+        requests,
+        results: results.collect(),
+    };
+    writeln!(out, "{}", json::line(&line)?)?;
+    Ok(())
+}
+
+/// Escapes a text for XML. Characters that XML 1.0 does not have are left out.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in printable(text).chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{FFFE}' | '\u{FFFF}' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Returns the names of the deviations and the observation of the probe.
+fn described(finding: &Finding) -> String {
+    let names: Vec<&str> = finding
+        .outcome
+        .deviations()
+        .iter()
+        .map(|it| it.name)
+        .collect();
+    match names.as_slice() {
+        [] => finding.outcome.detail().to_owned(),
+        names => format!("{}: {}", names.join(", "), finding.outcome.detail()),
+    }
+}
+
+/// Returns all results as JUnit XML. Deviations are tests that pass, with an output.
+pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String {
+    let counts = Counts::of(findings);
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">",
+        server.protocol.id,
+        xml(server.target),
+        findings.len(),
+        counts.fail,
+        counts.not_applicable
+    );
+    for finding in findings {
+        let requirement = finding.requirement;
+        let detail = xml(&described(finding));
+        let _ = write!(
+            out,
+            "    <testcase classname=\"{}\" name=\"{} {}\"",
+            server.protocol.id,
+            requirement.id,
+            xml(requirement.title)
+        );
+        let _ = match finding.outcome {
+            Outcome::Pass(_) => {
+                writeln!(out, "><system-out>{detail}</system-out></testcase>")
+            }
+            Outcome::Deviation { .. } => writeln!(
+                out,
+                "><system-out>{detail}. {}: {}. See {}</system-out></testcase>",
+                requirement.severity.name(),
+                xml(requirement.effect),
+                requirement.section
+            ),
+            Outcome::NotApplicable(_) => {
+                writeln!(out, "><skipped message=\"{detail}\"/></testcase>")
+            }
+            Outcome::Fail(_) => writeln!(
+                out,
+                "><failure type=\"{}\" message=\"{detail}\">{}. See {}</failure></testcase>",
+                requirement.severity.name(),
+                xml(requirement.effect),
+                requirement.section
+            ),
+        };
+    }
+    out + "  </testsuite>\n</testsuites>\n"
+}
+
+/// Escapes a text for an annotation of GitHub Actions.
+fn annotation(text: &str) -> String {
+    printable(text)
+        .replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// Prints failures and deviations as annotations of GitHub Actions.
+pub(crate) fn github(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
+    for finding in findings {
+        let requirement = finding.requirement;
+        let level = match finding.outcome {
+            Outcome::Pass(_) | Outcome::NotApplicable(_) => continue,
+            Outcome::Deviation { .. } => "notice",
+            Outcome::Fail(_) => match requirement.severity.name() {
+                "note" => "notice",
+                name => name,
+            },
+        };
+        writeln!(
+            out,
+            "::{level} title={}::{}",
+            requirement.id,
+            annotation(&format!(
+                "{}: {}. {}. See {}",
+                requirement.title,
+                described(finding),
+                requirement.effect,
+                requirement.section
+            ))
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,277 @@
+//! `hailer check`: all outputs, exit codes, and the guide.
+
+use crate::schema::check as matches_schema;
+use crate::support::Server;
+use crate::tool::{Process, Serve, Temporary, command, finish, run};
+use hailer::check::SUITES;
+use std::io::{BufRead, BufReader, Read};
+
+/// A server that replies to every handshake with the token 0, and to every stat.
+fn without_tokens() -> Server {
+    Server::script(|request| {
+        let Some((kind, id)) = request.get(2).zip(request.get(3..7)) else {
+            return Vec::new();
+        };
+        let body: &[u8] = match (kind, request.len()) {
+            (9, _) => b"0\0",
+            (0, 15) => {
+                b"splitnum\0\x80\0hostname\0A\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001.21\0plugins\0\0map\0w\0\
+                numplayers\x000\0maxplayers\x0020\0hostport\x0025565\0hostip\x00127.0.0.1\0\0\x01player_\0\0\0"
+            }
+            (0, _) => b"A\0SMP\0w\x000\x0020\0\xDD\x63127.0.0.1\0",
+            _ => return Vec::new(),
+        };
+        vec![[&[*kind], id, body].concat()]
+    })
+}
+
+#[test]
+fn own_servers_pass() {
+    for (id, only) in [
+        ("minecraft-query", "minecraft-query/5.1"),
+        ("onequery", "onequery/5.1"),
+        ("ugp", "ugp/3"),
+        ("minecraft-bedrock", "minecraft-bedrock/2.1"),
+        ("a2s", "a2s/2.1"),
+        ("quake3", "quake3/2.3"),
+        ("minecraft-status", "minecraft-status/2.3"),
+    ] {
+        let serve = Serve::with(&["--protocol", id, "--player", "Alice"]);
+        let output = run(["check", &serve.url(id), "--quick", "--only", only]).ends_with(0);
+        assert!(output.out.contains("pass "), "{}", output.out);
+        assert!(!output.out.contains("FAIL"), "{}", output.out);
+        assert!(
+            output.err.starts_with("Tests ") && output.err.contains("Never sent: "),
+            "{}",
+            output.err
+        );
+    }
+}
+
+#[test]
+fn failures_have_an_exit_code_by_severity() {
+    let server = without_tokens();
+    let url = format!("minecraft-query://{}", server.address);
+    let only = ["--quick", "--only", "minecraft-query/5.1"];
+    let args = ["check", &url].into_iter().chain(only);
+    let output = run(args.clone()).ends_with(1);
+    assert!(
+        output.out.contains("FAIL       minecraft-query/5.1"),
+        "{}",
+        output.out
+    );
+    assert!(
+        output.out.contains("See spec/minecraft-query.md#7.2"),
+        "{}",
+        output.out
+    );
+    assert!(output.out.contains("15 bytes get "), "{}", output.out);
+    run(args.chain(["--fail-on", "never"])).ends_with(0);
+    // A deviation counts only on request.
+    let deviating = ["check", &url, "--quick", "--only", "minecraft-query/5.8"];
+    let output = run(deviating).ends_with(0);
+    assert!(output.out.contains("token-zero: "), "{}", output.out);
+    run(deviating.into_iter().chain(["--fail-on", "deviation"])).ends_with(1);
+}
+
+#[test]
+fn json_junit_and_annotations_have_every_result() {
+    let server = without_tokens();
+    let url = format!("minecraft-query://{}", server.address);
+    let file = Temporary::path("report.xml");
+    let only = [
+        "--only",
+        "minecraft-query/5.1",
+        "--only",
+        "minecraft-query/5.9",
+    ];
+    let shared = ["check", &url, "--quick", "--junit", file.text()];
+    let json = run(shared.iter().chain(&only).chain(&["--json"])).ends_with(1);
+    let lines = matches_schema("check-v1.json", &json);
+    let results = lines[0]["results"].as_array().unwrap();
+    let found: Vec<_> = results
+        .iter()
+        .map(|result| {
+            (
+                result["id"].as_str().unwrap(),
+                result["result"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("minecraft-query/1.1", "pass"),
+            ("minecraft-query/5.1", "fail"),
+            ("minecraft-query/5.9", "not-applicable"),
+        ]
+    );
+    assert!(results[1]["measured"]["amplification"].as_f64().unwrap() > 5.0);
+    assert!(results[1]["datagrams"].as_array().unwrap().len() >= 4);
+    let xml = std::fs::read_to_string(file.text()).unwrap();
+    assert!(
+        xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\""),
+        "{xml}"
+    );
+    assert!(
+        xml.contains("<failure type=\"error\" message=\"a token"),
+        "{xml}"
+    );
+    let output = run(shared.iter().chain(&only).chain(&["--github", "--raw"])).ends_with(1);
+    assert!(
+        output
+            .out
+            .contains("::error title=minecraft-query/5.1::A stat with a wrong token"),
+        "{}",
+        output.out
+    );
+    assert!(
+        output
+            .out
+            .contains("Minecraft Query handshake request, 7 bytes"),
+        "{}",
+        output.out
+    );
+}
+
+#[test]
+fn a_silent_server_fails_the_first_requirement_only() {
+    let server = Server::silent();
+    let url = format!("ugp://{}", server.address);
+    let output = run(["check", &url, "--timeout", "50ms"]).ends_with(1);
+    assert!(output.out.contains("FAIL       ugp/1.1"), "{}", output.out);
+    assert_eq!(output.out.matches("FAIL").count(), 1, "{}", output.out);
+    assert!(
+        output.out.contains("1 failure, 12 not applicable"),
+        "{}",
+        output.out
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn a_stop_prints_the_results_so_far() {
+    let serve = Serve::with(&["--protocol", "quake3"]);
+    let mut check = Process::start(&mut command(["check", &serve.url("quake3")]));
+    let mut out = BufReader::new(check.child.stdout.take().unwrap());
+    let mut text = String::new();
+    // The check takes a quarter of a minute, because its requests are 1.1 s apart.
+    out.read_line(&mut text).unwrap();
+    assert!(text.contains("pass       quake3/1.1"), "{text}");
+    let kill = format!("kill -INT {}", check.child.id());
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", &kill]).status().unwrap().success());
+    out.read_to_string(&mut text).unwrap();
+    assert_eq!(check.wait().code(), Some(130));
+    assert!(
+        text.contains(" passed, 0 deviations, 0 failures, 0 not applicable"),
+        "{text}"
+    );
+    assert!(!text.contains("quake3/6.1"), "{text}");
+}
+
+#[test]
+fn arguments_are_checked() {
+    run(["check", "127.0.0.1"]).fails_as_usage("minecraft-query://127.0.0.1");
+    run(["check", "samp://127.0.0.1"]).fails_as_usage("protocols with requirements are");
+    run(["check", "ugp://127.0.0.1", "--only", "a2s/1"]).fails_as_usage("no such requirement");
+    run(["check", "a2s://127.0.0.1", "--only", "a2"]).fails_as_usage("no such requirement");
+    run(["check"]).ends_with(2);
+}
+
+#[test]
+fn requirements_are_listed() {
+    let lines = matches_schema(
+        "requirement-v1.json",
+        &run(["check", "--list", "--json"]).ends_with(0),
+    );
+    let of_servers = lines.iter().filter(|line| line["role"] == "server");
+    let all: usize = SUITES.iter().map(|suite| suite.requirements.len()).sum();
+    assert_eq!(of_servers.count(), all);
+    let output = run(["check", "--list", "-p", "quake3"]).ends_with(0);
+    assert!(output.out.contains("quake3/2.3"), "{}", output.out);
+    assert!(!output.out.contains("a2s"), "{}", output.out);
+}
+
+#[test]
+fn clients_are_observed() {
+    let listen = crate::support::loopback().local_addr().unwrap().to_string();
+    let args = [
+        "check",
+        "--client",
+        "-p",
+        "minecraft-query",
+        "--listen",
+        &listen,
+    ];
+    let observer = std::thread::spawn({
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        move || {
+            run(args
+                .iter()
+                .map(String::as_str)
+                .chain(["--for", "4s", "--json"]))
+        }
+    });
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let url = format!("minecraft-query://{listen}");
+    run(["query", &url, "--timeout", "300ms"]).ends_with(0);
+    // Every byte of the id is above 7F. The other request is too short.
+    let socket = crate::support::loopback();
+    for request in [&b"\xFE\xFD\x09\xFF\xFF\xFF\xFF"[..], b"\xFE\xFD\x09"] {
+        socket.send_to(request, &listen).unwrap();
+    }
+    let output = observer.join().unwrap().ends_with(1);
+    let lines = matches_schema("check-client-v1.json", &output);
+    let results = lines[0]["results"].as_array().unwrap();
+    let failed: Vec<_> = results
+        .iter()
+        .filter(|result| result["result"] == "fail")
+        .map(|result| result["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        failed,
+        ["minecraft-query/client.1", "minecraft-query/client.4"]
+    );
+    run(["check", "--client"]).ends_with(2);
+}
+
+/// The commands of the guide run against a server on this machine.
+#[test]
+fn the_guide_has_working_commands() {
+    let guide = include_str!("../../../../docs/check.md");
+    let mut tried = 0;
+    for line in guide
+        .lines()
+        .filter(|line| line.starts_with("hailer check ") && !line.contains("--client"))
+    {
+        let line = line.split(" | ").next().unwrap();
+        let id = SUITES
+            .iter()
+            .map(|suite| suite.protocol)
+            .find(|id| line.contains(id))
+            .unwrap();
+        let serve = Serve::with(&["--protocol", id]);
+        let first = format!("{id}/1");
+        let report = Temporary::path("guide.xml");
+        let mut args: Vec<String> = Vec::new();
+        for word in line.split_whitespace().skip(1) {
+            args.push(match word {
+                "report.xml" => report.text().into(),
+                word if word.contains("127.0.0.1") => serve.url(id),
+                word => word.into(),
+            });
+        }
+        args.extend(["--quick", "--only", &first].map(String::from));
+        // The guide can have it already.
+        args.dedup();
+        let quick = args.iter().filter(|word| *word == "--quick").count();
+        if quick > 1 {
+            let at = args.iter().rposition(|word| word == "--quick").unwrap();
+            args.remove(at);
+        }
+        finish(command(args), None).ends_with(0);
+        tried += 1;
+    }
+    assert!(tried >= 4, "{tried} commands");
+}

@@ -1,0 +1,85 @@
+//! Armagetron Advanced: information about a server in two forms. UDP.
+//!
+//! ```text
+//!   client                        server
+//!     00 34 00 00 00 00 00 00  ─►
+//!                              ◄─  00 32 … port, address
+//!     00 35 00 00 00 00 00 00  ─►
+//!                              ◄─  00 33 … port, address, name, players, …
+//! ```
+//!
+//! Units of two bytes, big-endian. A server that is on no list sends the second form only after the
+//! first. The client's address is not verified, so Hailer has no responder (spec/armagetron.md#8).
+
+mod client;
+pub mod deviation;
+pub mod message;
+
+pub use client::ArmagetronExchange;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
+    Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Armagetron;
+
+static INFO: Info = Info {
+    id: "armagetron",
+    title: "Armagetron Advanced",
+    transport: Transport::Datagram,
+    port: 4534,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[
+        Doc {
+            key: "min-version",
+            help: "Lowest version of the network protocol",
+        },
+        Doc {
+            key: "max-version",
+            help: "Highest version of the network protocol",
+        },
+        Doc {
+            key: "options",
+            help: "Description of the settings",
+        },
+        Doc {
+            key: "website",
+            help: "Website of the server",
+        },
+    ],
+    player_fields: &[Doc {
+        key: "account",
+        help: "Account of the player",
+    }],
+    deviations: deviation::ALL,
+    has_responder: false,
+    options: &[],
+};
+
+impl Protocol for Armagetron {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(ArmagetronExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,86 @@
+//! BeamMP: the information of newer servers for `BeamNG.drive`. TCP.
+//!
+//! ```text
+//!   client      server
+//!     I    ─►
+//!          ◄─  length, JSON
+//!     P    ─►             on another connection, if there is no information
+//!          ◄─  P
+//! ```
+//!
+//! The connection proves the client's address. The port is that of the game.
+
+mod client;
+pub mod deviation;
+pub mod message;
+
+pub use client::BeamMpExchange;
+
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct BeamMp;
+
+static INFO: Info = Info {
+    id: "beammp",
+    title: "BeamMP",
+    port: 30814,
+    fields: &[
+        Doc {
+            key: "private",
+            help: "Whether the server is missing in the public list",
+        },
+        Doc {
+            key: "guests",
+            help: "Whether players without an account may join",
+        },
+        Doc {
+            key: "client-version",
+            help: "Version of the client",
+        },
+        Doc {
+            key: "tags",
+            help: "Tags, separated by commas",
+        },
+        Doc {
+            key: "mods",
+            help: "Names of the mods, as the server writes them",
+        },
+        Doc {
+            key: "mod-count",
+            help: "Number of mods",
+        },
+        Doc {
+            key: "mod-bytes",
+            help: "Size of all mods in bytes",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Request without a reply: `information`",
+        },
+    ],
+    deviations: deviation::ALL,
+    ..Info::CONNECTED
+};
+
+impl Protocol for BeamMp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(BeamMpExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

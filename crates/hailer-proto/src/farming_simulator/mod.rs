@@ -1,0 +1,65 @@
+//! Farming Simulator 19, 22 and 25: the statistics of dedicated servers. HTTP.
+//!
+//! ```text
+//!   client                                            server
+//!     GET /feed/dedicated-server-stats.xml?code=   ─►
+//!          ◄─  XML: name, map, slots with the names of players, mods
+//! ```
+//!
+//! The code is that of the owner (spec/farming-simulator.md#1).
+
+mod client;
+
+pub use client::FarmingSimulatorFiles;
+
+use crate::http::{self, FilesExchange};
+use crate::protocol::{
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct FarmingSimulator;
+
+static INFO: Info = Info {
+    id: "farming-simulator",
+    title: "Farming Simulator",
+    transport: Transport::Http,
+    port: 8080,
+    fields: &[
+        Doc {
+            key: "day-time",
+            help: "Time of the day in the game, in milliseconds",
+        },
+        Doc {
+            key: "mods",
+            help: "Mods with their versions",
+        },
+    ],
+    player_fields: &[Doc {
+        key: "admin",
+        help: "Whether the player is an administrator",
+    }],
+    ..Info::CONNECTED
+};
+
+impl Protocol for FarmingSimulator {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(FilesExchange::<FarmingSimulatorFiles>::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        http::explain::<FarmingSimulatorFiles>(bytes, seen, notes)
+    }
+}

@@ -1,0 +1,105 @@
+//! Frontlines: Fuel of War: a variant of A2S with other letters and byte order. UDP.
+//!
+//! ```text
+//!   client                       server
+//!     FF FF FF FF "FLSQ"      ─►
+//!                             ◄─  FF FF FF FF "I" protocol, name, map, …
+//!     FF FF FF FF "W"         ─►
+//!                             ◄─  FF FF FF FF "A" challenge
+//!     FF FF FF FF "U" challenge ─►
+//!                             ◄─  FF FF FF FF "D" players
+//!     FF FF FF FF "V" challenge ─►
+//!                             ◄─  FF FF FF FF "E" rules
+//! ```
+//!
+//! Big-endian. The largest reply needs no challenge, so Hailer has no responder (spec/ffow.md#8).
+
+mod client;
+pub mod deviation;
+pub mod message;
+
+pub use client::FfowExchange;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
+    Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Ffow;
+
+static INFO: Info = Info {
+    id: "ffow",
+    title: "Frontlines: Fuel of War",
+    transport: Transport::Datagram,
+    port: 5478,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[
+        Doc {
+            key: "protocol-version",
+            help: "Version of the protocol",
+        },
+        Doc {
+            key: "mod",
+            help: "Folder of the mod",
+        },
+        Doc {
+            key: "server-type",
+            help: "Type of the server: a letter such as `d` for dedicated",
+        },
+        Doc {
+            key: "system",
+            help: "Operating system: a letter such as `w` for Windows",
+        },
+        Doc {
+            key: "fps",
+            help: "Average frames per second",
+        },
+        Doc {
+            key: "round",
+            help: "Current round",
+        },
+        Doc {
+            key: "rounds",
+            help: "Number of rounds",
+        },
+        Doc {
+            key: "time-left-s",
+            help: "Rest of the round in seconds",
+        },
+        Doc {
+            key: "unanswered",
+            help: "Requests without a reply: `players` and `rules`",
+        },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    has_responder: false,
+    options: &[],
+};
+
+impl Protocol for Ffow {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(FfowExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,9 @@
+//! The deviations that the client accepts, by name (spec/lhmp.md#4).
+
+use crate::wire::deviations;
+
+deviations! {
+    TRAILING_BYTES "trailing-bytes" "bytes follow the end of the reply";
+    CUT_PLAYERS "cut-players" "the list of players ends early; whole entries are kept";
+    NO_PLAYERS "no-players" "the request for players gets no reply";
+}

@@ -1,0 +1,71 @@
+//! Lost Heaven Multiplayer: a mod of Mafia. UDP.
+//!
+//! ```text
+//!   client          server
+//!     "LHMPo"    ─►
+//!                ◄─  "LHMPo" password, counts, name, mode, website, map
+//!     "LHMPp"    ─►
+//!                ◄─  "LHMPp" count, number and name of each player
+//! ```
+//!
+//! Little-endian. Request and reply start with the same bytes, and the client's address is not
+//! verified, so Hailer has no responder (spec/lhmp.md#6).
+
+mod client;
+pub mod deviation;
+pub mod message;
+
+pub use client::LhmpExchange;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
+    Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Lhmp;
+
+static INFO: Info = Info {
+    id: "lhmp",
+    title: "Lost Heaven Multiplayer",
+    transport: Transport::Datagram,
+    port: 27_016,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[Doc {
+        key: "website",
+        help: "Website of the server",
+    }],
+    player_fields: &[Doc {
+        key: "id",
+        help: "Number of the player",
+    }],
+    deviations: deviation::ALL,
+    has_responder: false,
+    options: &[],
+};
+
+impl Protocol for Lhmp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(LhmpExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

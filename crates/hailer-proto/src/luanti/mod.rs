@@ -1,0 +1,67 @@
+//! Luanti (Minetest): whether a server is up. The protocol has no status. UDP.
+//!
+//! ```text
+//!   client                                    server
+//!     4F 45 74 03 00 00 00 01              ─►
+//!                                          ◄─  4F 45 74 03 00 01 channel 03 … 00 01 number
+//!     4F 45 74 03 number 00 00 03          ─►
+//! ```
+//!
+//! Big-endian. Hailer has no responder: a status is more than the protocol carries
+//! (spec/luanti.md#6).
+
+mod client;
+pub mod deviation;
+pub mod message;
+
+pub use client::LuantiExchange;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
+    Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Luanti;
+
+static INFO: Info = Info {
+    id: "luanti",
+    title: "Luanti",
+    transport: Transport::Datagram,
+    port: 30_000,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[Doc {
+        key: "details",
+        help: "False: the server is up, and the protocol has no status",
+    }],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    has_responder: false,
+    options: &[],
+};
+
+impl Protocol for Luanti {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(LuantiExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,87 @@
+//! Nitrado Query: a plugin of Hytale servers with a web server. HTTP with TLS.
+//!
+//! ```text
+//!   client                        server
+//!     GET /Nitrado/Query  ─►
+//!             ◄─  JSON: Basic, Server, Universe, Players, Plugins, as far as they are public
+//! ```
+//!
+//! Nothing is public by default (spec/nitrado.md#2).
+
+mod client;
+pub mod deviation;
+
+pub use client::NitradoFiles;
+
+use crate::http::{self, FilesExchange};
+use crate::protocol::{
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Nitrado;
+
+static INFO: Info = Info {
+    id: "nitrado",
+    title: "Nitrado Query",
+    transport: Transport::Http,
+    port: 5523,
+    fields: &[
+        Doc {
+            key: "revision",
+            help: "Revision of the game",
+        },
+        Doc {
+            key: "patchline",
+            help: "Patch line of the game",
+        },
+        Doc {
+            key: "protocol-version",
+            help: "Number of the game's own protocol",
+        },
+        Doc {
+            key: "protocol-hash",
+            help: "Checksum of the game's own protocol, as text",
+        },
+        Doc {
+            key: "protocol-crc",
+            help: "Checksum of the game's own protocol, as a signed number",
+        },
+        Doc {
+            key: "default-world",
+            help: "World that new players enter",
+        },
+        Doc {
+            key: "plugins",
+            help: "Plugins of the server with version and state",
+        },
+    ],
+    player_fields: &[Doc {
+        key: "world",
+        help: "World that the player is in",
+    }],
+    deviations: deviation::ALL,
+    ..Info::CONNECTED
+};
+
+impl Protocol for Nitrado {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(FilesExchange::<NitradoFiles>::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        http::explain::<NitradoFiles>(bytes, seen, notes)
+    }
+}

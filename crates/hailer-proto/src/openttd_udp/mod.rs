@@ -1,0 +1,164 @@
+//! OpenTTD: the query of servers before 12.0. UDP, on the port of the game.
+//!
+//! ```text
+//!   client              server
+//!     03 00 00     ─►
+//!                  ◄─  length 01 game information
+//! ```
+//!
+//! Little-endian. Since 12.0 the reply is `03 00 01`, without information. The client's address is
+//! not verified (spec/openttd-udp.md#6).
+
+mod client;
+pub mod deviation;
+mod server;
+
+pub use client::OpenTtdUdpExchange;
+pub use server::OpenTtdUdpResponder;
+
+use crate::model::{Extra, Status};
+use crate::openttd_info;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Direction, Discovery, Doc, Exchange, Explanation,
+    Info, OptionError, Options, Proof, Protocol, Responder, Transport,
+};
+use crate::token::Keys;
+use crate::wire::{Notes, Reader};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct OpenTtdUdp;
+
+/// The request: a packet of type 0 without a body.
+const REQUEST: [u8; 3] = [3, 0, 0];
+/// Type of a reply.
+const REPLY_KIND: u8 = 1;
+/// A reply without information.
+const EMPTY_REPLY: [u8; 3] = [3, 0, REPLY_KIND];
+
+static INFO: Info = Info {
+    id: "openttd-udp",
+    title: "OpenTTD before 12.0",
+    transport: Transport::Datagram,
+    port: 3979,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: REQUEST.len(),
+        reply: EMPTY_REPLY.len(),
+    },
+    fields: &[
+        Doc {
+            key: "spectators",
+            help: "Number of clients that only watch",
+        },
+        Doc {
+            key: "companies",
+            help: "Number of companies",
+        },
+        Doc {
+            key: "max-companies",
+            help: "Maximum number of companies",
+        },
+        Doc {
+            key: "width",
+            help: "Width of the map in tiles",
+        },
+        Doc {
+            key: "height",
+            help: "Height of the map in tiles",
+        },
+        Doc {
+            key: "landscape",
+            help: "Landscape: `temperate`, `arctic`, `tropic`, `toyland`, or a number",
+        },
+        Doc {
+            key: "dedicated",
+            help: "Whether the server runs without a player at its machine",
+        },
+        Doc {
+            key: "date",
+            help: "Date in the game, as year, month and day",
+        },
+        Doc {
+            key: "start-date",
+            help: "Date in the game at its start",
+        },
+        Doc {
+            key: "language",
+            help: "Number of the server's language",
+        },
+        Doc {
+            key: "extensions",
+            help: "Extensions (NewGRF) with id, MD5 and name",
+        },
+        Doc {
+            key: "moved-to-tcp",
+            help: "True if the reply has no details, because the server replies over TCP",
+        },
+    ],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: &[],
+};
+
+impl Protocol for OpenTtdUdp {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/openttd.md#1
+        &[Discovery::Broadcast { ports: &[3_979] }]
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(OpenTtdUdpExchange::new(ask))
+    }
+
+    fn responder(
+        &self,
+        _: &Status,
+        _: &Keys,
+        options: &Options,
+    ) -> Result<Arc<dyn Responder>, OptionError> {
+        options.check(INFO.options)?;
+        Ok(Arc::new(OpenTtdUdpResponder))
+    }
+
+    fn sample(&self, _: u64) -> Status {
+        Status {
+            extra: [Extra::new("moved-to-tcp", true)].into(),
+            ..Status::default()
+        }
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        let length = openttd_info::packet_length(bytes).ok().flatten()?;
+        let (message, direction) = match bytes.get(2)? {
+            0 if length == REQUEST.len() => ("request", Direction::Request),
+            1 if length == EMPTY_REPLY.len() => ("empty reply", Direction::Reply),
+            &REPLY_KIND => ("game information", Direction::Reply),
+            _ => return None,
+        };
+        if seen.direction().is_some_and(|seen| seen != direction) {
+            return None;
+        }
+        let error = match message {
+            "game information" => openttd_info::explain(bytes, notes).err(),
+            _ => openttd_info::read_header(&mut Reader::new(bytes, notes)).err(),
+        };
+        Some(Explanation {
+            message,
+            direction,
+            is_certain: false,
+            error,
+        })
+    }
+}

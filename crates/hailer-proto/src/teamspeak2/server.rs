@@ -1,0 +1,204 @@
+//! The responder: the commands of guests, read-only (spec/teamspeak2.md#7).
+//!
+//! Limits: 10 commands of a connection, lines of 256 bytes, texts of 200 bytes, 512 players.
+
+use super::message::{COMMANDS, GREETING};
+use crate::model::{Player, Status, Text, Value, is_control};
+use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
+use crate::token::Epoch;
+use crate::wire::{Error, ErrorKind, cut};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use memchr::memchr;
+
+/// Largest number of commands of a connection.
+const MAX_COMMANDS: u8 = 10;
+/// Longest line of a client in bytes.
+const MAX_LINE: usize = 256;
+/// Longest text in bytes.
+const MAX_TEXT: usize = 200;
+/// Largest number of players in a list.
+const MAX_PLAYERS: usize = 512;
+
+/// Responder of one server.
+#[derive(Debug)]
+pub struct TeamSpeak2Responder(Arc<Replies>);
+
+#[derive(Debug)]
+struct Replies {
+    info: Vec<u8>,
+    players: Vec<u8>,
+}
+
+impl TeamSpeak2Responder {
+    /// Creates a responder for this status.
+    pub fn new(status: &Status) -> Self {
+        Self(Arc::new(Replies {
+            info: info(status),
+            players: players(status),
+        }))
+    }
+}
+
+/// Returns the start of a text without control characters and quotes.
+fn line(text: &str) -> String {
+    let text = text.chars().filter(|c| !is_control(*c) && *c != '"');
+    let text: String = text.collect();
+    cut(&text, MAX_TEXT).into()
+}
+
+fn info(status: &Status) -> Vec<u8> {
+    let plain = |text: Option<&Text>| line(&text.map(Text::plain).unwrap_or_default());
+    let extra = |key: &str| match status.extra(key) {
+        Some(Value::Int(number)) => number.to_string(),
+        Some(Value::Str(text)) => line(text),
+        _ => String::new(),
+    };
+    let max = status.players.max.unwrap_or(0).to_string();
+    let has_password = status.has_password.unwrap_or(false);
+    let mut out = Vec::new();
+    for (key, value) in [
+        ("name", plain(status.name.as_ref())),
+        ("platform", extra("platform")),
+        ("welcomemessage", plain(status.motd.as_ref())),
+        ("password", u8::from(has_password).to_string()),
+        ("maxusers", max),
+        ("currentusers", status.players.count().to_string()),
+        ("currentchannels", extra("channels")),
+        ("uptime", extra("uptime")),
+    ] {
+        if !value.is_empty() {
+            out.extend(format!("server_{key}={value}\r\n").bytes());
+        }
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+fn players(status: &Status) -> Vec<u8> {
+    let mut out = Vec::from(*b"p_id\tc_id\tping\tlogintime\tidletime\tnick\r\n");
+    for (index, player) in status.players.list.iter().take(MAX_PLAYERS).enumerate() {
+        let extra = |key: &str, default: i64| extra(player, key).unwrap_or(default);
+        let row = format!(
+            "{}\t{}\t{}\t{}\t{}\t\"{}\"\r\n",
+            extra("id", index as i64 + 1),
+            extra("channel", 1),
+            player.latency_ms.unwrap_or(0),
+            extra("time", 0),
+            extra("idle-time", 0),
+            line(&player.name.plain()),
+        );
+        out.extend(row.bytes());
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+fn extra(player: &Player, key: &str) -> Option<i64> {
+    let extra = player.extra.iter().find(|extra| extra.key == key)?;
+    match extra.value {
+        Value::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+impl Responder for TeamSpeak2Responder {
+    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
+        Some(Box::new(TeamSpeak2Connection {
+            replies: Arc::clone(&self.0),
+            has_greeted: false,
+            commands: 0,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct TeamSpeak2Connection {
+    replies: Arc<Replies>,
+    has_greeted: bool,
+    /// Commands so far.
+    commands: u8,
+}
+
+impl TeamSpeak2Connection {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.has_greeted = true;
+        out.extend_from_slice(GREETING);
+        out.extend(b"\r\n");
+    }
+}
+
+/// Returns whether bytes start like one of the known commands.
+fn is_own(bytes: &[u8]) -> bool {
+    let word = bytes.split(|byte| byte.is_ascii_whitespace()).next();
+    let word = word.unwrap_or_default();
+    let is_whole = word.len() < bytes.len();
+    !word.is_empty()
+        && COMMANDS
+            .iter()
+            .any(|command| command.starts_with(word) && (!is_whole || command.len() == word.len()))
+}
+
+impl Connection for TeamSpeak2Connection {
+    fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
+        self.greet(out);
+        ConnectionStep::Wait
+    }
+
+    fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
+        if !self.has_greeted {
+            // The client did not wait for the greeting.
+            if !is_own(bytes) {
+                return Received {
+                    consumed: 0,
+                    step: ConnectionStep::Pass,
+                };
+            }
+            self.greet(out);
+        }
+        let limit = |field, at, limit| {
+            ConnectionStep::Bad(Error {
+                field,
+                at,
+                kind: ErrorKind::Limit { limit },
+            })
+        };
+        let mut consumed = 0;
+        let step = loop {
+            let rest = bytes.get(consumed..).unwrap_or_default();
+            let end = memchr(b'\n', rest);
+            if end.unwrap_or(rest.len()) > MAX_LINE {
+                break limit("line", consumed, MAX_LINE);
+            }
+            let Some(end) = end else {
+                break ConnectionStep::Wait;
+            };
+            let command = rest.get(..end).unwrap_or_default().trim_ascii();
+            if self.commands >= MAX_COMMANDS {
+                break limit("commands", consumed, MAX_COMMANDS.into());
+            }
+            self.commands += 1;
+            consumed += end + 1;
+            match command {
+                b"" => {}
+                b"si" => out.extend_from_slice(&self.replies.info),
+                b"pl" => out.extend_from_slice(&self.replies.players),
+                b"quit" => {
+                    out.extend(b"OK\r\n");
+                    break ConnectionStep::Close;
+                }
+                _ if command.starts_with(b"sel ") || command == b"cl" => out.extend(b"OK\r\n"),
+                _ => out.extend(b"ERROR, unknown command\r\n"),
+            }
+        };
+        Received { consumed, step }
+    }
+}

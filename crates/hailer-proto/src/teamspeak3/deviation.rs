@@ -1,0 +1,10 @@
+//! The deviations that the client accepts, by name (spec/teamspeak3.md#6).
+
+use crate::wire::deviations;
+
+deviations! {
+    NO_LIST "no-list" "the server refuses to send the list of clients, or sends none";
+    BAD_ESCAPE "bad-escape" "a value has a backslash without a known character after it";
+    INVALID_UTF8 "invalid-utf8" "a value is not valid UTF-8";
+    ODD_NUMBER "odd-number" "a number has another form, and is left out";
+}

@@ -1,0 +1,321 @@
+//! Bytes ⇄ lines. The only file that knows their form (spec/teamspeak3.md#2).
+//!
+//! Limits: lines of 1 MiB, 4,096 items of a line, 256 values of an item.
+
+use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER};
+use crate::protocol::{Direction, Explanation, Frame};
+use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use memchr::memchr;
+
+/// First line of a connection.
+pub const GREETING: &[u8] = b"TS3";
+/// End of a line of the server.
+pub const END: &[u8] = b"\n\r";
+/// Longest line in bytes.
+const MAX_LINE: usize = 1 << 20;
+/// Largest number of items of a line.
+const MAX_ITEMS: usize = 4_096;
+/// Largest number of values of an item.
+const MAX_VALUES: usize = 256;
+/// Start of a line that ends a reply.
+const ERROR: &[u8] = b"error ";
+/// Commands that a responder knows. Their first words identify a request.
+pub const COMMANDS: [&str; 8] = [
+    "use",
+    "serverinfo",
+    "clientlist",
+    "quit",
+    "version",
+    "help",
+    "login",
+    "channellist",
+];
+/// Starts of data lines.
+const DATA_STARTS: [&[u8]; 3] = [b"virtualserver_", b"clid=", b"version="];
+/// Escaped characters and what follows the backslash.
+const ESCAPES: [(char, char); 11] = [
+    ('\\', '\\'),
+    ('/', '/'),
+    (' ', 's'),
+    ('|', 'p'),
+    ('\u{7}', 'a'),
+    ('\u{8}', 'b'),
+    ('\u{C}', 'f'),
+    ('\n', 'n'),
+    ('\r', 'r'),
+    ('\t', 't'),
+    ('\u{B}', 'v'),
+];
+
+/// Returns where the first line ends.
+///
+/// # Errors
+///
+/// The line is too long.
+pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
+    let end = memchr(b'\n', bytes);
+    if end.unwrap_or(bytes.len()) > MAX_LINE {
+        return Err(Error {
+            field: "line",
+            at: 0,
+            kind: ErrorKind::Limit { limit: MAX_LINE },
+        });
+    }
+    // The line feed comes first, and the carriage return belongs to this line.
+    let next = end.map(|end| bytes.get(end + 1));
+    Ok(match (end, next) {
+        (Some(end), Some(Some(b'\r'))) => Frame::Complete(end + 2),
+        (Some(end), Some(Some(_))) => Frame::Complete(end + 1),
+        _ => Frame::Incomplete {
+            total: bytes.len() + 1,
+        },
+    })
+}
+
+/// Returns the error of a line without its end.
+pub fn unfinished(line: &[u8]) -> Error {
+    Error {
+        field: "end of the line",
+        at: line.len(),
+        kind: ErrorKind::Short { need: 1 },
+    }
+}
+
+/// Returns a line without its end.
+pub fn trim(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Values of an item by key.
+pub type Item<'a> = Vec<(&'a [u8], Cow<'a, [u8]>)>;
+
+/// Parses the items of a line. `start`: offset of the line, for notes.
+///
+/// # Errors
+///
+/// The line has too many items or values.
+pub fn items<'a>(line: &'a [u8], start: usize, notes: &mut Notes) -> Result<Vec<Item<'a>>, Error> {
+    let limit = |field, limit| Error {
+        field,
+        at: start,
+        kind: ErrorKind::Limit { limit },
+    };
+    let mut items = Vec::new();
+    for item in line.split(|byte| *byte == b'|') {
+        if items.len() >= MAX_ITEMS {
+            return Err(limit("items", MAX_ITEMS));
+        }
+        let mut values = Item::new();
+        for pair in item.split(|byte| *byte == b' ') {
+            if pair.is_empty() {
+                continue;
+            }
+            if values.len() >= MAX_VALUES {
+                return Err(limit("values", MAX_VALUES));
+            }
+            let end = memchr(b'=', pair).unwrap_or(pair.len());
+            let (key, value) = pair.split_at(end);
+            let value = unescape(value.get(1..).unwrap_or_default(), start, notes);
+            values.push((key, value));
+        }
+        items.push(values);
+    }
+    Ok(items)
+}
+
+/// Replaces escapes, in one pass from left to right.
+fn unescape<'a>(value: &'a [u8], start: usize, notes: &mut Notes) -> Cow<'a, [u8]> {
+    if core::str::from_utf8(value).is_err() {
+        notes.deviation(&INVALID_UTF8, start);
+    }
+    if memchr(b'\\', value).is_none() {
+        return Cow::Borrowed(value);
+    }
+    let mut out = Vec::with_capacity(value.len());
+    let mut bytes = value.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let next = bytes.next();
+        let known = next.and_then(|next| {
+            let escape = ESCAPES
+                .iter()
+                .find(|(_, escape)| *escape == char::from(next));
+            escape.map(|(c, _)| *c as u8)
+        });
+        if known.is_none() {
+            notes.deviation(&BAD_ESCAPE, start);
+            out.push(byte);
+        }
+        out.extend(known.or(next));
+    }
+    Cow::Owned(out)
+}
+
+/// Appends a value with escapes.
+pub fn escape(value: &str, out: &mut Vec<u8>) {
+    for c in value.chars() {
+        match ESCAPES.iter().find(|(plain, _)| *plain == c) {
+            Some((_, escape)) => out.extend([b'\\', *escape as u8]),
+            None => out.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+}
+
+/// Returns a value of an item.
+pub fn value<'a>(item: &'a Item<'_>, key: &str) -> Option<&'a [u8]> {
+    let found = item.iter().find(|(own, _)| *own == key.as_bytes());
+    found.map(|(_, value)| &**value)
+}
+
+/// Returns a value of an item as a text that is not empty.
+pub fn text<'a>(item: &'a Item<'_>, key: &str) -> Option<Cow<'a, str>> {
+    let value = value(item, key).filter(|value| !value.is_empty());
+    value.map(|value| by_content(value).0)
+}
+
+/// Returns a value of an item as a number.
+pub fn number(item: &Item<'_>, key: &str, notes: &mut Notes) -> Option<i64> {
+    let text = text(item, key)?;
+    let number = text.parse().ok();
+    if number.is_none() {
+        notes.deviation(&ODD_NUMBER, 0);
+    }
+    number
+}
+
+/// Line that ends a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Number of the error; 0 means success.
+    pub id: i64,
+    /// Text of the error, with its additions.
+    pub message: String,
+}
+
+impl Outcome {
+    /// Parses a line that ends a reply. `None` if it is another line.
+    ///
+    /// # Errors
+    ///
+    /// The line has no number, or too many values.
+    pub fn read(line: &[u8], notes: &mut Notes) -> Result<Option<Self>, Error> {
+        let Some(rest) = line.strip_prefix(ERROR) else {
+            return Ok(None);
+        };
+        let items = items(rest, ERROR.len(), notes)?;
+        let item = items.into_iter().next().unwrap_or_default();
+        let Some(id) = number(&item, "id", &mut Notes::discarding()) else {
+            return Err(Error::bad("error id", ERROR.len(), "a number"));
+        };
+        let mut message = text(&item, "msg").unwrap_or_default().into_owned();
+        if let Some(more) = text(&item, "extra_msg") {
+            message = format!("{message}: {more}");
+        }
+        Ok(Some(Self { id, message }))
+    }
+}
+
+/// Parses the lines of one message to collect their notes.
+pub(super) fn explain(
+    bytes: &[u8],
+    direction: Option<Direction>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    let word = bytes
+        .split(|byte| byte.is_ascii_whitespace())
+        .next()
+        .unwrap_or_default();
+    let is_command = COMMANDS.iter().any(|command| command.as_bytes() == word);
+    let is_greeting = word == GREETING;
+    let is_outcome = bytes.starts_with(ERROR);
+    let is_data = DATA_STARTS.iter().any(|start| bytes.starts_with(start));
+    let (message, found) = match () {
+        () if is_greeting => ("greeting", Direction::Reply),
+        () if is_outcome => ("outcome", Direction::Reply),
+        () if is_data => ("data", Direction::Reply),
+        () if is_command => ("commands", Direction::Request),
+        () => return None,
+    };
+    if direction.is_some_and(|direction| direction != found) {
+        return None;
+    }
+    let mut r = Reader::new(bytes, notes);
+    let mut error = None;
+    let mut index = 0;
+    while r.remaining() > 0 && error.is_none() {
+        r.notes().group("lines", index);
+        index += 1;
+        error = explain_line(&mut r, found).err();
+    }
+    r.notes().ungroup();
+    Some(Explanation {
+        message,
+        direction: found,
+        is_certain: is_greeting || is_outcome,
+        error,
+    })
+}
+
+fn explain_line(r: &mut Reader<'_, '_>, direction: Direction) -> Result<(), Error> {
+    let at = r.at();
+    let length = match frame(r.rest())? {
+        Frame::Complete(length) => length,
+        Frame::Incomplete { .. } => r.remaining(),
+    };
+    let line = trim(r.take(length, "line")?);
+    r.note(at, "line", || format!("{:?}", by_content(line).0));
+    let is_words = at == 0 && line == GREETING || line.starts_with(b"Welcome");
+    if direction == Direction::Reply && !is_words && Outcome::read(line, r.notes())?.is_none() {
+        items(line, at, r.notes())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_replaced_in_one_pass() {
+        for (escaped, plain) in [
+            (r"a\\sb", r"a\sb"),
+            (r"a\sb", "a b"),
+            (r"\p\p", "||"),
+            (r"\/\n\t", "/\n\t"),
+            ("plain", "plain"),
+        ] {
+            let mut notes = Notes::default();
+            let back = unescape(escaped.as_bytes(), 0, &mut notes);
+            assert_eq!(&*back, plain.as_bytes());
+            assert_eq!(notes.met().count(), 0);
+            let mut out = Vec::new();
+            escape(plain, &mut out);
+            assert_eq!(out, escaped.as_bytes());
+        }
+        let mut notes = Notes::default();
+        assert_eq!(&*unescape(br"a\x\", 0, &mut notes), br"a\x\");
+        let met: Vec<_> = notes.met().map(|met| met.name).collect();
+        assert_eq!(met, ["bad-escape"]);
+    }
+
+    #[test]
+    fn lines_end_with_line_feed_and_carriage_return() {
+        let frame = |bytes: &[u8]| frame(bytes);
+        assert_eq!(frame(b"TS3\n\rmore"), Ok(Frame::Complete(5)));
+        assert_eq!(frame(b"TS3\nmore"), Ok(Frame::Complete(4)));
+        assert_eq!(frame(b"TS3\n"), Ok(Frame::Incomplete { total: 5 }));
+        assert_eq!(frame(b"TS3"), Ok(Frame::Incomplete { total: 4 }));
+        assert_eq!(trim(b"TS3\n\r"), b"TS3");
+        assert_eq!(trim(b"TS3\r\n"), b"TS3");
+        assert!(frame(&[b'x'; MAX_LINE + 1]).is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! The deviations that the client accepts, by name (spec/tshock.md#4).
+
+use crate::wire::deviations;
+
+deviations! {
+    VERSION_OBJECT "version-object" "the version of TShock is an object instead of a text";
+}

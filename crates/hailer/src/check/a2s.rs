@@ -1,0 +1,761 @@
+//! Requirements of A2S (spec/a2s.md).
+
+use super::behaviour::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
+use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::probe::found;
+use super::{
+    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail,
+    load, not_applicable, pass,
+};
+use hailer_proto::a2s::SPLIT;
+use hailer_proto::a2s::deviation as known;
+use hailer_proto::a2s::message::{Info, Reply, parse_reply};
+use hailer_proto::wire::Notes;
+use hailer_proto::{Depth, Deviation};
+use std::time::Duration;
+
+static INFO_WITHOUT_CHALLENGE: Deviation = Deviation {
+    name: "info-without-challenge",
+    help: "the info is sent to addresses that are not verified, as before December 2020",
+};
+static PADDED_INFO_DROPPED: Deviation = Deviation {
+    name: "padded-info-dropped",
+    help: "an info request with bytes after its end gets no reply, as behind strict filters",
+};
+static RULES_NEVER: Deviation = Deviation {
+    name: "rules-never",
+    help: "requests for rules get no reply",
+};
+static PLAYERS_NEVER: Deviation = Deviation {
+    name: "players-never",
+    help: "requests for players get no reply",
+};
+static ZEROS_NO_CHALLENGE: Deviation = Deviation {
+    name: "zeros-no-challenge",
+    help: "a request with the challenge 00000000 gets no new challenge",
+};
+static COUNTS_DIFFER: Deviation = Deviation {
+    name: "counts-differ",
+    help: "info and list have different numbers of players",
+};
+
+pub(super) static SUITE: Suite = Suite {
+    protocol: "a2s",
+    // A common limit is 3 requests per second, averaged over 30 s; some servers allow one.
+    interval: Duration::from_millis(1_050),
+    never_sent: "More than one request per second without --load, because servers stop answering the sender until its average falls.",
+    requirements: &[
+        Requirement {
+            id: "a2s/1.1",
+            title: "An info request is answered",
+            section: "spec/a2s.md#8",
+            severity: Severity::Error,
+            effect: "No client can query the server",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: answers,
+        },
+        Requirement {
+            id: "a2s/2.1",
+            title: "The info needs a challenge",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Warning,
+            effect: "Forged addresses get up to 11 times what was sent for them",
+            deviations: &[&INFO_WITHOUT_CHALLENGE],
+            cost: Cost::Low,
+            probe: info_challenge,
+        },
+        Requirement {
+            id: "a2s/2.2",
+            title: "A challenge reply has 9 bytes",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Warning,
+            effect: "Clients that compare the length find no challenge",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: challenge_layout,
+        },
+        Requirement {
+            id: "a2s/2.3",
+            title: "Requests for players and rules without a challenge get one",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Error,
+            effect: "Forged addresses get up to 1000 times what was sent for them",
+            deviations: &[&known::NO_CHALLENGE],
+            cost: Cost::Low,
+            probe: list_challenge,
+        },
+        Requirement {
+            id: "a2s/2.4",
+            title: "A wrong challenge gets no data",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Error,
+            effect: "Forged addresses get replies: the server amplifies attacks",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: wrong_challenge,
+        },
+        Requirement {
+            id: "a2s/2.5",
+            title: "A request with the challenge 0 gets a new challenge",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Note,
+            effect: "Clients that start with zeros find no players",
+            deviations: &[&ZEROS_NO_CHALLENGE],
+            cost: Cost::Low,
+            probe: zero_challenge,
+        },
+        Requirement {
+            id: "a2s/2.6",
+            title: "One challenge is valid for info, players and rules, repeatedly",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Warning,
+            effect: "Clients need twice as many round trips, and some report a challenge loop",
+            deviations: &[&known::CHALLENGE_EACH],
+            cost: Cost::Low,
+            probe: one_challenge,
+        },
+        Requirement {
+            id: "a2s/2.7",
+            title: "The challenge of one address is not valid for another",
+            section: "spec/a2s.md#2.1",
+            severity: Severity::Error,
+            effect: "An attacker uses a challenge of its own for forged addresses",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: other_address,
+        },
+        Requirement {
+            id: "a2s/2.8",
+            title: "The challenge is bound to the port that got it",
+            section: "spec/a2s.md#11",
+            severity: Severity::Note,
+            effect: "Clients behind one address share a challenge, and can direct replies at each other",
+            deviations: &[&BOUND_TO_ADDRESS],
+            cost: Cost::Low,
+            probe: other_port,
+        },
+        Requirement {
+            id: "a2s/2.9",
+            title: "A challenge expires after at most 90 s, and not before 10 s",
+            section: "spec/a2s.md#11",
+            severity: Severity::Note,
+            effect: "A challenge that leaked once can be used by attackers for as long as the server runs",
+            deviations: &[&LONG_LIFETIME],
+            cost: Cost::Wait(100),
+            probe: challenge_lifetime,
+        },
+        Requirement {
+            id: "a2s/2.10",
+            title: "An info request with bytes after its end is answered",
+            section: "spec/a2s.md#11",
+            severity: Severity::Note,
+            effect: "Clients of later versions do not find the server",
+            deviations: &[&PADDED_INFO_DROPPED],
+            cost: Cost::Low,
+            probe: padded_info,
+        },
+        Requirement {
+            id: "a2s/3.1",
+            title: "The info reply has all fields and the extra data flag",
+            section: "spec/a2s.md#3",
+            severity: Severity::Error,
+            effect: "Clients fail, or show a wrong game or port",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: info_layout,
+        },
+        Requirement {
+            id: "a2s/3.2",
+            title: "The players reply has a count and that many entries",
+            section: "spec/a2s.md#5",
+            severity: Severity::Error,
+            effect: "Clients fail or list wrong players",
+            deviations: &[&PLAYERS_NEVER],
+            cost: Cost::Low,
+            probe: players_layout,
+        },
+        Requirement {
+            id: "a2s/3.3",
+            title: "The rules reply has a count and that many pairs",
+            section: "spec/a2s.md#6",
+            severity: Severity::Warning,
+            effect: "Clients fail or show no rules",
+            deviations: &[&RULES_NEVER],
+            cost: Cost::Low,
+            probe: rules_layout,
+        },
+        Requirement {
+            id: "a2s/3.4",
+            title: "Info and list have the same number of players",
+            section: "spec/a2s.md#10.2",
+            severity: Severity::Note,
+            effect: "Lists of players are incomplete, or hold players who have left",
+            deviations: &[&COUNTS_DIFFER],
+            cost: Cost::Low,
+            probe: same_counts,
+        },
+        Requirement {
+            id: "a2s/3.5",
+            title: "Long replies are split into parts of at most 1400 bytes that fit together",
+            section: "spec/a2s.md#7.1",
+            severity: Severity::Error,
+            effect: "Some networks drop fragments, and clients report malformed replies",
+            deviations: &[
+                &known::BIG_DATAGRAM,
+                &known::SPLIT_NO_SIZE,
+                &known::SPLIT_GOLD_SOURCE,
+                &known::SPLIT_COMPRESSED_NO_SIZE,
+                &known::SPLIT_UNEVEN,
+                &known::SPLIT_NO_HEADER,
+            ],
+            cost: Cost::Low,
+            probe: parts,
+        },
+        Requirement {
+            id: "a2s/3.6",
+            title: "Texts are UTF-8 and end with a whole character",
+            section: "spec/a2s.md#3",
+            severity: Severity::Warning,
+            effect: "Clients show garbled names, or reject the reply",
+            deviations: &[&known::NOT_UTF8, &known::CUT_TEXT],
+            cost: Cost::Low,
+            probe: encoding,
+        },
+        Requirement {
+            id: "a2s/4.1",
+            title: "Replies, parts, other types and random bytes get no reply",
+            section: "spec/a2s.md#11",
+            severity: Severity::Error,
+            effect: "One forged datagram makes two servers reply to each other endlessly",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: strays,
+        },
+        Requirement {
+            id: "a2s/5.1",
+            title: "No reply to an unverified address is more than 5 times its request",
+            section: "spec/a2s.md#11",
+            severity: Severity::Error,
+            effect: "Forged addresses get many times what was sent for them",
+            deviations: &[&INFO_WITHOUT_CHALLENGE],
+            cost: Cost::Low,
+            probe: amplification,
+        },
+        Requirement {
+            id: "a2s/6.1",
+            title: "The server survives 50 requests/s, and limits replies to addresses without a challenge",
+            section: "spec/a2s.md#1",
+            severity: Severity::Error,
+            effect: "A few server lists together take queries or the game down",
+            deviations: &[&RATE_LIMIT],
+            cost: Cost::Load,
+            probe: requests_per_second,
+        },
+    ],
+    client: Some(&CLIENT),
+};
+
+static CLIENT: ClientSuite = ClientSuite {
+    requirements: &[
+        ClientRequirement {
+            number: 4,
+            title: "A challenge in reply to an info request is followed",
+            severity: Severity::Error,
+            effect: "Servers since December 2020 look offline",
+        },
+        ClientRequirement {
+            number: 5,
+            title: "The four bytes of a challenge are sent back unchanged",
+            severity: Severity::Error,
+            effect: "Players and rules are never answered",
+        },
+        ClientRequirement {
+            number: 6,
+            title: "A challenge is used from the port that got it",
+            severity: Severity::Warning,
+            effect: "Servers that bind challenges to ports do not reply",
+        },
+    ],
+    deviations: &[],
+    observe: Observe::Datagram(observe),
+};
+
+/// Types of messages (spec/a2s.md#2).
+const INFO: u8 = b'T';
+const PLAYERS: u8 = b'U';
+const RULES: u8 = b'V';
+const INFO_TEXT: &[u8] = b"Source Engine Query\0";
+const ASK_CHALLENGE: [u8; 4] = [0xFF; 4];
+const MAX_DATAGRAM: usize = 1_400;
+/// Challenges that are followed in one request.
+const MAX_ROUNDS: usize = 5;
+
+type Challenge = [u8; 4];
+
+fn request(kind: u8, challenge: Option<Challenge>) -> Vec<u8> {
+    let text: &[u8] = if kind == INFO { INFO_TEXT } else { b"" };
+    let challenge = challenge.unwrap_or_default();
+    [&[0xFF; 4], &[kind][..], text, &challenge].concat()
+}
+
+fn info_request() -> Vec<u8> {
+    [&[0xFF; 4], &[INFO][..], INFO_TEXT].concat()
+}
+
+/// A datagram with this type, not split.
+fn has_type(bytes: &[u8], kind: u8) -> bool {
+    bytes.starts_with(&[0xFF, 0xFF, 0xFF, 0xFF, kind])
+}
+
+fn challenge_of(bytes: &[u8]) -> Option<Challenge> {
+    let challenge = bytes.get(5..9).filter(|_| has_type(bytes, b'A'))?;
+    challenge.try_into().ok()
+}
+
+/// Whether a datagram has data: info, players, rules, or a part of them.
+fn is_data(bytes: &[u8]) -> bool {
+    bytes.starts_with(SPLIT) || b"ImDE".iter().any(|kind| has_type(bytes, *kind))
+}
+
+fn is_any(bytes: &[u8]) -> bool {
+    is_data(bytes) || challenge_of(bytes).is_some()
+}
+
+/// Gets a challenge with a request for players. `None` if the server has none.
+fn challenge(p: &mut Probe<'_>, socket: SocketId) -> Result<Option<Challenge>, Outcome> {
+    // The info is the request that every server answers.
+    for request in [info_request(), request(PLAYERS, Some(ASK_CHALLENGE))] {
+        let Some(reply) = p.ask(socket, &request, &is_any) else {
+            continue;
+        };
+        if let Some(challenge) = challenge_of(&reply) {
+            return Ok(Some(challenge));
+        }
+        p.drain(socket);
+    }
+    Ok(None)
+}
+
+fn verified(p: &mut Probe<'_>) -> Result<(SocketId, Challenge), Outcome> {
+    let socket = p.open()?;
+    match challenge(p, socket)? {
+        Some(challenge) => Ok((socket, challenge)),
+        None => not_applicable("the server sends no challenges"),
+    }
+}
+
+/// Sends a request, follows challenges, and returns the first datagram with data.
+fn data(p: &mut Probe<'_>, socket: SocketId, kind: u8) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut asked = if kind == INFO {
+        info_request()
+    } else {
+        request(kind, Some(ASK_CHALLENGE))
+    };
+    for _ in 0..MAX_ROUNDS {
+        let reply = p.ask(socket, &asked, &is_any)?;
+        match challenge_of(&reply) {
+            Some(challenge) => asked = request(kind, Some(challenge)),
+            None => return Some((asked, reply)),
+        }
+    }
+    None
+}
+
+fn still_answers(p: &mut Probe<'_>) -> bool {
+    let Ok(socket) = p.open() else { return false };
+    p.ask(socket, &info_request(), &is_any).is_some()
+}
+
+fn info<'a>(bytes: &'a [u8]) -> Option<Info<'a>> {
+    match parse_reply(bytes, true, None, &mut Notes::default()) {
+        Ok(Reply::Info(info)) => Some(info),
+        _ => None,
+    }
+}
+
+fn answers(p: &mut Probe<'_>) -> Verdict {
+    // Learns the time of a reply, too.
+    if !still_answers(p) {
+        return fail(p.silence());
+    }
+    match p.query(Depth::Full) {
+        Ok(status) => {
+            let text = format!("{:?}", status.title().unwrap_or_default());
+            p.facts.status = Some(status);
+            pass(text)
+        }
+        // Players and rules have their own requirements.
+        Err(reason) => pass(format!(
+            "the info is answered, but a whole query fails: {reason}"
+        )),
+    }
+}
+
+fn info_challenge(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    match p.ask(socket, &info_request(), &is_any) {
+        None => fail("no reply to 25 bytes"),
+        Some(reply) if is_data(&reply) => {
+            let text = p.amplification(info_request().len(), reply.len());
+            deviates(&INFO_WITHOUT_CHALLENGE, text)
+        }
+        Some(_) => pass("25 bytes get a challenge"),
+    }
+}
+
+fn challenge_layout(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let request = request(PLAYERS, Some(ASK_CHALLENGE));
+    let is_challenge = |bytes: &[u8]| challenge_of(bytes).is_some();
+    match p.ask(socket, &request, &is_challenge) {
+        Some(reply) => p.layout(&request, &reply),
+        None => not_applicable("the server sends no challenge for players"),
+    }
+}
+
+fn list_challenge(p: &mut Probe<'_>) -> Verdict {
+    let mut answered = 0;
+    for kind in [PLAYERS, RULES] {
+        let socket = p.open()?;
+        let request = request(kind, Some(ASK_CHALLENGE));
+        match p.ask(socket, &request, &is_any) {
+            Some(reply) if is_data(&reply) => {
+                let text = p.amplification(request.len(), reply.len());
+                return deviates(&known::NO_CHALLENGE, text);
+            }
+            Some(_) => answered += 1,
+            None => {}
+        }
+    }
+    match answered {
+        0 => not_applicable("the server answers neither players nor rules"),
+        _ => pass(format!("{answered} requests get a challenge")),
+    }
+}
+
+fn wrong_challenge(p: &mut Probe<'_>) -> Verdict {
+    let (socket, challenge) = verified(p)?;
+    let mut wrong = challenge;
+    wrong[1] ^= 0x10;
+    let needs_challenge = p
+        .ask(socket, &info_request(), &is_any)
+        .is_some_and(|reply| challenge_of(&reply).is_some());
+    for kind in [INFO, PLAYERS, RULES] {
+        // A server that sends the info to everyone does not look at its challenge.
+        if kind == INFO && !needs_challenge {
+            continue;
+        }
+        let request = request(kind, Some(wrong));
+        if let Some(reply) = p.ask_once(socket, &request, &is_data) {
+            let text = p.amplification(request.len(), reply.len());
+            return fail(format!("one other bit gets data; {text}"));
+        }
+    }
+    pass("one other bit gets no data")
+}
+
+fn zero_challenge(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let zeros = request(PLAYERS, Some([0; 4]));
+    match p.ask(socket, &zeros, &is_any) {
+        Some(reply) if challenge_of(&reply).is_some() => pass("zeros get a challenge"),
+        Some(_) => {
+            let without = request(PLAYERS, Some(ASK_CHALLENGE));
+            match p.ask(socket, &without, &is_any) {
+                Some(reply) if is_data(&reply) => {
+                    not_applicable("the server sends players without a challenge")
+                }
+                _ => fail("zeros get data"),
+            }
+        }
+        None => deviates(&ZEROS_NO_CHALLENGE, "no reply to zeros"),
+    }
+}
+
+fn one_challenge(p: &mut Probe<'_>) -> Verdict {
+    let (socket, challenge) = verified(p)?;
+    let mut answered = Vec::new();
+    for (name, kind) in [
+        ("players", PLAYERS),
+        ("info", INFO),
+        ("rules", RULES),
+        ("players", PLAYERS),
+    ] {
+        let Some(reply) = p.ask(socket, &request(kind, Some(challenge)), &is_any) else {
+            continue;
+        };
+        p.drain(socket);
+        match challenge_of(&reply) {
+            Some(new) if new != challenge => {
+                return deviates(
+                    &known::CHALLENGE_EACH,
+                    format!("{name} got a new challenge"),
+                );
+            }
+            Some(_) => return fail(format!("{name} got the same challenge again")),
+            None => answered.push(name),
+        }
+    }
+    pass(format!("one challenge for {}", answered.join(", ")))
+}
+
+/// Uses a challenge at another socket. Returns whether it gets data.
+fn used_elsewhere(p: &mut Probe<'_>, origin: Origin) -> Result<bool, Outcome> {
+    let other = p.open_from(origin)?;
+    let (socket, challenge) = verified(p)?;
+    let request = request(PLAYERS, Some(challenge));
+    if p.ask(socket, &request, &is_data).is_none() {
+        return not_applicable("the server sends no players");
+    }
+    Ok(p.ask_once(other, &request, &is_data).is_some())
+}
+
+fn other_address(p: &mut Probe<'_>) -> Verdict {
+    if used_elsewhere(p, Origin::OtherAddress)? {
+        fail("a challenge of another address gets data")
+    } else {
+        pass("no data for a challenge of another address")
+    }
+}
+
+fn other_port(p: &mut Probe<'_>) -> Verdict {
+    if used_elsewhere(p, Origin::Usual)? {
+        deviates(
+            &BOUND_TO_ADDRESS,
+            "another port of the address uses the challenge",
+        )
+    } else {
+        pass("no data for a challenge of another port")
+    }
+}
+
+fn challenge_lifetime(p: &mut Probe<'_>) -> Verdict {
+    let (socket, challenge) = verified(p)?;
+    let request = request(PLAYERS, Some(challenge));
+    if p.ask(socket, &request, &is_data).is_none() {
+        return not_applicable("the server sends no players");
+    }
+    p.drain(socket);
+    let again = p.ask(socket, &request, &is_any);
+    if !again.is_some_and(|reply| is_data(&reply)) {
+        return not_applicable("each challenge is valid once");
+    }
+    let is_valid = |p: &mut Probe<'_>| {
+        p.drain(socket);
+        p.ask(socket, &request, &is_any)
+            .is_some_and(|reply| is_data(&reply))
+    };
+    let step = Duration::from_secs(10);
+    let (valid, expired) = p.lifetime(step, Duration::from_secs(95), &is_valid);
+    match expired {
+        None => deviates(
+            &LONG_LIFETIME,
+            format!("still valid after {} s", valid.as_secs()),
+        ),
+        Some(_) if valid.is_zero() => fail("not valid after 10 s"),
+        Some(expired) => pass(format!(
+            "valid at {} s, expired at {} s",
+            valid.as_secs(),
+            expired.as_secs()
+        )),
+    }
+}
+
+fn padded_info(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let request = [info_request(), vec![0; 64]].concat();
+    match p.ask(socket, &request, &is_any) {
+        Some(_) => pass("89 bytes get a reply"),
+        None => deviates(&PADDED_INFO_DROPPED, "no reply to 89 bytes"),
+    }
+}
+
+fn layout(p: &mut Probe<'_>, kind: u8, never: Option<&'static Deviation>) -> Verdict {
+    let socket = p.open()?;
+    match (data(p, socket, kind), never) {
+        (Some((_, reply)), _) if reply.starts_with(SPLIT) => {
+            // The query of the first requirement has joined the parts.
+            let lists: &[&str] = if kind == PLAYERS {
+                &["players-", "ship-"]
+            } else {
+                &["rules-", "binary-"]
+            };
+            let mut met = p.own(p.status()?.deviations.iter().copied());
+            met.retain(|met| lists.iter().any(|list| met.name.starts_with(list)));
+            found(met, "split into parts, joined".into())
+        }
+        (Some((request, reply)), _) => p.layout(&request, &reply),
+        (None, Some(never)) => deviates(never, "no reply"),
+        (None, None) => fail("no reply"),
+    }
+}
+
+fn info_layout(p: &mut Probe<'_>) -> Verdict {
+    layout(p, INFO, None)
+}
+
+fn players_layout(p: &mut Probe<'_>) -> Verdict {
+    layout(p, PLAYERS, Some(&PLAYERS_NEVER))
+}
+
+fn rules_layout(p: &mut Probe<'_>) -> Verdict {
+    layout(p, RULES, Some(&RULES_NEVER))
+}
+
+fn same_counts(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let Some((_, reply)) = data(p, socket, INFO) else {
+        return fail("no reply to info");
+    };
+    let Some(counted) = info(&reply).map(|info| usize::from(info.players)) else {
+        return not_applicable("the info has the old form");
+    };
+    let listed = p.status()?.players.list.len();
+    let text = format!("{counted} players in the info, {listed} in the list");
+    // The count has one byte.
+    if counted == listed % 256 {
+        pass(text)
+    } else {
+        deviates(&COUNTS_DIFFER, text)
+    }
+}
+
+fn parts(p: &mut Probe<'_>) -> Verdict {
+    let mut longest = 0;
+    let mut parts = 0;
+    for kind in [PLAYERS, RULES] {
+        let socket = p.open()?;
+        let Some((_, first)) = data(p, socket, kind) else {
+            continue;
+        };
+        longest = longest.max(first.len());
+        if first.starts_with(SPLIT) {
+            parts += 1;
+            let quiet = p.quiet();
+            while let super::Received::Bytes(part) = p.receive(socket, quiet) {
+                longest = longest.max(part.len());
+                parts += 1;
+            }
+        }
+    }
+    p.measure("longest_datagram_bytes", longest as f64);
+    let text = format!("{parts} parts, the longest datagram has {longest} bytes");
+    let mut deviations = Vec::new();
+    if longest > MAX_DATAGRAM {
+        deviations.push(&known::BIG_DATAGRAM);
+    }
+    let mut whole = p.tested(p.status()?.deviations.iter().copied());
+    whole.retain(|met| met.name != known::BIG_DATAGRAM.name);
+    deviations.extend(whole);
+    found(deviations, text)
+}
+
+fn encoding(p: &mut Probe<'_>) -> Verdict {
+    let met = p.tested(p.status()?.deviations.iter().copied());
+    found(met, "info, players and rules".into())
+}
+
+fn strays(p: &mut Probe<'_>) -> Verdict {
+    let mut noise: Vec<u8> = (0..40).map(|_| p.random() as u8).collect();
+    // Not the header of this protocol.
+    noise[0] = 0x15;
+    let of = |kind: u8| [&[0xFF; 4], &[kind][..], &[0; 8]].concat();
+    let strays = [
+        ("an info reply", of(b'I')),
+        ("a players reply", of(b'D')),
+        ("a challenge", of(b'A')),
+        ("a part", [&SPLIT[..], &[0; 20]].concat()),
+        ("an info request without its text", of(INFO)),
+        ("the header alone", vec![0xFF; 4]),
+        ("40 random bytes", noise),
+    ];
+    p.strays(&strays, &still_answers)
+}
+
+fn amplification(p: &mut Probe<'_>) -> Verdict {
+    let requests = [
+        info_request(),
+        request(PLAYERS, Some(ASK_CHALLENGE)),
+        request(RULES, Some(ASK_CHALLENGE)),
+    ];
+    let mut worst = (1, 0, 0.0);
+    for request in requests {
+        let socket = p.open()?;
+        let Some(first) = p.ask(socket, &request, &is_any) else {
+            continue;
+        };
+        let mut bytes = first.len();
+        let quiet = p.quiet();
+        while let super::Received::Bytes(more) = p.receive(socket, quiet) {
+            bytes += more.len();
+        }
+        let ratio = bytes as f64 / request.len() as f64;
+        if ratio > worst.2 {
+            worst = (request.len(), bytes, ratio);
+        }
+    }
+    let text = p.amplification(worst.0, worst.1);
+    match worst.2 {
+        ..=5.0 => pass(text),
+        _ if worst.0 == info_request().len() => deviates(&INFO_WITHOUT_CHALLENGE, text),
+        _ => fail(text),
+    }
+}
+
+fn requests_per_second(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let first = info_request();
+    let is_info = p
+        .ask(socket, &first, &is_any)
+        .is_some_and(|reply| is_data(&reply));
+    if is_info {
+        return load::requests(p, socket, &first, false, &still_answers);
+    }
+    let (socket, challenge) = verified(p)?;
+    let request = request(INFO, Some(challenge));
+    load::requests(p, socket, &request, true, &still_answers)
+}
+
+fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+    let sent = match seen.bytes.get(4).copied() {
+        Some(INFO) => seen.bytes.get(25..29),
+        _ => seen.bytes.get(5..9),
+    };
+    // Both ask for a challenge.
+    let sent = sent.filter(|sent| *sent != ASK_CHALLENGE && *sent != [0; 4]);
+    let known = o.port(seen.from).token.clone();
+    if let Some(sent) = sent {
+        let is_moved = known != sent && o.ports.values().any(|port| port.token == sent);
+        o.require(6, !is_moved, "the challenge of another port");
+        if !is_moved {
+            o.require(
+                5,
+                known == sent,
+                "another challenge than the one in the reply",
+            );
+        }
+    }
+    let is_info = seen.bytes.get(4) == Some(&INFO);
+    // The id of a port is set while its client must follow a challenge.
+    let must_follow = !o.port(seen.from).id.is_empty();
+    if is_info && must_follow {
+        o.require(
+            4,
+            sent.is_some(),
+            "the info is requested again without the challenge",
+        );
+    }
+    o.port(seen.from).id.clear();
+    let replies = o.answers(seen, seen.bytes);
+    let challenge = replies.first().and_then(|reply| challenge_of(reply));
+    if let Some(challenge) = challenge {
+        let port = o.port(seen.from);
+        port.token = challenge.into();
+        if is_info {
+            port.id = challenge.into();
+            port.awaited = Some((4, seen.now));
+        }
+    }
+    replies
+}

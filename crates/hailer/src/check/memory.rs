@@ -1,0 +1,254 @@
+//! A server in memory, with simulated time.
+
+use super::wire::{Origin, Received, SocketId, Wire};
+use hailer_proto::protocol::PAUSE_MS;
+use hailer_proto::{ConnectionStep, Epoch, Responder, Transport, Verdict};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Unix time at which simulated time starts, in seconds.
+const START: u64 = 1_800_000_000;
+/// Time that a datagram needs for one direction.
+const ONE_WAY: Duration = Duration::from_millis(1);
+
+/// A server that tests run in memory.
+pub trait MemoryServer {
+    /// Handles a datagram. Appends replies, each with its delay.
+    fn datagram(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        bytes: &[u8],
+        replies: &mut Vec<(Duration, Vec<u8>)>,
+    );
+}
+
+impl<F: FnMut(Duration, SocketAddr, &[u8]) -> Vec<Vec<u8>>> MemoryServer for F {
+    fn datagram(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        bytes: &[u8],
+        replies: &mut Vec<(Duration, Vec<u8>)>,
+    ) {
+        let sent = self(now, from, bytes);
+        replies.extend(sent.into_iter().map(|bytes| (Duration::ZERO, bytes)));
+    }
+}
+
+/// Returns the epoch of a simulated time.
+fn epoch(now: Duration) -> Epoch {
+    Epoch::at(START + now.as_secs())
+}
+
+/// A responder as a server.
+struct Answering(Arc<dyn Responder>);
+
+impl MemoryServer for Answering {
+    fn datagram(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        bytes: &[u8],
+        replies: &mut Vec<(Duration, Vec<u8>)>,
+    ) {
+        let mut out = Vec::new();
+        let Verdict::Reply { verified } = self.0.answer(from, epoch(now), bytes, &mut out) else {
+            return;
+        };
+        replies.push((Duration::ZERO, std::mem::take(&mut out)));
+        let mut index = 1;
+        while verified && self.0.continuation(bytes, index, &mut out) {
+            replies.push((Duration::ZERO, std::mem::take(&mut out)));
+            index += 1;
+        }
+    }
+}
+
+/// A server in memory. Its time passes only while a probe waits.
+pub struct MemoryWire {
+    server: Box<dyn MemoryServer>,
+    /// Accepts connections, for a stream protocol.
+    accept: Option<Box<Accept>>,
+    now: Duration,
+    sockets: Vec<MemorySocket>,
+    next_port: u16,
+}
+
+/// Returns the server side of a connection from an address. `None` refuses it.
+type Accept = dyn FnMut(SocketAddr) -> Option<Box<dyn hailer_proto::Connection>>;
+
+struct MemorySocket {
+    from: SocketAddr,
+    /// Bytes on their way, with the time of their arrival. `None` closes the connection.
+    arriving: VecDeque<(Duration, Option<Vec<u8>>)>,
+    connection: Option<MemoryConnection>,
+}
+
+struct MemoryConnection {
+    server: Box<dyn hailer_proto::Connection>,
+    /// Bytes that the server has not consumed.
+    unread: Vec<u8>,
+    /// When the server handles a pause.
+    pause_at: Option<Duration>,
+}
+
+impl MemoryWire {
+    /// Creates a server from its behaviour.
+    pub fn new(server: impl MemoryServer + 'static) -> Self {
+        Self {
+            server: Box::new(server),
+            accept: None,
+            now: Duration::ZERO,
+            sockets: Vec::new(),
+            next_port: 40_000,
+        }
+    }
+
+    /// Creates a server from a responder.
+    pub fn responder(responder: Arc<dyn Responder>, transport: Transport) -> Self {
+        if transport == Transport::Datagram {
+            Self::new(Answering(responder))
+        } else {
+            Self::connections(move |from| responder.connection(from))
+        }
+    }
+
+    /// Creates a server that accepts connections.
+    pub fn connections(
+        accept: impl FnMut(SocketAddr) -> Option<Box<dyn hailer_proto::Connection>> + 'static,
+    ) -> Self {
+        let mut wire = Self::new(|_, _: SocketAddr, _: &[u8]| Vec::new());
+        wire.accept = Some(Box::new(accept));
+        wire
+    }
+
+    /// Tells the server of a connection about a pause, if one is over.
+    fn pause(socket: &mut MemorySocket, now: Duration) {
+        let Some(connection) = &mut socket.connection else {
+            return;
+        };
+        if connection.pause_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let at = connection.pause_at.take().unwrap_or(now);
+        let mut out = Vec::new();
+        let received = connection.server.pause(&connection.unread, &mut out);
+        Self::follow(socket, at, received, out);
+    }
+
+    fn follow(
+        socket: &mut MemorySocket,
+        now: Duration,
+        received: hailer_proto::Received,
+        out: Vec<u8>,
+    ) {
+        if !out.is_empty() {
+            socket.arriving.push_back((now + ONE_WAY, Some(out)));
+        }
+        let Some(connection) = &mut socket.connection else {
+            return;
+        };
+        let consumed = received.consumed.min(connection.unread.len());
+        connection.unread.drain(..consumed);
+        if received.step != ConnectionStep::Wait {
+            socket.connection = None;
+            socket.arriving.push_back((now + ONE_WAY, None));
+        }
+    }
+}
+
+impl Wire for MemoryWire {
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn sleep_until(&mut self, time: Duration) {
+        self.now = self.now.max(time);
+    }
+
+    fn open(&mut self, origin: Origin) -> io::Result<SocketId> {
+        let ip = match origin {
+            Origin::Usual => [192, 0, 2, 7],
+            Origin::OtherAddress => [192, 0, 2, 8],
+        };
+        let from = SocketAddr::from((ip, self.next_port));
+        self.next_port = self.next_port.wrapping_add(1).max(1_024);
+        let connection = match &mut self.accept {
+            None => None,
+            Some(accept) => match accept(from) {
+                Some(server) => Some(MemoryConnection {
+                    server,
+                    unread: Vec::new(),
+                    pause_at: None,
+                }),
+                None => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+            },
+        };
+        self.sockets.push(MemorySocket {
+            from,
+            arriving: VecDeque::new(),
+            connection,
+        });
+        Ok(SocketId(self.sockets.len() - 1))
+    }
+
+    fn send(&mut self, socket: SocketId, bytes: &[u8]) -> io::Result<()> {
+        let now = self.now;
+        let Some(socket) = self.sockets.get_mut(socket.0) else {
+            return Err(io::Error::from(io::ErrorKind::NotConnected));
+        };
+        if self.accept.is_none() {
+            let mut replies = Vec::new();
+            self.server
+                .datagram(now + ONE_WAY, socket.from, bytes, &mut replies);
+            let sent = replies
+                .into_iter()
+                .map(|(delay, bytes)| (now + 2 * ONE_WAY + delay, Some(bytes)));
+            socket.arriving.extend(sent);
+            socket.arriving.make_contiguous().sort_by_key(|(at, _)| *at);
+            return Ok(());
+        }
+        Self::pause(socket, now);
+        let Some(connection) = &mut socket.connection else {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        };
+        connection.unread.extend_from_slice(bytes);
+        connection.pause_at = Some(now + Duration::from_millis(PAUSE_MS));
+        let mut out = Vec::new();
+        let received = connection
+            .server
+            .receive(epoch(now), &connection.unread, &mut out);
+        Self::follow(socket, now, received, out);
+        Ok(())
+    }
+
+    fn receive(&mut self, socket: SocketId, until: Duration) -> Received {
+        let Some(socket) = self.sockets.get_mut(socket.0) else {
+            return Received::Closed;
+        };
+        if socket.arriving.is_empty() {
+            Self::pause(socket, until);
+        }
+        match socket.arriving.front() {
+            Some((at, _)) if *at <= until => {
+                self.now = self.now.max(*at);
+                match socket.arriving.pop_front() {
+                    Some((_, Some(bytes))) => Received::Bytes(bytes),
+                    _ => Received::Closed,
+                }
+            }
+            _ => {
+                self.now = self.now.max(until);
+                Received::Nothing
+            }
+        }
+    }
+
+    fn close_all(&mut self) {
+        self.sockets.clear();
+    }
+}

@@ -1,0 +1,412 @@
+//! Conformance tests: numbered requirements of a protocol, each with a probe.
+//!
+//! ```text
+//!   Suite ──► Requirement ──► probe(&mut Probe) ──► Outcome     (one file for each protocol)
+//!                                   │
+//!                                 Wire: SocketWire (live server) or MemoryWire (tests)
+//! ```
+//!
+//! A probe composes its own bytes, so that a mistake of Hailer's client cannot hide one of the
+//! server. It only sends to the server that the user named, at most one datagram or connection for
+//! each [`Suite::interval`]. It never sends what is known to crash servers or to get the sender
+//! banned; [`Suite::never_sent`] names that.
+//!
+//! [`client`] is the other direction: it responds, and reports what a client does wrong.
+
+mod a2s;
+pub mod client;
+mod load;
+mod memory;
+mod minecraft_bedrock;
+mod minecraft_query;
+mod minecraft_status;
+mod onequery;
+mod probe;
+mod quake3;
+mod ugp;
+mod wire;
+
+pub use memory::{MemoryServer, MemoryWire};
+pub use probe::Probe;
+pub use wire::{Origin, Received, SocketId, SocketWire, Wire};
+
+use hailer_proto::{Deviation, Protocol};
+use std::fmt;
+use std::time::Duration;
+
+/// Requirements of one protocol.
+#[derive(Debug)]
+pub struct Suite {
+    /// Id of the protocol.
+    pub protocol: &'static str,
+    /// Smallest time between two datagrams or connections. Servers with rate limits answer then.
+    pub interval: Duration,
+    /// Datagrams that the probes avoid, and the reason: sentences.
+    pub never_sent: &'static str,
+    /// All requirements, by number. The first is the one that all others build on.
+    pub requirements: &'static [Requirement],
+    /// How clients of the protocol are tested, if they can be.
+    pub client: Option<&'static client::ClientSuite>,
+}
+
+/// All suites, in the order of the registry.
+pub static SUITES: &[&Suite] = &[
+    &minecraft_query::SUITE,
+    &ugp::SUITE,
+    &onequery::SUITE,
+    &minecraft_status::SUITE,
+    &minecraft_bedrock::SUITE,
+    &a2s::SUITE,
+    &quake3::SUITE,
+];
+
+/// Returns the suite of a protocol.
+pub fn suite(protocol: &dyn Protocol) -> Option<&'static Suite> {
+    let id = protocol.info().id;
+    SUITES.iter().copied().find(|suite| suite.protocol == id)
+}
+
+/// A numbered requirement.
+pub struct Requirement {
+    /// Protocol and number, such as `minecraft-query/5.1`.
+    pub id: &'static str,
+    /// Duty of a server: one sentence without a final stop.
+    pub title: &'static str,
+    /// Section of the spec page, such as `spec/minecraft-query.md#7.2`.
+    pub section: &'static str,
+    /// Severity of a failure.
+    pub severity: Severity,
+    /// Practical effect of a failure: one sentence without a final stop.
+    pub effect: &'static str,
+    /// Deviations that this probe tests for. The layouts of other requirements do not report them.
+    pub deviations: &'static [&'static Deviation],
+    /// Cost of the probe.
+    pub cost: Cost,
+    probe: fn(&mut Probe<'_>) -> Verdict,
+}
+
+impl Requirement {
+    /// Returns whether this is the requirement or group `id`, such as `a2s/2.1`, `a2s/2` or `a2s`.
+    pub fn is_of(&self, id: &str) -> bool {
+        let rest = self.id.strip_prefix(id.trim_end_matches(['.', '/']));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))
+    }
+
+    /// Returns whether the requirement tests for a deviation.
+    fn tests(&self, met: &Deviation) -> bool {
+        self.deviations.iter().any(|tested| tested.name == met.name)
+    }
+}
+
+impl Suite {
+    /// Returns the requirements that [`run`] tests: those of `only`, or all if it is empty, and the
+    /// first one, on which the others build.
+    pub fn selected(&self, only: &[String]) -> impl Iterator<Item = &'static Requirement> {
+        let all = self.requirements.iter().enumerate();
+        let selected = all.filter(move |(index, requirement)| {
+            *index == 0 || only.is_empty() || only.iter().any(|id| requirement.is_of(id))
+        });
+        selected.map(|(_, requirement)| requirement)
+    }
+}
+
+impl fmt::Debug for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Requirement({})", self.id)
+    }
+}
+
+/// Severity of a failed requirement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// A detail that few clients notice.
+    Note,
+    /// Some clients show wrong data, or the server can be misused within limits.
+    Warning,
+    /// Many clients fail, or the server can be misused.
+    Error,
+}
+
+impl Severity {
+    /// Returns `note`, `warning` or `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Cost of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// A few datagrams.
+    Low,
+    /// Waiting, at most for this number of seconds.
+    Wait(u64),
+    /// 50 requests/s for 5 s. Only on request.
+    Load,
+}
+
+/// Result of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server meets the requirement. The text has what was measured.
+    Pass(String),
+    /// The server deviates in a way that has a name.
+    Deviation {
+        /// The deviations.
+        found: Vec<&'static Deviation>,
+        /// Observation.
+        detail: String,
+    },
+    /// The server does not meet the requirement. The text has what was seen.
+    Fail(String),
+    /// The requirement was not tested. The text has the reason.
+    NotApplicable(String),
+}
+
+impl Outcome {
+    /// Returns `pass`, `deviation`, `fail` or `not-applicable`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pass(_) => "pass",
+            Self::Deviation { .. } => "deviation",
+            Self::Fail(_) => "fail",
+            Self::NotApplicable(_) => "not-applicable",
+        }
+    }
+
+    /// Returns the text.
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Pass(text) | Self::Fail(text) | Self::NotApplicable(text) => text,
+            Self::Deviation { detail, .. } => detail,
+        }
+    }
+
+    /// Returns the deviations, if there are any.
+    pub fn deviations(&self) -> &[&'static Deviation] {
+        match self {
+            Self::Deviation { found, .. } => found,
+            _ => &[],
+        }
+    }
+
+    /// Creates an outcome with one deviation.
+    fn deviation(of: &'static Deviation, detail: impl Into<String>) -> Self {
+        Self::Deviation {
+            found: vec![of],
+            detail: detail.into(),
+        }
+    }
+}
+
+/// Result of a probe. `Err` is an outcome that ends the probe early.
+type Verdict = Result<Outcome, Outcome>;
+
+/// Shorthands for the ends of a probe.
+fn pass(text: impl Into<String>) -> Verdict {
+    Ok(Outcome::Pass(text.into()))
+}
+
+fn fail<T>(text: impl Into<String>) -> Result<T, Outcome> {
+    Err(Outcome::Fail(text.into()))
+}
+
+fn not_applicable<T>(text: impl Into<String>) -> Result<T, Outcome> {
+    Err(Outcome::NotApplicable(text.into()))
+}
+
+fn deviates(of: &'static Deviation, text: impl Into<String>) -> Verdict {
+    Ok(Outcome::deviation(of, text))
+}
+
+/// Returns a number with its noun.
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// Deviations of servers that the probes of several protocols report. They are behaviour over
+/// several datagrams, so no parser sees them.
+mod behaviour {
+    use hailer_proto::Deviation;
+
+    pub(super) static BOUND_TO_ADDRESS: Deviation = Deviation {
+        name: "token-bound-to-address",
+        help: "a challenge token is valid for every port of the address that got it",
+    };
+    pub(super) static BOUND_TO_PORT: Deviation = Deviation {
+        name: "token-bound-to-port",
+        help: "a challenge token is valid only for the port that got it",
+    };
+    pub(super) static LONG_LIFETIME: Deviation = Deviation {
+        name: "token-lives-long",
+        help: "a challenge token is valid for longer than the protocol's lifetime, perhaps until a restart",
+    };
+    pub(super) static FRAGMENTED: Deviation = Deviation {
+        name: "fragmented-reply",
+        help: "a datagram is longer than 1400 bytes, so the network splits it into fragments, which many routers drop",
+    };
+    pub(super) static RATE_LIMIT: Deviation = Deviation {
+        name: "strict-rate-limit",
+        help: "fewer than half of the requests at 50 requests/s get a reply",
+    };
+}
+
+/// Options of a check.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckConfig {
+    /// Longest wait for a reply.
+    pub timeout: Duration,
+    /// Skips probes that wait, such as those for the lifetime of a token.
+    pub is_quick: bool,
+    /// Runs the probes that send 50 requests/s.
+    pub has_load: bool,
+    /// Keeps all bytes in the findings.
+    pub has_bytes: bool,
+    /// Runs only these [requirements or groups](Requirement::is_of). Empty: all.
+    pub only: Vec<String>,
+    /// Host as typed, for protocols that send it.
+    pub host: String,
+    /// Port of the server, for protocols that send it.
+    pub port: u16,
+    /// Whether the server is on this machine: such an address cannot be forged.
+    pub is_loopback: bool,
+    /// Number that all random bytes derive from.
+    pub seed: u64,
+}
+
+impl Default for CheckConfig {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(1),
+            is_quick: false,
+            has_load: false,
+            has_bytes: false,
+            only: Vec::new(),
+            host: String::new(),
+            port: 0,
+            is_loopback: false,
+            seed: 0,
+        }
+    }
+}
+
+/// Result of one requirement.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The requirement.
+    pub requirement: &'static Requirement,
+    /// Its result.
+    pub outcome: Outcome,
+    /// Numbers that the probe measured, such as the amplification.
+    pub measured: Vec<Measurement>,
+    /// Bytes sent and received, if [`CheckConfig::has_bytes`] is set.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A measured number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// Name, with the unit at its end.
+    pub name: &'static str,
+    /// The number.
+    pub value: f64,
+}
+
+/// Bytes sent or received by a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Time since the start of the check.
+    pub at: Duration,
+    /// Number of the socket within the probe, from 0.
+    pub socket: usize,
+    /// Whether the bytes were sent, and not received.
+    pub is_sent: bool,
+    /// The bytes. On a stream: one write or read.
+    pub bytes: Vec<u8>,
+}
+
+/// Progress of a check.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The probe of a requirement starts.
+    Started(&'static Requirement),
+    /// The probe waits.
+    Waiting {
+        /// Time left, at most.
+        left: Duration,
+        /// Event that the probe waits for, as in `the token expires`.
+        reason: &'static str,
+    },
+    /// The requirement has a result.
+    Finished(&'a Finding),
+}
+
+/// Tests all requirements of a suite, one after the other. `is_stopped` is called at least once per
+/// second: when it returns `true`, the results so far are returned.
+pub fn run(
+    suite: &'static Suite,
+    protocol: &'static dyn Protocol,
+    wire: &mut dyn Wire,
+    config: &CheckConfig,
+    on_event: &mut dyn FnMut(Event<'_>),
+    is_stopped: &dyn Fn() -> bool,
+) -> Vec<Finding> {
+    let mut facts = probe::Facts::default();
+    let mut findings: Vec<Finding> = Vec::new();
+    for (index, requirement) in suite.selected(&config.only).enumerate() {
+        if is_stopped() {
+            break;
+        }
+        on_event(Event::Started(requirement));
+        let skipped = match requirement.cost {
+            _ if facts.is_down => Some("the server does not answer the first requirement"),
+            Cost::Wait(_) if config.is_quick => Some("it waits, and the check is quick"),
+            Cost::Load if !config.has_load => Some("it sends 50 requests/s, only on request"),
+            _ => None,
+        };
+        let mut finding = Finding {
+            requirement,
+            outcome: Outcome::NotApplicable(skipped.unwrap_or_default().into()),
+            measured: Vec::new(),
+            transfers: Vec::new(),
+        };
+        if skipped.is_none() {
+            let mut probe = Probe {
+                suite,
+                requirement,
+                protocol,
+                wire,
+                config,
+                facts: &mut facts,
+                on_event,
+                is_stopped,
+                measured: Vec::new(),
+                transfers: Vec::new(),
+                is_refused: false,
+            };
+            let verdict = (requirement.probe)(&mut probe);
+            finding.measured = probe.measured;
+            finding.transfers = probe.transfers;
+            finding.outcome = verdict.unwrap_or_else(|early| early);
+            wire.close_all();
+            // A probe that ended early has no result.
+            if is_stopped() {
+                break;
+            }
+        }
+        if index == 0 && matches!(finding.outcome, Outcome::Fail(_)) {
+            facts.is_down = true;
+        }
+        on_event(Event::Finished(&finding));
+        findings.push(finding);
+    }
+    findings
+}

@@ -1,0 +1,468 @@
+//! Requirements of Quake 3 (spec/quake3.md).
+
+use super::behaviour::FRAGMENTED;
+use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::probe::baseline;
+use super::{
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load,
+    not_applicable, pass,
+};
+use hailer_proto::Deviation;
+use hailer_proto::quake3::deviation as known;
+use hailer_proto::quake3::message::{Kind, Reply, Request};
+use hailer_proto::wire::Notes;
+use std::time::Duration;
+
+static STATUS_OFF: Deviation = Deviation {
+    name: "status-off",
+    help: "a request for the status gets no reply, one for the info does",
+};
+static LONG_CHALLENGE: Deviation = Deviation {
+    name: "long-challenge-dropped",
+    help: "a challenge of 100 characters is cut, not returned, or not answered",
+};
+static BARE_DROPPED: Deviation = Deviation {
+    name: "bare-request-dropped",
+    help: "a request without a challenge gets no reply",
+};
+static LINE_END_DROPPED: Deviation = Deviation {
+    name: "line-end-dropped",
+    help: "a request with a line feed at its end gets no reply",
+};
+static OTHER_COUNT: Deviation = Deviation {
+    name: "other-count",
+    help: "info and status have different counts of players, such as without bots",
+};
+static NOT_UTF8: Deviation = Deviation {
+    name: "not-utf8",
+    help: "texts are not UTF-8, so clients guess the code page",
+};
+
+pub(super) static SUITE: Suite = Suite {
+    protocol: "quake3",
+    // ioquake3 answers a burst of 10 requests, then one per second. DarkPlaces answers one per second.
+    interval: Duration::from_millis(1_100),
+    never_sent: "Commands such as rcon and connect, because servers block their senders, and challenges above 128 characters, which old engines do not check.",
+    requirements: &[
+        Requirement {
+            id: "quake3/1.1",
+            title: "Requests for status or info are answered",
+            section: "spec/quake3.md#7",
+            severity: Severity::Error,
+            effect: "No client can query the server",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: baseline,
+        },
+        Requirement {
+            id: "quake3/2.1",
+            title: "The info reply is a command, a line feed and an infostring",
+            section: "spec/quake3.md#4",
+            severity: Severity::Error,
+            effect: "The server browser of the game does not list the server",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: info_layout,
+        },
+        Requirement {
+            id: "quake3/2.2",
+            title: "The status reply is a command, an infostring and a line for each player",
+            section: "spec/quake3.md#5",
+            severity: Severity::Error,
+            effect: "Clients show no players or no settings",
+            deviations: &[&STATUS_OFF],
+            cost: Cost::Low,
+            probe: status_layout,
+        },
+        Requirement {
+            id: "quake3/2.3",
+            title: "Both replies return the challenge",
+            section: "spec/quake3.md#2",
+            severity: Severity::Warning,
+            effect: "Anyone who guesses the port of a client can forge a reply, and late replies are mixed up",
+            deviations: &[&known::NO_CHALLENGE, &known::EMPTY_CHALLENGE],
+            cost: Cost::Low,
+            probe: echoed_challenge,
+        },
+        Requirement {
+            id: "quake3/2.4",
+            title: "A challenge cannot add variables to the reply",
+            section: "spec/quake3.md#10",
+            severity: Severity::Error,
+            effect: "Clients show variables that the sender of the request chose",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: injected_challenge,
+        },
+        Requirement {
+            id: "quake3/2.5",
+            title: "A challenge of 100 characters is returned",
+            section: "spec/quake3.md#2",
+            severity: Severity::Note,
+            effect: "Clients with long challenges drop the reply",
+            deviations: &[&LONG_CHALLENGE],
+            cost: Cost::Low,
+            probe: long_challenge,
+        },
+        Requirement {
+            id: "quake3/2.6",
+            title: "A request without a challenge is answered",
+            section: "spec/quake3.md#2",
+            severity: Severity::Warning,
+            effect: "Simple clients and old browsers do not find the server",
+            deviations: &[&BARE_DROPPED],
+            cost: Cost::Low,
+            probe: bare_request,
+        },
+        Requirement {
+            id: "quake3/2.7",
+            title: "A line feed at the end of a request is accepted",
+            section: "spec/quake3.md#2",
+            severity: Severity::Note,
+            effect: "Clients that end requests like a console do not find the server",
+            deviations: &[&LINE_END_DROPPED],
+            cost: Cost::Low,
+            probe: line_end,
+        },
+        Requirement {
+            id: "quake3/3.1",
+            title: "Info and status agree on the map and the number of players",
+            section: "spec/quake3.md#5",
+            severity: Severity::Warning,
+            effect: "Counts jump, depending on the request of the client",
+            deviations: &[&OTHER_COUNT],
+            cost: Cost::Low,
+            probe: same_values,
+        },
+        Requirement {
+            id: "quake3/3.2",
+            title: "The status lists as many players as it counts",
+            section: "spec/quake3.md#5",
+            severity: Severity::Note,
+            effect: "Lists of players are incomplete",
+            deviations: &[&known::MISSING_PLAYERS],
+            cost: Cost::Low,
+            probe: count_is_list,
+        },
+        Requirement {
+            id: "quake3/3.3",
+            title: "Texts are ASCII or UTF-8",
+            section: "spec/quake3.md#3",
+            severity: Severity::Note,
+            effect: "Clients show garbled names",
+            deviations: &[&NOT_UTF8],
+            cost: Cost::Low,
+            probe: encoding,
+        },
+        Requirement {
+            id: "quake3/4.1",
+            title: "Replies, unknown commands and other datagrams get no reply",
+            section: "spec/quake3.md#10",
+            severity: Severity::Error,
+            effect: "One forged datagram makes two servers reply to each other endlessly",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: strays,
+        },
+        Requirement {
+            id: "quake3/5.1",
+            title: "No reply has more than 1400 bytes",
+            section: "spec/quake3.md#11",
+            severity: Severity::Warning,
+            effect: "Forged addresses get over 100 times what was sent for them, and some networks drop fragments",
+            deviations: &[&FRAGMENTED],
+            cost: Cost::Low,
+            probe: amplification,
+        },
+        Requirement {
+            id: "quake3/6.1",
+            title: "The server survives 50 requests/s and limits its replies",
+            section: "spec/quake3.md#11",
+            severity: Severity::Error,
+            effect: "Forged addresses get as many bytes as the server can send",
+            deviations: &[],
+            cost: Cost::Load,
+            probe: requests_per_second,
+        },
+    ],
+    client: Some(&CLIENT),
+};
+
+static CLIENT: ClientSuite = ClientSuite {
+    requirements: &[
+        ClientRequirement {
+            number: 4,
+            title: "A request has a challenge",
+            severity: Severity::Warning,
+            effect: "Forged and late replies look like real ones",
+        },
+        ClientRequirement {
+            number: 5,
+            title: "The challenge has at most 8 characters",
+            severity: Severity::Note,
+            effect: "FiveM does not answer longer ones",
+        },
+        ClientRequirement {
+            number: 6,
+            title: "Each query has another challenge",
+            severity: Severity::Warning,
+            effect: "A late reply to an earlier query is taken for a new one",
+        },
+    ],
+    deviations: &[],
+    observe: Observe::Datagram(observe),
+};
+
+const INFO: &[u8] = b"\xFF\xFF\xFF\xFFgetinfo";
+const STATUS: &[u8] = b"\xFF\xFF\xFF\xFFgetstatus";
+const MAX_PACKET: usize = 1_400;
+
+fn is_reply(bytes: &[u8]) -> bool {
+    Reply::kind_of(bytes).is_some()
+}
+
+/// Eight letters, which every server returns.
+fn challenge(p: &mut Probe<'_>) -> Vec<u8> {
+    let random = p.random();
+    (0..8)
+        .map(|i| b'a' + (random >> (8 * i)) as u8 % 26)
+        .collect()
+}
+
+/// Sends a request with a challenge. Returns it and the reply.
+fn answered(p: &mut Probe<'_>, command: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
+    let socket = p.open()?;
+    let request = [command, b" ", &challenge(p)].concat();
+    match p.ask(socket, &request, &is_reply) {
+        Some(reply) => Ok((request, reply)),
+        None => fail("no reply"),
+    }
+}
+
+fn still_answers(p: &mut Probe<'_>) -> bool {
+    answered(p, INFO).is_ok()
+}
+
+fn read(bytes: &[u8]) -> Result<Reply<'_>, Outcome> {
+    Reply::read(bytes, &mut Notes::default()).map_err(|error| Outcome::Fail(error.to_string()))
+}
+
+fn value<'a>(reply: &Reply<'a>, key: &str) -> Option<&'a [u8]> {
+    reply.info.find(key).map(|(value, _)| value)
+}
+
+fn info_layout(p: &mut Probe<'_>) -> Verdict {
+    let (request, reply) = answered(p, INFO)?;
+    p.layout(&request, &reply)
+}
+
+fn status_layout(p: &mut Probe<'_>) -> Verdict {
+    let Ok((request, reply)) = answered(p, STATUS) else {
+        return deviates(&STATUS_OFF, "no reply to getstatus");
+    };
+    if Reply::kind_of(&reply) == Some(Kind::Info) {
+        return deviates(
+            &known::INFO_FOR_STATUS,
+            format!("an info of {} bytes", reply.len()),
+        );
+    }
+    p.layout(&request, &reply)
+}
+
+fn echoed_challenge(p: &mut Probe<'_>) -> Verdict {
+    for command in [INFO, STATUS] {
+        let Ok((request, reply)) = answered(p, command) else {
+            continue;
+        };
+        let sent = &request[request.len() - 8..];
+        let reply = read(&reply)?;
+        let name = match reply.kind {
+            Kind::Info => "info",
+            Kind::Status => "status",
+        };
+        match value(&reply, "challenge") {
+            Some(found) if found == sent => {}
+            Some(b"") => {
+                return deviates(
+                    &known::EMPTY_CHALLENGE,
+                    format!("the {name} has an empty one"),
+                );
+            }
+            Some(_) => return fail(format!("the {name} has another challenge")),
+            None => return deviates(&known::NO_CHALLENGE, format!("the {name} has none")),
+        }
+    }
+    pass("eight letters came back")
+}
+
+fn injected_challenge(p: &mut Probe<'_>) -> Verdict {
+    for text in [&b"a\\hailer\\1"[..], b"a;hailer", b"a\"hailer"] {
+        let socket = p.open()?;
+        let request = [INFO, b" ", text].concat();
+        let Some(reply) = p.ask_once(socket, &request, &is_reply) else {
+            continue;
+        };
+        let reply = read(&reply)?;
+        if value(&reply, "hailer").is_some() || value(&reply, "challenge") == Some(text) {
+            let text = String::from_utf8_lossy(text).into_owned();
+            return fail(format!("the challenge {text:?} is part of the reply"));
+        }
+    }
+    pass("challenges with \\ ; \" are not returned")
+}
+
+fn long_challenge(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let long = vec![b'h'; 100];
+    let request = [INFO, b" ", &long].concat();
+    let Some(reply) = p.ask(socket, &request, &is_reply) else {
+        return deviates(&LONG_CHALLENGE, "no reply to 100 characters");
+    };
+    let reply = read(&reply)?;
+    let returned = value(&reply, "challenge").unwrap_or_default().to_vec();
+    if returned == long {
+        return pass("100 characters came back");
+    }
+    let (request, reply) = answered(p, INFO)?;
+    let short = request.get(request.len() - 8..);
+    if value(&read(&reply)?, "challenge") != short {
+        not_applicable("the server returns no challenge")
+    } else {
+        deviates(
+            &LONG_CHALLENGE,
+            format!("{} of 100 characters came back", returned.len()),
+        )
+    }
+}
+
+fn bare_request(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    match p.ask(socket, INFO, &is_reply) {
+        Some(_) => pass("getinfo without a challenge gets a reply"),
+        None => deviates(&BARE_DROPPED, "no reply to getinfo without a challenge"),
+    }
+}
+
+fn line_end(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let request = [INFO, b" ", &challenge(p), b"\n"].concat();
+    match p.ask(socket, &request, &is_reply) {
+        Some(_) => pass("a line feed at the end gets a reply"),
+        None => deviates(&LINE_END_DROPPED, "no reply to a line feed at the end"),
+    }
+}
+
+/// Requests the status.
+fn status(p: &mut Probe<'_>) -> Result<Vec<u8>, Outcome> {
+    match answered(p, STATUS) {
+        Ok((_, reply)) if Reply::kind_of(&reply) == Some(Kind::Status) => Ok(reply),
+        _ => not_applicable("the server sends no status"),
+    }
+}
+
+fn same_values(p: &mut Probe<'_>) -> Verdict {
+    let status = status(p)?;
+    let (_, info) = answered(p, INFO)?;
+    let (info, status) = (read(&info)?, read(&status)?);
+    let maps = [&info, &status].map(|reply| value(reply, "mapname").unwrap_or_default());
+    if maps[0] != maps[1] {
+        let maps = maps.map(String::from_utf8_lossy);
+        return fail(format!("map {:?} and {:?}", maps[0], maps[1]));
+    }
+    let listed = status.players.len() as i64;
+    let counted = info.info.number("clients");
+    let text = format!(
+        "{} players in the info, {listed} in the status",
+        counted.unwrap_or(0)
+    );
+    if counted == Some(listed) {
+        pass(text)
+    } else {
+        deviates(&OTHER_COUNT, text)
+    }
+}
+
+fn count_is_list(p: &mut Probe<'_>) -> Verdict {
+    let status = status(p)?;
+    let status = read(&status)?;
+    let listed = status.players.len() as i64;
+    let Some(counted) = status.info.number("clients") else {
+        return not_applicable("the status has no count");
+    };
+    let text = format!("{counted} players, {listed} lines");
+    if counted > listed {
+        deviates(&known::MISSING_PLAYERS, text)
+    } else {
+        pass(text)
+    }
+}
+
+fn encoding(p: &mut Probe<'_>) -> Verdict {
+    let (_, reply) = answered(p, INFO)?;
+    let reply = status(p).unwrap_or(reply);
+    // The header is not a text.
+    match std::str::from_utf8(reply.get(4..).unwrap_or_default()) {
+        Ok(text) if text.is_ascii() => pass("ASCII"),
+        Ok(_) => pass("UTF-8"),
+        Err(error) => deviates(&NOT_UTF8, format!("at offset {}", error.valid_up_to() + 4)),
+    }
+}
+
+fn strays(p: &mut Probe<'_>) -> Verdict {
+    let mut noise: Vec<u8> = (0..40).map(|_| p.random() as u8).collect();
+    // Not the header of this protocol: game traffic of an unknown player.
+    noise[0] = 0x15;
+    let strays = [
+        (
+            "an info reply",
+            b"\xFF\xFF\xFF\xFFinfoResponse\n\\a\\b".to_vec(),
+        ),
+        (
+            "a status reply",
+            b"\xFF\xFF\xFF\xFFstatusResponse\n\\a\\b\n".to_vec(),
+        ),
+        (
+            "an unknown command",
+            b"\xFF\xFF\xFF\xFFhailercheck".to_vec(),
+        ),
+        ("the header alone", vec![0xFF; 4]),
+        ("40 random bytes", noise),
+    ];
+    p.strays(&strays, &still_answers)
+}
+
+fn amplification(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    let (request, reply) = match p.ask(socket, STATUS, &is_reply) {
+        Some(reply) => (STATUS.to_vec(), reply),
+        None => answered(p, INFO)?,
+    };
+    let text = p.amplification(request.len(), reply.len());
+    if reply.len() > MAX_PACKET {
+        deviates(&FRAGMENTED, text)
+    } else {
+        pass(text)
+    }
+}
+
+fn requests_per_second(p: &mut Probe<'_>) -> Verdict {
+    let socket = p.open()?;
+    load::requests(p, socket, STATUS, false, &still_answers)
+}
+
+fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+    let mut notes = Notes::default();
+    if let Ok(request) = Request::read(seen.bytes, &mut notes) {
+        let challenge = request.challenge.to_vec();
+        o.require(4, !challenge.is_empty(), "no challenge");
+        if !challenge.is_empty() {
+            let text = format!("{} characters", challenge.len());
+            o.require(5, challenge.len() <= 8, &text);
+            let mut others = o.ports.iter().filter(|(port, _)| **port != seen.from);
+            let is_used = others.any(|(_, port)| port.id == challenge);
+            o.require(6, !is_used, "the challenge of an earlier query");
+            o.port(seen.from).id = challenge;
+        }
+    }
+    o.answers(seen, seen.bytes)
+}

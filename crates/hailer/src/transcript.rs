@@ -1,0 +1,54 @@
+//! The datagrams of an exchange, and the facts about it.
+
+use hailer_proto::{Direction, Info};
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Protocol, address and datagrams of one exchange, with or without success.
+#[derive(Clone)]
+pub struct Transcript {
+    /// The protocol.
+    pub protocol: &'static Info,
+    /// The server's address.
+    pub address: SocketAddr,
+    /// Datagrams sent; on a connection, requests.
+    pub sent: u32,
+    /// Datagrams received; on a connection, messages.
+    pub received: u32,
+    /// All datagrams, if [`ClientConfig::has_datagrams`](crate::ClientConfig::has_datagrams) is set.
+    pub datagrams: Vec<Datagram>,
+}
+
+impl fmt::Debug for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Transcript({}://{}, {} sent, {} received)",
+            self.protocol.id, self.address, self.sent, self.received
+        )
+    }
+}
+
+/// One datagram of an exchange.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Datagram {
+    /// Request or reply.
+    pub direction: Direction,
+    /// Time since the exchange began; for a reply in several pieces, when the last one arrived.
+    pub at: Duration,
+    /// The payload. A request may contain an auth token.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Datagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Datagram({:?} of {} bytes at {:?})",
+            self.direction,
+            self.bytes.len(),
+            self.at
+        )
+    }
+}

@@ -1,0 +1,548 @@
+//! Conformance tests, against our own responders and against faulty servers in memory.
+
+#[path = "check/altered.rs"]
+mod altered;
+#[path = "check/clients.rs"]
+mod clients;
+#[path = "check/faulty.rs"]
+mod faulty;
+
+use hailer::check::{self, CheckConfig, Finding, MemoryServer, MemoryWire, Outcome, Suite};
+use hailer::proto::{Keys, Options, Protocol, Status, Text, registry};
+use hailer_testkit::statuses;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn config() -> CheckConfig {
+    let mut config = CheckConfig::default();
+    config.has_load = true;
+    config.has_bytes = true;
+    config.is_loopback = true;
+    config.host = "mc.example.test".into();
+    config.port = 25_565;
+    config.seed = 7;
+    config
+}
+
+fn check(suite: &'static Suite, wire: &mut MemoryWire) -> Vec<Finding> {
+    let protocol = registry::find(suite.protocol).unwrap();
+    check::run(suite, protocol, wire, &config(), &mut |_| {}, &|| false)
+}
+
+fn responder(protocol: &dyn Protocol, status: &Status, options: &Options) -> MemoryWire {
+    let responder = protocol
+        .responder(status, &Keys::new([7; 16]), options)
+        .unwrap();
+    MemoryWire::responder(responder, protocol.info().transport)
+}
+
+/// Requirements that do not pass, with their outcome.
+fn problems(findings: &[Finding]) -> Vec<String> {
+    findings
+        .iter()
+        .filter(|finding| !matches!(finding.outcome, Outcome::Pass(_)))
+        .map(|finding| {
+            let names: Vec<_> = finding
+                .outcome
+                .deviations()
+                .iter()
+                .map(|deviation| deviation.name)
+                .collect();
+            format!(
+                "{} {} [{}] {}",
+                finding.requirement.id,
+                finding.outcome.name(),
+                names.join(" "),
+                finding.outcome.detail()
+            )
+        })
+        .collect()
+}
+
+fn named(name: &str) -> Status {
+    let mut status = statuses::plain(3);
+    status.name = Some(Text::unformatted(name));
+    status.motd.clone_from(&status.name);
+    status.version = None;
+    status
+}
+
+/// Our own responders pass every requirement that applies to them.
+#[test]
+fn own_responders_pass() {
+    let mut unexpected = Vec::new();
+    for &suite in check::SUITES {
+        let protocol = registry::find(suite.protocol).unwrap();
+        for (name, status) in [
+            ("sample", protocol.sample(7)),
+            ("plain", statuses::plain(3)),
+            ("empty", Status::default()),
+            ("accents", named("Zürich")),
+            ("several scripts", named("Zürich ✓")),
+        ] {
+            let mut wire = responder(protocol, &status, &Options::default());
+            let findings = check(suite, &mut wire);
+            assert_eq!(findings.len(), suite.requirements.len());
+            for problem in problems(&findings) {
+                let is_expected = problem.contains("not-applicable")
+                    || EXPECTED
+                        .iter()
+                        .any(|expected| problem.starts_with(expected));
+                if !is_expected {
+                    unexpected.push(format!("{name}: {problem}"));
+                }
+            }
+        }
+    }
+    assert!(unexpected.is_empty(), "{}", unexpected.join("\n"));
+}
+
+/// A server whose address can be forged must limit its replies to addresses that are not verified.
+#[test]
+fn replies_without_a_limit_fail_away_from_loopback() {
+    for (protocol, id) in [("ugp", "ugp/6.1"), ("quake3", "quake3/6.1")] {
+        let mut config = config();
+        config.only = vec![id.into()];
+        for is_loopback in [true, false] {
+            config.is_loopback = is_loopback;
+            let found = registry::find(protocol).unwrap();
+            // The service around a responder has the limit.
+            let mut wire = responder(found, &statuses::plain(30), &Options::default());
+            let suite = suite(protocol);
+            let findings = check::run(suite, found, &mut wire, &config, &mut |_| {}, &|| false);
+            let is_failure = matches!(findings[1].outcome, Outcome::Fail(_));
+            assert_eq!(is_failure, !is_loopback, "{id}: {:?}", findings[1].outcome);
+        }
+    }
+}
+
+/// A stop ends waits, and leaves out the requirement that was being tested.
+#[test]
+fn a_stop_returns_the_results_so_far() {
+    let suite = suite("minecraft-query");
+    let protocol = registry::find(suite.protocol).unwrap();
+    let mut wire = responder(protocol, &statuses::plain(3), &Options::default());
+    let is_stopped = std::cell::Cell::new(false);
+    let mut waited = 0;
+    let findings = check::run(
+        suite,
+        protocol,
+        &mut wire,
+        &config(),
+        &mut |event| {
+            if matches!(event, check::Event::Waiting { .. }) {
+                waited += 1;
+                is_stopped.set(true);
+            }
+        },
+        &|| is_stopped.get(),
+    );
+    assert_eq!(waited, 1);
+    let last = findings.last().unwrap().requirement.id;
+    assert_eq!(last, "minecraft-query/5.8");
+}
+
+/// Requirements that a responder alone does not meet: the service around it closes idle connections.
+const EXPECTED: &[&str] = &["minecraft-status/5.2"];
+
+/// Results of a faulty server by requirement: `fail`, or the names of the deviations.
+type Row = BTreeMap<&'static str, String>;
+
+fn row(suite: &'static Suite, server: impl MemoryServer + 'static) -> Row {
+    row_of(suite, &mut MemoryWire::new(server))
+}
+
+/// The probes report only deviations that the reference lists.
+fn row_of(suite: &'static Suite, wire: &mut MemoryWire) -> Row {
+    let findings = check(suite, wire);
+    let of_client = registry::find(suite.protocol).unwrap().info().deviations;
+    let mut row = Row::new();
+    for finding in &findings {
+        let requirement = finding.requirement;
+        let listed = requirement.deviations.iter().chain(of_client);
+        let listed: Vec<&str> = listed.map(|deviation| deviation.name).collect();
+        for met in finding.outcome.deviations() {
+            assert!(
+                listed.contains(&met.name),
+                "{}: {}",
+                requirement.id,
+                met.name
+            );
+        }
+        let names: Vec<_> = finding
+            .outcome
+            .deviations()
+            .iter()
+            .map(|deviation| format!("`{}`", deviation.name))
+            .collect();
+        let text = match finding.outcome {
+            Outcome::Pass(_) | Outcome::NotApplicable(_) => continue,
+            Outcome::Deviation { .. } => names.join(", "),
+            Outcome::Fail(_) => "**fails**".to_owned(),
+        };
+        row.insert(finding.requirement.id, text);
+    }
+    row
+}
+
+fn suite(protocol: &str) -> &'static Suite {
+    let mut suites = check::SUITES.iter().copied();
+    suites.find(|suite| suite.protocol == protocol).unwrap()
+}
+
+/// Faulty servers of all suites, by name.
+fn faulty_servers() -> Vec<(&'static str, &'static str, Row)> {
+    let mut rows = Vec::new();
+    for (name, server) in faulty::minecraft() {
+        rows.push((
+            "minecraft-query",
+            name,
+            row(suite("minecraft-query"), server),
+        ));
+    }
+    for (name, server) in faulty::onequery() {
+        rows.push(("onequery", name, row(suite("onequery"), server)));
+    }
+    for mistake in altered::MISTAKES {
+        let row = row_of(suite(mistake.protocol), &mut mistake.wire());
+        rows.push((mistake.protocol, mistake.name, row));
+    }
+    for (name, _, mut wire) in altered::streams() {
+        let mut row = row_of(suite("minecraft-status"), &mut wire);
+        // No service closes idle connections in memory.
+        row.remove("minecraft-status/5.2");
+        rows.push(("minecraft-status", name, row));
+    }
+    rows
+}
+
+/// The servers with known deviations fail exactly the requirements of
+/// `docs/reference/checked-servers.md`. `BLESS=1` rewrites the page.
+#[test]
+fn faulty_servers_fail_where_expected() {
+    let mut page = String::from(
+        "# Checked servers\n\nFindings of `hailer check` in servers with known deviations. The servers are simulated from the spec pages. \
+         Requirements that pass are left out; [requirements.md](requirements.md) lists all of them.\n",
+    );
+    let rows = faulty_servers();
+    let mut last = "";
+    for (protocol, name, row) in &rows {
+        if *protocol != last {
+            page += &format!("\n## {protocol}\n");
+            last = protocol;
+        }
+        page += &format!("\n### {name}\n\n");
+        if row.is_empty() {
+            page += "All requirements pass.\n";
+            continue;
+        }
+        page += "| requirement | result |\n| --- | --- |\n";
+        for requirement in check::SUITES.iter().flat_map(|suite| suite.requirements) {
+            if let Some(text) = row.get(requirement.id) {
+                page += &format!("| {}: {} | {text} |\n", requirement.id, requirement.title);
+            }
+        }
+    }
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/checked-servers.md"
+    );
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(file, &page).unwrap();
+    }
+    let stored = std::fs::read_to_string(file).unwrap_or_default();
+    assert!(
+        stored == page,
+        "docs/reference/checked-servers.md is outdated: run BLESS=1 cargo test -p hailer --test check\n{page}"
+    );
+    for (protocol, name, row) in &rows {
+        if *name == "without deviations" {
+            assert!(row.is_empty(), "{protocol}: {row:?}");
+        }
+    }
+}
+
+/// Exactly the documented deviations of real servers are found, each by its requirement
+/// (spec/minecraft-query.md#8, spec/onequery.md#5 to #8).
+#[test]
+fn every_known_deviation_is_found() {
+    let known: &[(&str, &[(&str, &str)])] = &[
+        (
+            "vanilla up to 1.12",
+            &[
+                ("minecraft-query/2.3", "mangled-session-id"),
+                ("minecraft-query/2.4", "answers-short-handshake"),
+                ("minecraft-query/3.4", "last-handshake-id"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+            ],
+        ),
+        (
+            "vanilla from 1.13",
+            &[
+                ("minecraft-query/2.3", "mangled-session-id"),
+                ("minecraft-query/2.4", "answers-short-handshake"),
+                ("minecraft-query/3.4", "last-handshake-id"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "BungeeCord",
+            &[
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/4.3", "latin-1-text"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.5", "one-token-per-address"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        (
+            "BungeeCord before 2014",
+            &[
+                ("minecraft-query/3.2", "zero-padding"),
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.5", "one-token-per-address"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        (
+            "Velocity",
+            &[
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/4.3", "latin-1-text"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.5", "one-token-per-address"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        (
+            "Velocity before October 2020",
+            &[
+                ("minecraft-query/3.1", "full-for-basic"),
+                ("minecraft-query/3.2", "basic-for-full"),
+                ("minecraft-query/3.3", "basic-for-full"),
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.5", "one-token-per-address"),
+                ("minecraft-query/5.6", "new-token-ends-old"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        ("Glowstone", &[("minecraft-query/5.8", "token-negative")]),
+        (
+            "Geyser 2020 to 2023",
+            &[
+                ("minecraft-query/2.1", "doubled-nul"),
+                ("minecraft-query/3.1", "full-for-basic, geyser-header"),
+                ("minecraft-query/3.2", "geyser-header"),
+                ("minecraft-query/3.5", "full-for-basic"),
+                ("minecraft-query/5.1", "fails"),
+                ("minecraft-query/5.2", "fails"),
+                ("minecraft-query/5.3", "fails"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.8", "token-negative"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "PocketMine",
+            &[
+                ("minecraft-query/3.1", "no-basic-stat"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "Nukkit 2015 to 2019",
+            &[
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "Nukkit from 2019",
+            &[
+                ("minecraft-query/2.1", "raw-token"),
+                ("minecraft-query/3.2", "basic-for-full"),
+                ("minecraft-query/3.3", "basic-for-full"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "Pumpkin 2024",
+            &[
+                ("minecraft-query/3.1", "full-for-basic"),
+                ("minecraft-query/3.5", "full-for-basic"),
+                ("minecraft-query/4.2", "count-not-list"),
+            ],
+        ),
+        (
+            "Pumpkin from May 2026",
+            &[
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/4.2", "count-not-list"),
+            ],
+        ),
+        (
+            "Minestom",
+            &[
+                (
+                    "minecraft-query/3.1",
+                    "full-for-basic, zero-padding, spaced-key",
+                ),
+                ("minecraft-query/3.2", "zero-padding, spaced-key"),
+                ("minecraft-query/3.5", "full-for-basic"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        (
+            "PyMine",
+            &[
+                ("minecraft-query/3.1", "port-as-text"),
+                ("minecraft-query/3.2", "spaced-key"),
+                ("minecraft-query/3.3", "basic-for-full"),
+                ("minecraft-query/5.2", "fails"),
+                ("minecraft-query/5.8", "token-zero"),
+                ("minecraft-query/5.9", "token-lives-long"),
+            ],
+        ),
+        (
+            "a port of two big-endian bytes",
+            &[("minecraft-query/4.1", "fails")],
+        ),
+        (
+            "OneQuery 2.0",
+            &[
+                ("onequery/4.3", "negative-offset-unanswered"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        (
+            "OneQuery 2.0 with a long MOTD",
+            &[
+                ("onequery/4.3", "negative-offset-unanswered"),
+                ("onequery/7.2", "over-1400"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        (
+            "OneQuery 2.0 with permissions",
+            &[
+                ("onequery/6.3", "refused-but-disclosed"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        (
+            "OneQuery 2.0 with a name of 1300 bytes",
+            &[
+                ("onequery/4.1", "fails"),
+                ("onequery/4.3", "negative-offset-unanswered"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        ("OneQuery 1.x", &[("onequery/1.1", "fails")]),
+        (
+            "HyQuery 2.0 with public players",
+            &[
+                ("onequery/3.4", "short-query-dropped"),
+                ("onequery/6.2", "broken-token-dropped"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        (
+            "HyQuery 2.0",
+            &[
+                ("onequery/3.4", "short-query-dropped"),
+                ("onequery/6.2", "broken-token-dropped"),
+                ("onequery/6.3", "refused-but-disclosed"),
+                ("onequery/7.3", "version-1-unverified, hyquery-layout"),
+            ],
+        ),
+        (
+            "little-endian UUIDs, and tokens for every address",
+            &[
+                ("onequery/3.7", "little-endian-uuid"),
+                ("onequery/5.2", "fails"),
+            ],
+        ),
+        ("ids of 16 bits", &[("onequery/3.3", "fails")]),
+    ];
+    let rows = faulty_servers();
+    for (server, expected) in known {
+        let (_, _, row) = rows.iter().find(|(_, name, _)| name == server).unwrap();
+        let found: Vec<(&str, String)> = row
+            .iter()
+            .map(|(id, text)| (*id, text.replace(['`', '*'], "")))
+            .collect();
+        let found: Vec<(&str, &str)> = found.iter().map(|(id, text)| (*id, &**text)).collect();
+        assert_eq!(found, *expected, "{server}");
+    }
+}
+
+/// Each mistake fails exactly its requirements.
+#[test]
+fn a_mistake_fails_its_requirements_only() {
+    let mistakes = altered::MISTAKES.iter();
+    let mistakes = mistakes.map(|it| (it.protocol, it.name, it.fails, it.wire()));
+    let streams = altered::streams().into_iter();
+    let streams = streams.map(|(name, fails, wire)| ("minecraft-status", name, fails, wire));
+    for (protocol, name, fails, mut wire) in mistakes.chain(streams) {
+        let row = row_of(suite(protocol), &mut wire);
+        let numbers: BTreeSet<&str> = row
+            .keys()
+            // No service closes idle connections in memory.
+            .filter(|id| **id != "minecraft-status/5.2")
+            .filter_map(|id| id.split('/').nth(1))
+            .collect();
+        let expected: BTreeSet<&str> = fails.iter().copied().collect();
+        assert_eq!(numbers, expected, "{protocol}, {name}: {row:?}");
+    }
+}
+
+/// Ids are unique and in order, texts are sentences without a final stop, and sections exist.
+#[test]
+fn requirements_are_well_formed() {
+    let mut ids = BTreeSet::new();
+    for suite in check::SUITES {
+        let page = format!(
+            "{}/../../spec/{}.md",
+            env!("CARGO_MANIFEST_DIR"),
+            suite.protocol
+        );
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut last = (0, 0);
+        for requirement in suite.requirements {
+            let id = requirement.id;
+            assert!(ids.insert(id), "{id} is there twice");
+            let number = id
+                .strip_prefix(suite.protocol)
+                .and_then(|id| id.strip_prefix('/'));
+            let (group, number) = number.and_then(|number| number.split_once('.')).unwrap();
+            let number: (u32, u32) = (group.parse().unwrap(), number.parse().unwrap());
+            assert!(number > last, "{id} is not in order");
+            last = number;
+            for text in [requirement.title, requirement.effect] {
+                let is_sentence = text
+                    .starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+                    || text.starts_with("node-gamedig")
+                    || text.starts_with("qstat");
+                assert!(is_sentence && !text.ends_with('.'), "{id}: {text}");
+            }
+            let prefix = format!("spec/{}.md#", suite.protocol);
+            let section = requirement.section.strip_prefix(&prefix).unwrap();
+            let has_section = page.lines().any(|line| {
+                let heading = line.trim_start_matches('#');
+                heading.len() < line.len()
+                    && heading
+                        .trim_start()
+                        .strip_prefix(section)
+                        .is_some_and(|rest| rest.starts_with([' ', '.']))
+            });
+            assert!(has_section, "{id}: {} does not exist", requirement.section);
+        }
+    }
+}

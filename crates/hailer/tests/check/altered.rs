@@ -1,0 +1,663 @@
+//! Our own responders with one mistake each. The mistakes are those of real software, where the spec
+//! page names it.
+
+use hailer::check::{MemoryServer, MemoryWire};
+use hailer::proto::{
+    Connection, ConnectionStep, Epoch, Keys, Options, Protocol, Received, Responder, Status,
+    Verdict, registry,
+};
+use hailer_testkit::statuses;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A responder whose input and output are changed.
+struct Altered {
+    responder: Arc<dyn Responder>,
+    memory: Memory,
+    /// Changes the time, the address and the bytes of a request.
+    before: fn(&mut Duration, &mut SocketAddr, &mut Vec<u8>),
+    /// Changes the replies to a request.
+    after: fn(&[u8], &mut Vec<Vec<u8>>, &mut Memory),
+}
+
+/// State of a server between requests.
+#[derive(Default)]
+struct Memory {
+    /// Number of datagrams so far.
+    count: u32,
+    /// Earlier requests.
+    requests: HashSet<Vec<u8>>,
+}
+
+fn same(_: &mut Duration, _: &mut SocketAddr, _: &mut Vec<u8>) {}
+
+fn as_is(_: &[u8], _: &mut Vec<Vec<u8>>, _: &mut Memory) {}
+
+impl MemoryServer for Altered {
+    fn datagram(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        bytes: &[u8],
+        replies: &mut Vec<(Duration, Vec<u8>)>,
+    ) {
+        self.memory.count += 1;
+        let (mut now, mut from, mut request) = (now, from, bytes.to_vec());
+        (self.before)(&mut now, &mut from, &mut request);
+        let epoch = Epoch::at(1_800_000_000 + now.as_secs());
+        let mut sent = Vec::new();
+        let mut out = Vec::new();
+        let verdict = self.responder.answer(from, epoch, &request, &mut out);
+        if let Verdict::Reply { verified } = verdict {
+            sent.push(std::mem::take(&mut out));
+            while verified && self.responder.continuation(&request, sent.len(), &mut out) {
+                sent.push(std::mem::take(&mut out));
+            }
+        }
+        (self.after)(bytes, &mut sent, &mut self.memory);
+        self.memory.requests.insert(bytes.to_vec());
+        replies.extend(sent.into_iter().map(|bytes| (Duration::ZERO, bytes)));
+    }
+}
+
+/// A server with a mistake.
+pub(crate) struct Mistake {
+    pub(crate) protocol: &'static str,
+    pub(crate) name: &'static str,
+    /// Numbers of the requirements that it fails or deviates from; all others pass.
+    pub(crate) fails: &'static [&'static str],
+    players: usize,
+    options: fn() -> Options,
+    before: fn(&mut Duration, &mut SocketAddr, &mut Vec<u8>),
+    after: fn(&[u8], &mut Vec<Vec<u8>>, &mut Memory),
+}
+
+impl Mistake {
+    const fn of(
+        protocol: &'static str,
+        name: &'static str,
+        fails: &'static [&'static str],
+    ) -> Self {
+        Self {
+            protocol,
+            name,
+            fails,
+            players: 3,
+            options: Options::default,
+            before: same,
+            after: as_is,
+        }
+    }
+
+    pub(crate) fn wire(&self) -> MemoryWire {
+        let protocol = registry::find(self.protocol).unwrap();
+        MemoryWire::new(Altered {
+            responder: responder(protocol, &statuses::plain(self.players), &(self.options)()),
+            memory: Memory::default(),
+            before: self.before,
+            after: self.after,
+        })
+    }
+}
+
+fn responder(protocol: &dyn Protocol, status: &Status, options: &Options) -> Arc<dyn Responder> {
+    let keys = Keys::new([7; 16]);
+    protocol.responder(status, &keys, options).unwrap()
+}
+
+/// Replaces all occurrences of a text.
+fn replace(bytes: &mut Vec<u8>, old: &[u8], new: &[u8]) {
+    if let Some(at) = bytes.windows(old.len()).position(|window| window == old) {
+        bytes.splice(at..at + old.len(), new.iter().copied());
+    }
+}
+
+/// Servers of datagram protocols.
+pub(crate) static MISTAKES: &[Mistake] = &[
+    Mistake::of("ugp", "without deviations", &[]),
+    Mistake {
+        before: |_, _, bytes| {
+            if let Some(kind) = bytes.get_mut(7) {
+                *kind &= 0x7F;
+            }
+        },
+        ..Mistake::of("ugp", "replies count as requests", &["4.1"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for kind in replies.iter_mut().filter_map(|reply| reply.get_mut(7)) {
+                *kind &= 0x7F;
+            }
+        },
+        ..Mistake::of("ugp", "types of requests in replies", &["2.1", "3.1"])
+    },
+    Mistake {
+        before: |_, _, bytes| {
+            if let (Some(1), Some(flags)) = (bytes.get(8).copied(), bytes.get_mut(9)) {
+                *flags = 0x7D;
+            }
+        },
+        ..Mistake::of("ugp", "all fields for every request", &["3.4"])
+    },
+    Mistake {
+        players: 127,
+        options: || Options::default().with("max-reply", 65_507),
+        ..Mistake::of("ugp", "no limit for replies", &["5.1"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.len() > 12 || request.get(8) == Some(&0) {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("ugp", "only usual lengths", &["3.5", "3.6"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                replace(reply, b"Plain name", b"Pl\xE4in n\xE4me");
+            }
+        },
+        ..Mistake::of("ugp", "a name in ISO-8859-1", &["3.8"])
+    },
+    Mistake {
+        before: |_, _, bytes| {
+            if bytes.get(..7) == Some(&b"\xFF\xFFUGP\0\x02"[..]) {
+                bytes[6] = 1;
+            }
+        },
+        ..Mistake::of("ugp", "other versions count as version 1", &["4.1"])
+    },
+    Mistake::of("minecraft-bedrock", "without deviations", &[]),
+    Mistake {
+        after: |request, replies, _| {
+            if request.first() == Some(&2) {
+                replies.clear();
+            }
+        },
+        ..Mistake::of(
+            "minecraft-bedrock",
+            "Cloudburst: no pong for id 02",
+            &["2.4"],
+        )
+    },
+    Mistake {
+        after: |_, replies, memory| {
+            for guid in replies.iter_mut().filter_map(|reply| reply.get_mut(16)) {
+                *guid = memory.count as u8;
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "another guid in each pong", &["2.3"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                pong(
+                    reply,
+                    "Two;halves;712;1.20;3;20;GUID;World;Survival;1;19132;19133;",
+                );
+            }
+        },
+        ..Mistake::of(
+            "minecraft-bedrock",
+            "Cloudburst: a semicolon in the name",
+            &["3.3"],
+        )
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                pong(
+                    reply,
+                    "Invented;712;1.20;3;20;GUID;;Survival;1;19132;19133;",
+                );
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "no second line", &["3.1"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                pong(reply, "Invented;766;1.21;1;20;GUID;PocketMine-MP;Survival;");
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "PocketMine: nine fields", &["2.1"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                pong(
+                    reply,
+                    "Invented;898;1.21;3;20;GUID;Sub;Creative;1;19132;19132;0;0;",
+                );
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "Dragonfly: fourteen fields", &["2.1"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.first() == Some(&2) {
+                replies.clear();
+            }
+            for reply in replies {
+                let uuid = "9f26e7b0-5844-3bcc-8aa5-3c9e1f60d7b2";
+                pong(reply, &format!("Invented;388;;3;20;{uuid};Sub;Survival;"));
+            }
+        },
+        ..Mistake::of(
+            "minecraft-bedrock",
+            "Nukkit of 2019: no version, a UUID as guid",
+            &["2.1", "2.4"],
+        )
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                reply.truncate(33);
+            }
+        },
+        ..Mistake::of(
+            "minecraft-bedrock",
+            "official server with lan-visibility off: no text",
+            &["2.1"],
+        )
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                replace(reply, b"Plain", b"Pl\xE4in");
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "a name in ISO-8859-1", &["3.4"])
+    },
+    Mistake {
+        after: |_, replies, memory| {
+            for time in replies.iter_mut().filter_map(|reply| reply.get_mut(8)) {
+                *time ^= u8::from(memory.count > 4);
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "another time in pongs", &["2.2"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.first() == Some(&2) {
+                replies.clear();
+            }
+            for reply in replies {
+                pong(reply, "Invented;712;1.0;3;20");
+            }
+        },
+        ..Mistake::of(
+            "minecraft-bedrock",
+            "Nukkit 1.0: six fields, no pong for id 02",
+            &["2.1", "2.4", "3.1"],
+        )
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                let name = "n".repeat(900);
+                pong(
+                    reply,
+                    &format!("{name};712;1.20;3;20;GUID;World;Survival;1;1;1;"),
+                );
+            }
+        },
+        ..Mistake::of("minecraft-bedrock", "a name of 900 bytes", &["3.2", "5.1"])
+    },
+    Mistake::of("a2s", "without deviations", &[]),
+    Mistake {
+        options: || Options::default().with("info-challenge", "never"),
+        ..Mistake::of("a2s", "Source before December 2020", &["2.1"])
+    },
+    Mistake {
+        options: || Options::default().with("bind-port", false),
+        ..Mistake::of("a2s", "ReHLDS: challenges of addresses", &["2.8"])
+    },
+    Mistake {
+        before: |now, _, _| *now = Duration::ZERO,
+        ..Mistake::of("a2s", "challenges do not expire", &["2.9"])
+    },
+    Mistake {
+        before: |_, from, _| *from = ([192, 0, 2, 7], 1).into(),
+        ..Mistake::of("a2s", "one challenge for everyone", &["2.7", "2.8"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.get(4) == Some(&b'V') {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("a2s", "Valheim: no rules", &["3.3"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.get(4) == Some(&b'T') && !matches!(request.len(), 25 | 29) {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("a2s", "filter of lengths", &["2.10"])
+    },
+    Mistake {
+        players: 200,
+        after: |_, replies, _| join(replies),
+        ..Mistake::of("a2s", "Steam library: one long datagram", &["3.5"])
+    },
+    Mistake {
+        players: 200,
+        options: || Options::default().with("info-challenge", "never"),
+        after: |_, replies, _| join(replies),
+        ..Mistake::of(
+            "a2s",
+            "a plugin of Hytale: info for everyone, one long datagram",
+            &["2.1", "3.5"],
+        )
+    },
+    Mistake {
+        players: 1,
+        options: || Options::default().with("info-challenge", "never"),
+        before: |now, _, bytes| {
+            // Only the address counts for lists, and it never changes here.
+            *now = Duration::ZERO;
+            if let [0xFF, 0xFF, 0xFF, 0xFF, b'U' | b'V', ..] = bytes[..] {
+                bytes.truncate(5);
+                bytes.extend([0xFF; 4]);
+            }
+        },
+        after: |request, replies, _| {
+            let list = match request.get(4) {
+                Some(b'U') => b"\xFF\xFF\xFF\xFFD\x01\0Ann\0\x05\0\0\0\0\0\x80?".to_vec(),
+                Some(b'V') => b"\xFF\xFF\xFF\xFFE\x01\0rule\0value\0".to_vec(),
+                _ => return,
+            };
+            if !replies.is_empty() {
+                *replies = vec![list];
+            }
+        },
+        ..Mistake::of("a2s", "HLTV: no challenges at all", &["2.1", "2.3"])
+    },
+    Mistake {
+        after: |request, replies, memory| {
+            let is_list = matches!(request.get(4), Some(b'U' | b'V'));
+            if is_list && request.get(5..9) != Some(&[0xFF; 4]) && memory.requests.contains(request)
+            {
+                let number = memory.count.to_be_bytes();
+                *replies = vec![[&b"\xFF\xFF\xFF\xFFA"[..], &number].concat()];
+            }
+        },
+        ..Mistake::of("a2s", "Rust: a new challenge for each request", &["2.6"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                replace(reply, b"Plain name", b"Pl\xE4in name");
+            }
+        },
+        ..Mistake::of("a2s", "HLDS: a name in a code page", &["3.6"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                if let [0xFF, 0xFF, 0xFF, 0xFF, b'D', count, ..] = &mut reply[..] {
+                    *count += 1;
+                }
+            }
+        },
+        ..Mistake::of("a2s", "CS:GO: a list that ends before its count", &["3.2"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.get(5..9) == Some(&[0; 4]) && request.get(4) != Some(&b'T') {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("a2s", "no new challenge for zeros", &["2.5"])
+    },
+    Mistake {
+        before: |_, _, bytes| {
+            if bytes.starts_with(b"\xFF\xFF\xFF\xFFI") {
+                *bytes = b"\xFF\xFF\xFF\xFFTSource Engine Query\0".to_vec();
+            }
+        },
+        ..Mistake::of("a2s", "replies count as requests", &["4.1"])
+    },
+    Mistake::of("quake3", "without deviations", &[]),
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                while let Some(at) = reply.windows(11).position(|part| part == b"\\challenge\\") {
+                    let value = reply[at + 11..].iter();
+                    let length = value.take_while(|byte| **byte != b'\n').count();
+                    reply.drain(at..at + 11 + length);
+                }
+            }
+        },
+        ..Mistake::of("quake3", "Call of Duty: no challenge", &["2.3"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.windows(9).any(|word| word == b"getstatus") {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("quake3", "FiveM: no status", &["2.2"])
+    },
+    Mistake {
+        before: |_, _, bytes| {
+            if bytes.starts_with(b"\xFF\xFF\xFF\xFFinfoResponse") {
+                *bytes = b"\xFF\xFF\xFF\xFFgetinfo".to_vec();
+            }
+        },
+        ..Mistake::of("quake3", "replies count as requests", &["4.1"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            let text = request.strip_prefix(b"\xFF\xFF\xFF\xFFgetinfo ");
+            if let (Some(text), true) = (text, replies.is_empty()) {
+                let start = b"\xFF\xFF\xFF\xFFinfoResponse\n\\hostname\\a\\challenge\\";
+                replies.push([&start[..], text].concat());
+            }
+        },
+        ..Mistake::of("quake3", "every challenge is returned", &["2.4"])
+    },
+    Mistake {
+        players: 120,
+        options: || Options::default().with("max-reply", 65_507),
+        ..Mistake::of("quake3", "a status of several fragments", &["5.1"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                replace(reply, b"Plain name", b"Pl\xE4in name");
+            }
+        },
+        ..Mistake::of("quake3", "texts in a code page", &["3.3"])
+    },
+    Mistake {
+        after: |_, replies, _| {
+            for reply in replies {
+                if let Some(at) = reply.windows(11).position(|part| part == b"\\challenge\\") {
+                    let value = reply[at + 11..].iter();
+                    let length = value.take_while(|byte| **byte != b'\n').count();
+                    reply.drain(at + 11..at + 11 + length);
+                }
+            }
+        },
+        ..Mistake::of("quake3", "Warsow: an empty challenge", &["2.3"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.windows(9).any(|word| word == b"getstatus") {
+                for reply in replies {
+                    replace(reply, b"statusResponse", b"infoResponse");
+                    if let Some(at) = reply.iter().rposition(|byte| *byte == b'\\') {
+                        let line = reply[at..].iter().position(|byte| *byte == b'\n');
+                        reply.truncate(at + line.unwrap_or_default());
+                    }
+                }
+            }
+        },
+        ..Mistake::of("quake3", "DarkPlaces: an info for a long status", &["2.2"])
+    },
+    Mistake {
+        after: |request, replies, _| {
+            if request.ends_with(b"getinfo") || request.ends_with(b"\n") {
+                replies.clear();
+            }
+        },
+        ..Mistake::of("quake3", "requests in one form only", &["2.6", "2.7"])
+    },
+];
+
+/// Joins all parts into one datagram.
+fn join(replies: &mut Vec<Vec<u8>>) {
+    if replies.len() > 1 {
+        let parts = std::mem::take(replies);
+        let whole: Vec<_> = parts.iter().filter_map(|part| part.get(12..)).collect();
+        replies.push(whole.concat());
+    }
+}
+
+/// Replaces the text of a pong after its edition. `GUID` stands for the number in its header.
+fn pong(reply: &mut Vec<u8>, text: &str) {
+    let guid = reply.get(9..17).map(|guid| guid.try_into().unwrap());
+    let guid = u64::from_be_bytes(guid.unwrap_or_default());
+    let text = format!("MCPE;{text}").replace("GUID", &guid.to_string());
+    reply.truncate(33);
+    reply.extend((text.len() as u16).to_be_bytes());
+    reply.extend(text.bytes());
+}
+
+/// A connection with a mistake.
+struct AlteredConnection {
+    server: Box<dyn Connection>,
+    mistake: StreamMistake,
+    is_first: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum StreamMistake {
+    Nothing,
+    /// A ping before the status closes the connection.
+    PingFirst,
+    /// The pong is not the ping.
+    OtherPong,
+    /// Only one protocol number is answered.
+    OneNumber,
+    /// A request must be in one segment.
+    OneSegment,
+    /// No reply to forms before 1.7.
+    NoLegacy,
+    /// A ping in the same write as the status request gets no pong.
+    Pipelined,
+    /// Texts are ISO-8859-1.
+    Latin1,
+}
+
+const CLOSE: Received = Received {
+    consumed: 0,
+    step: ConnectionStep::Close,
+};
+
+impl Connection for AlteredConnection {
+    fn receive(&mut self, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        let is_legacy = bytes.first() == Some(&0xFE);
+        let handshake = packet(bytes).filter(|_| !is_legacy);
+        let rest = handshake.map(|handshake| &bytes[handshake.len()..]);
+        let is_refused = match self.mistake {
+            _ if !is_first => false,
+            StreamMistake::PingFirst => rest.is_some_and(|rest| rest.starts_with(&[9, 1])),
+            StreamMistake::OneNumber => handshake.is_some_and(|it| it.get(2) != Some(&0xFF)),
+            StreamMistake::OneSegment => !is_legacy && handshake.is_none(),
+            StreamMistake::NoLegacy => is_legacy,
+            _ => false,
+        };
+        if is_refused {
+            return CLOSE;
+        }
+        // Velocity closes the connection before the pong.
+        let is_pipelined = rest.is_some_and(|rest| rest.len() > 2 && rest.starts_with(&[1, 0]));
+        if self.mistake == StreamMistake::Pipelined && is_first && is_pipelined {
+            let request = &bytes[..bytes.len() - 10];
+            self.server.receive(epoch, request, out);
+            return CLOSE;
+        }
+        let start = out.len();
+        let received = self.server.receive(epoch, bytes, out);
+        let reply = &mut out[start..];
+        if self.mistake == StreamMistake::OtherPong
+            && let Some(at) = reply.len().checked_sub(10)
+            && reply[at..].starts_with(&[9, 1])
+        {
+            reply[at + 9] ^= 1;
+        }
+        if self.mistake == StreamMistake::Latin1
+            && let Some(at) = reply.windows(5).position(|text| text == b"Plain")
+        {
+            reply[at + 2] = 0xE4;
+        }
+        received
+    }
+
+    fn pause(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Received {
+        self.server.pause(bytes, out)
+    }
+}
+
+/// The first packet, if it is whole. Its length has one byte.
+fn packet(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(..1 + usize::from(*bytes.first()?))
+}
+
+/// Servers of Minecraft Status.
+pub(crate) fn streams() -> Vec<(&'static str, &'static [&'static str], MemoryWire)> {
+    const STREAMS: &[(&str, &[&str], StreamMistake)] = &[
+        ("without deviations", &[], StreamMistake::Nothing),
+        (
+            "BungeeCord: a ping must follow a status",
+            &["2.5"],
+            StreamMistake::PingFirst,
+        ),
+        ("another pong", &["2.3"], StreamMistake::OtherPong),
+        (
+            "one protocol number only",
+            &["2.7"],
+            StreamMistake::OneNumber,
+        ),
+        (
+            "requests in one segment only",
+            &["2.4"],
+            StreamMistake::OneSegment,
+        ),
+        (
+            "Cuberite: no forms before 1.7",
+            &["3.1", "3.2", "3.3"],
+            StreamMistake::NoLegacy,
+        ),
+        (
+            "Velocity: no pong to a ping in the same write",
+            &["2.6"],
+            StreamMistake::Pipelined,
+        ),
+        ("texts in ISO-8859-1", &["2.9"], StreamMistake::Latin1),
+    ];
+    STREAMS
+        .iter()
+        .map(|&(name, fails, mistake)| {
+            let protocol = registry::find("minecraft-status").unwrap();
+            let responder = responder(protocol, &statuses::plain(3), &Options::default());
+            let wire = MemoryWire::connections(move |from| {
+                let server = responder.connection(from)?;
+                Some(Box::new(AlteredConnection {
+                    server,
+                    mistake,
+                    is_first: true,
+                }))
+            });
+            (name, fails, wire)
+        })
+        .collect()
+}
