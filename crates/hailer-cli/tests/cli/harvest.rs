@@ -19,7 +19,10 @@ const SEED: u64 = 11;
 const SILENT: f64 = 0.2;
 /// 2 % of all round trips are lost. With five retries, fewer than one server in 10^9 stays without
 /// a reply.
-const WEATHER: [&str; 10] = [
+const WEATHER: [&str; 13] = [
+    "--protocol=minecraft-query",
+    "--protocol=ugp",
+    "--protocol=onequery",
     "--silent=20%",
     "--loss=1%",
     "--duplicates=5%",
