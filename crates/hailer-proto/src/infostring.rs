@@ -10,13 +10,14 @@
 //! else ISO-8859-1, for each text.
 
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, ErrorKind, Notes, by_content, cut};
+use crate::wire::{Deviation, Error, ErrorKind, Notes, by_content, cut, decimal};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::ops::Range;
+use memchr::memchr_iter;
 
 /// Ping in milliseconds of a player whose latency is unknown. Clients take players with a ping of 0
 /// for bots, and one of them for spectators.
@@ -24,6 +25,8 @@ pub(crate) const UNKNOWN_PING_MS: i32 = 1;
 
 /// Most pairs of an infostring.
 pub const MAX_PAIRS: usize = 512;
+/// Room for the pairs of most replies.
+const USUAL_PAIRS: usize = 32;
 /// Most lines of a reply.
 pub const MAX_LINES: usize = 1_024;
 /// Longest key or value that is written, in bytes.
@@ -67,7 +70,9 @@ impl<'a> Infostring<'a> {
         notes: &mut Notes,
         deviations: PairDeviations,
     ) -> Result<Self, Error> {
-        let mut info = Self::default();
+        let mut info = Self {
+            pairs: Vec::with_capacity(USUAL_PAIRS),
+        };
         info.extend(bytes, at, notes, deviations)?;
         Ok(info)
     }
@@ -184,7 +189,7 @@ pub fn decode(bytes: &[u8]) -> CompactString {
 
 /// Parses a decimal number with an optional sign.
 pub fn number(bytes: &[u8]) -> Option<i64> {
-    core::str::from_utf8(bytes).ok()?.trim().parse().ok()
+    decimal(bytes.trim_ascii())
 }
 
 fn quoted(bytes: &[u8]) -> String {
@@ -194,13 +199,12 @@ fn quoted(bytes: &[u8]) -> String {
 /// Returns the pieces between separators, with their ranges.
 pub fn pieces(bytes: &[u8], separator: u8) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     let mut start = 0;
-    bytes
-        .split(move |byte| *byte == separator)
-        .map(move |piece| {
-            let range = start..start + piece.len();
-            start = range.end + 1;
-            (range, piece)
-        })
+    let ends = memchr_iter(separator, bytes).chain([bytes.len()]);
+    ends.map(move |end| {
+        let range = start..end;
+        start = end + 1;
+        (range.clone(), bytes.get(range).unwrap_or_default())
+    })
 }
 
 /// A word of a line.

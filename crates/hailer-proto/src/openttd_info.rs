@@ -5,7 +5,6 @@
 
 use crate::model::{Extra, Status, Text, Value, is_control};
 use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, deviations};
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -264,12 +263,12 @@ impl<'a> GameInfo<'a> {
                 let id = crate::wire::hexadecimal(&extension.id);
                 let md5 = crate::wire::hexadecimal(&extension.md5);
                 let mut entries = Vec::from([
-                    (Cow::Borrowed("id"), Value::from(id)),
-                    (Cow::Borrowed("md5"), Value::from(md5)),
+                    ("id".into(), Value::from(id)),
+                    ("md5".into(), Value::from(md5)),
                 ]);
                 if !extension.name.is_empty() {
                     let name = Value::from(&*by_content(extension.name).0);
-                    entries.push((Cow::Borrowed("name"), name));
+                    entries.push(("name".into(), name));
                 }
                 Value::Table(entries)
             });
@@ -281,11 +280,7 @@ impl<'a> GameInfo<'a> {
 
 fn table<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
     let entries = entries.into_iter();
-    Value::Table(
-        entries
-            .map(|(key, value)| (Cow::Borrowed(key), value))
-            .collect(),
-    )
+    Value::Table(entries.map(|(key, value)| (key.into(), value)).collect())
 }
 
 /// Reads a text that ends with a NUL.

@@ -5,7 +5,6 @@
 use super::deviation::*;
 use crate::model::{Address, Extra, Player, Status, Text, Value};
 use crate::wire::{Error, ErrorKind, Notes, by_content, filled};
-use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -234,7 +233,7 @@ pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Pla
 
 fn player(columns: &[&[u8]], row: &[&[u8]], notes: &mut Notes) -> Player {
     let mut player = Player::default();
-    let mut other: Vec<(Cow<'static, str>, Value)> = Vec::new();
+    let mut other: Vec<(CompactString, Value)> = Vec::new();
     for (column, word) in columns.iter().zip(row) {
         let number = int(word);
         let mut add = |key: &'static str| {

@@ -89,7 +89,7 @@ impl Files for FactorioFiles {
         }
         status.add_extra("tags", root.list("tags", MAX_ENTRIES));
         let mods = root.items("mods").take(MAX_ENTRIES).filter_map(|one| {
-            let name = Cow::Owned(one.text("name")?.into_owned());
+            let name = one.text("name")?.into();
             Some((name, one.value("version").unwrap_or_else(|| "".into())))
         });
         let mods: Vec<_> = mods.collect();

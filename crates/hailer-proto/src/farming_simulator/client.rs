@@ -8,6 +8,7 @@ use crate::wire::{Error, Notes};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// Maximum number of players and of mods that are kept.
 const MAX_ENTRIES: usize = 1_024;
@@ -95,7 +96,7 @@ const DENIAL: Fault = Fault::Refused {
 struct Reader {
     has_slots: bool,
     players: Vec<Player>,
-    mods: Vec<(Cow<'static, str>, Value)>,
+    mods: Vec<(CompactString, Value)>,
 }
 
 impl Reader {

@@ -21,19 +21,6 @@ use alloc::vec::Vec;
 /// status has it once for each row.
 pub const MAX_FIELD_NAME: usize = 32;
 
-/// Parses decimal digits with an optional sign; nothing else is accepted.
-pub(crate) fn decimal(bytes: &[u8]) -> Option<i64> {
-    let (sign, digits) = match bytes {
-        [b'-', digits @ ..] => (-1, digits),
-        [b'+', digits @ ..] | digits => (1, digits),
-    };
-    let add = |number: i64, &byte: &u8| {
-        let digit = char::from(byte).to_digit(10)?;
-        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
-    };
-    digits.first().and_then(|_| digits.iter().try_fold(0, add))
-}
-
 /// Appends a number as decimal text, without an allocation.
 pub(crate) fn write_decimal(number: i64, out: &mut Vec<u8>) {
     use core::fmt::Write;

@@ -2,9 +2,9 @@
 //! 2 and GameSpy 3 are dialects of it (spec/gamespy2.md, spec/gamespy3.md, spec/minecraft-query.md).
 
 use super::deviation::{PART_GAP, TRUNCATED_REPLY};
-use super::{MAX_FIELD_NAME, MAX_ROW, Reply, decimal, write_decimal};
+use super::{MAX_FIELD_NAME, MAX_ROW, Reply, write_decimal};
 use crate::token::{Epoch, Keys};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,6 +35,8 @@ pub const LAST_PART: u8 = 0x80;
 const GENERATIONS: u32 = 2;
 /// Limit of pairs of a reply.
 const MAX_PAIRS: usize = 1_024;
+/// Room for the pairs of most replies.
+const USUAL_PAIRS: usize = 16;
 
 /// Id chosen by the client and echoed by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +231,7 @@ pub(crate) fn unsplit_pairs<'a>(
     r: &mut Reader<'a, '_>,
     reply: &mut Reply<'a>,
 ) -> Result<(), Error> {
+    reply.pairs.reserve(USUAL_PAIRS);
     loop {
         r.notes().group("pair", reply.pairs.len());
         let at = r.at();
@@ -302,7 +305,11 @@ pub(crate) fn unsplit_table<'a>(
             _ => Ok(()),
         };
     }
-    let name = if is_teams { "team" } else { "player" };
+    let (name, rows) = if is_teams {
+        ("team", &mut reply.teams)
+    } else {
+        ("player", &mut reply.players)
+    };
     for row in 0..count.unwrap_or(u32::MAX) {
         // Without a count, an empty name or the end of the datagram ends the table.
         if count.is_none() && matches!(r.rest().first(), None | Some(0)) {
@@ -318,17 +325,20 @@ pub(crate) fn unsplit_table<'a>(
             });
         }
         r.notes().group(name, row as usize);
+        let mut values = Vec::with_capacity(fields.len());
+        let mut is_truncated = false;
         for &field in &fields {
-            let Some(value) = text(r, "value") else {
-                truncated(r);
-                return Ok(());
-            };
-            let rows = if is_teams {
-                &mut reply.teams
-            } else {
-                &mut reply.players
-            };
-            Reply::set(rows, row, field, value);
+            let value = text(r, "value");
+            is_truncated = value.is_none();
+            let Some(value) = value else { break };
+            Reply::set_field(&mut values, field, value);
+        }
+        if !values.is_empty() {
+            rows.insert(row, values);
+        }
+        if is_truncated {
+            truncated(r);
+            return Ok(());
         }
     }
     r.notes().ungroup();

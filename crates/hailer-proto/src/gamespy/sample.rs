@@ -2,7 +2,6 @@
 
 use crate::model::{Address, Extra, Rule, Status, Text, Value};
 use crate::sample::Server;
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// Most players of a sample: their list fits one datagram.
@@ -43,8 +42,8 @@ pub(crate) fn status(seed: u64, games: &[(&str, &str)], port: u16) -> Status {
         .map(|team| {
             let score = Value::Int(random.below(200) as i64);
             Value::Table(alloc::vec![
-                (Cow::Borrowed("name"), Value::from(*team)),
-                (Cow::Borrowed("score"), score),
+                ("name".into(), Value::from(*team)),
+                ("score".into(), score),
             ])
         })
         .collect();

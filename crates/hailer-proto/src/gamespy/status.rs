@@ -1,13 +1,11 @@
 //! Pairs and tables to a status.
 
+use super::MAX_FIELD_NAME;
 use super::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
-use super::{MAX_FIELD_NAME, decimal};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
-use crate::wire::{Notes, by_content, filled};
-use alloc::borrow::Cow;
+use crate::wire::{Notes, by_content, decimal, filled};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
@@ -15,7 +13,7 @@ use compact_str::CompactString;
 pub const MAX_ROW: u32 = 1_023;
 
 /// Fields of one row, in the order of the reply. Names have no suffix: `score`, not `score_`.
-type Fields<'a> = Vec<(&'a [u8], &'a [u8])>;
+pub(crate) type Fields<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// A reply of any GameSpy protocol, borrowed from its datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +112,11 @@ impl<'a> Reply<'a> {
         field: &'a [u8],
         value: &'a [u8],
     ) {
-        let fields = rows.entry(row).or_default();
+        Self::set_field(rows.entry(row).or_default(), field, value);
+    }
+
+    /// Sets a field of these fields. A later value of the same field replaces the earlier one.
+    pub(crate) fn set_field(fields: &mut Fields<'a>, field: &'a [u8], value: &'a [u8]) {
         match fields.iter_mut().find(|(name, _)| *name == field) {
             Some((_, old)) => *old = value,
             None => fields.push((field, value)),
@@ -126,16 +128,16 @@ impl<'a> Reply<'a> {
     pub(crate) fn status(mut self, has_list: bool, notes: &mut Notes) -> Box<Status> {
         let mut status = Box::<Status>::default();
         let mut address = Address::default();
-        let mut seen: Vec<(Member, &[u8], &[u8])> = Vec::new();
-        let mut rules: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
-        for &(key, value) in &self.pairs {
+        let mut seen: Vec<(Member, &[u8], &[u8])> = Vec::with_capacity(MEMBERS.len());
+        status.rules.reserve(self.pairs.len());
+        for (place, &(key, value)) in self.pairs.iter().enumerate() {
             let member = member(key);
             let earlier = match member {
                 Some(member) => seen
                     .iter()
                     .find(|(own, ..)| *own == member)
                     .map(|(_, key, value)| (*key, *value)),
-                None => rules.get(key).map(|value| (key, *value)),
+                None => earlier_value(&self.pairs, place).map(|value| (key, value)),
             };
             match (member, earlier) {
                 // Servers that join several groups repeat some keys.
@@ -151,10 +153,7 @@ impl<'a> Reply<'a> {
                     seen.push((member, key, value));
                     set_member(&mut status, &mut address, member, (key, value), notes);
                 }
-                (None, None) => {
-                    rules.insert(key, value);
-                    status.rules.push(rule(key, value));
-                }
+                (None, None) => status.rules.push(rule(key, value)),
             }
         }
         status.address = (address != Address::default()).then_some(address);
@@ -194,9 +193,9 @@ impl<'a> Reply<'a> {
         let team = |fields: &Fields<'a>| {
             let field = |&(field, value): &(&[u8], &[u8])| {
                 if is_any(field, &TEAM_NAMES) {
-                    return (Cow::Borrowed("name"), Value::Str(text(value).into()));
+                    return ("name".into(), Value::Str(text(value)));
                 }
-                (Cow::Owned(text(field)), number_or_text(value))
+                (text(field), number_or_text(value))
             };
             let named = fields.iter().filter(|(_, value)| !is_blank(value));
             Value::Table(named.map(field).collect())
@@ -263,6 +262,15 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Returns the value of the first pair with the same key as the pair at `place`, if it is another
+/// one. Comparing all keys is faster than a table, since most replies have few.
+fn earlier_value<'a>(pairs: &[(&'a [u8], &'a [u8])], place: usize) -> Option<&'a [u8]> {
+    let (earlier, rest) = pairs.split_at_checked(place)?;
+    let (key, _) = rest.first()?;
+    let found = earlier.iter().find(|(own, _)| own == key);
+    found.map(|(_, value)| *value)
+}
+
 fn set_member(
     status: &mut Status,
     address: &mut Address,
@@ -313,13 +321,13 @@ fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
 
 fn rule(key: &[u8], value: &[u8]) -> Rule {
     Rule {
-        key: text(key).into(),
-        value: text(value).into(),
+        key: text(key),
+        value: text(value),
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    by_content(bytes).0.into_owned()
+fn text(bytes: &[u8]) -> CompactString {
+    by_content(bytes).0.into()
 }
 
 /// Returns whether a value is absent: some servers fill missing values with a space.
@@ -330,7 +338,7 @@ fn is_blank(value: &[u8]) -> bool {
 fn number_or_text(value: &[u8]) -> Value {
     match decimal(value) {
         Some(number) if is_canonical(number, value) => Value::Int(number),
-        _ => Value::Str(text(value).into()),
+        _ => Value::Str(text(value)),
     }
 }
 
@@ -373,7 +381,7 @@ fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)]) -> Playe
             continue;
         }
         if field.len() <= MAX_FIELD_NAME {
-            others.push((Cow::Owned(text(field)), Value::Str(text(value).into())));
+            others.push((text(field), Value::Str(text(value))));
         }
     }
     if !others.is_empty() {

@@ -1,12 +1,12 @@
 //! A status to pairs and tables.
 
+use super::MAX_FIELD_NAME;
 use super::status::{MAX_ROW, first_team, is_member_key, is_name_field};
-use super::{MAX_FIELD_NAME, decimal};
 use crate::model::{Player, Status, Value};
-use crate::wire::{Latin1, cut};
-use alloc::borrow::Cow;
+use crate::wire::{Latin1, cut, decimal};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// Longest key that a responder sends, in bytes.
 const MAX_KEY: usize = 64;
@@ -261,14 +261,14 @@ impl Dialect {
     /// Adds further fields of a row, each once.
     fn add_fields<'a>(
         &self,
-        entries: impl Iterator<Item = &'a (Cow<'static, str>, Value)>,
+        entries: impl Iterator<Item = &'a (CompactString, Value)>,
         fields: &mut Vec<(String, String)>,
     ) {
         for (name, value) in entries.take(MAX_FIELDS) {
             let value = self.clean(&value.to_string(), MAX_VALUE);
             let is_repeated = fields.iter().any(|(known, _)| known == name);
             if is_field_name(name) && !is_repeated && !value.trim().is_empty() {
-                fields.push((name.clone().into_owned(), value));
+                fields.push((String::from(name.as_str()), value));
             }
         }
     }

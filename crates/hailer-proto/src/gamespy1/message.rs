@@ -1,9 +1,9 @@
 //! Bytes ⇄ messages (spec/gamespy1.md#2 and #3).
 
 use super::deviation::*;
-use crate::gamespy::{MAX_ROW, Reply, decimal, is_member_key, is_name_field, write_decimal};
+use crate::gamespy::{MAX_ROW, Reply, is_member_key, is_name_field, write_decimal};
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, by_content};
+use crate::wire::{Error, ErrorKind, Notes, by_content, decimal};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;

@@ -13,26 +13,12 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct GameSpy2Exchange {
     depth: Depth,
-    info: Pending,
-    /// `None`: the tables are not requested.
-    lists: Option<Pending>,
-}
-
-/// A request and its reply.
-#[derive(Debug)]
-struct Pending {
-    session: SessionId,
-    reply: Option<Vec<u8>>,
-}
-
-impl Pending {
-    fn new(number: u64) -> Self {
-        let [a, b, c, d, ..] = number.to_be_bytes();
-        Self {
-            session: SessionId([a, b, c, d]),
-            reply: None,
-        }
-    }
+    /// Session of the request for the keys.
+    info_session: SessionId,
+    /// Session of the request for the tables. `None`: they are not requested.
+    lists_session: Option<SessionId>,
+    /// The reply with the keys.
+    info: Option<Vec<u8>>,
 }
 
 impl GameSpy2Exchange {
@@ -41,18 +27,17 @@ impl GameSpy2Exchange {
         let has_lists = ask.depth == Depth::Full && ask.has_players;
         Self {
             depth: ask.depth,
-            info: Pending::new(cookie.derive(0)),
-            lists: has_lists.then(|| Pending::new(cookie.derive(1))),
+            info_session: session(cookie, 0),
+            lists_session: has_lists.then(|| session(cookie, 1)),
+            info: None,
         }
     }
 
     /// Sends the first request without a reply.
     fn send(&self, out: &mut Vec<u8>) -> Step {
-        match (&self.info, &self.lists) {
-            (Pending { reply: Some(_), .. }, Some(lists)) => {
-                message::write_query(lists.session, true, out);
-            }
-            (info, _) => message::write_query(info.session, false, out),
+        match self.lists_session.filter(|_| self.info.is_some()) {
+            Some(session) => message::write_query(session, true, out),
+            None => message::write_query(self.info_session, false, out),
         }
         Step::Send
     }
@@ -61,56 +46,42 @@ impl GameSpy2Exchange {
         let Some(session) = message::reply_session(bytes) else {
             return Step::Wait;
         };
-        let is_info = session == self.info.session;
-        let lists = self.lists.as_mut();
-        let pending = match lists.filter(|lists| lists.session == session) {
-            Some(lists) => lists,
-            None if is_info => &mut self.info,
-            None => return Step::Wait,
-        };
-        if pending.reply.is_some() {
-            return Step::Wait;
+        if self.info.is_none() && session == self.info_session {
+            self.info = Some(bytes.into());
+            // Read together with the tables.
+            return match self.lists_session {
+                Some(_) => self.send(out),
+                None => self.finish(None),
+            };
         }
-        let sections = if is_info {
-            Sections::INFO
-        } else {
-            Sections::LISTS
+        if self.info.is_some() && Some(session) == self.lists_session {
+            return self.finish(Some(bytes));
+        }
+        Step::Wait
+    }
+
+    /// Returns the status of the keys and, if there are any, the tables. A reply that cannot be read
+    /// is requested again.
+    fn finish(&mut self, lists: Option<&[u8]>) -> Step {
+        let Some(info) = &self.info else {
+            return Step::Wait;
         };
+        let mut notes = Notes::default();
         let mut reply = Reply::default();
-        if let Err(error) = message::parse_reply(bytes, sections, &mut reply, &mut Notes::default())
+        if let Err(error) = message::parse_reply(info, Sections::INFO, &mut reply, &mut notes) {
+            self.info = None;
+            return Step::Bad(error.into());
+        }
+        if let Some(lists) = lists
+            && let Err(error) = message::parse_reply(lists, Sections::LISTS, &mut reply, &mut notes)
         {
             return Step::Bad(error.into());
         }
-        pending.reply = Some(bytes.into());
-        if is_info && self.lists.is_some() {
-            self.send(out)
-        } else {
-            self.finish()
-        }
-    }
-
-    /// Returns the status of the replies so far. Without the keys, there is none.
-    fn finish(&self) -> Step {
-        let Some(info) = &self.info.reply else {
-            return Step::Wait;
-        };
-        let lists = self.lists.as_ref().and_then(|lists| lists.reply.as_deref());
-        let mut notes = Notes::default();
-        let mut reply = Reply::default();
-        let mut read = |bytes, sections| {
-            // Both replies were read without an error before.
-            message::parse_reply(bytes, sections, &mut reply, &mut notes).is_ok()
-        };
-        let is_read = read(info, Sections::INFO);
-        let has_lists = lists.is_some_and(|lists| read(lists, Sections::LISTS));
-        if !is_read {
-            return Step::Wait;
-        }
         let mut status = match self.depth {
             Depth::Ping => Box::<Status>::default(),
-            _ => reply.status(has_lists, &mut notes),
+            _ => reply.status(lists.is_some(), &mut notes),
         };
-        if self.lists.is_some() && !has_lists {
+        if self.lists_session.is_some() && lists.is_none() {
             status.extra.push(Extra::new("unanswered", "tables"));
         }
         status.deviations = notes.met().collect();
@@ -118,17 +89,22 @@ impl GameSpy2Exchange {
     }
 }
 
+fn session(cookie: Cookie, number: u64) -> SessionId {
+    let [a, b, c, d, ..] = cookie.derive(number).to_be_bytes();
+    SessionId([a, b, c, d])
+}
+
 impl Exchange for GameSpy2Exchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             Input::Start | Input::Timeout => self.send(out),
             Input::Datagram(bytes) => self.receive(bytes, out),
-            Input::GiveUp => self.finish(),
+            Input::GiveUp => self.finish(None),
             _ => Step::Wait,
         }
     }
 
     fn stage(&self) -> usize {
-        usize::from(self.info.reply.is_some())
+        usize::from(self.info.is_some())
     }
 }

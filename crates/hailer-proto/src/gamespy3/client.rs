@@ -5,7 +5,6 @@ use crate::gamespy::qr2::{SessionId, TYPE_CHALLENGE, TYPE_QUERY};
 use crate::model::{Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Notes, by_content};
-use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -192,10 +191,7 @@ fn jc2_player(player: &Jc2Player<'_>) -> Player {
     let steam_id = by_content(player.steam_id).0;
     converted.extra.push(Extra {
         key: "fields",
-        value: Value::Table(alloc::vec![(
-            Cow::Borrowed("steamid"),
-            Value::Str(steam_id.into())
-        )]),
+        value: Value::Table(alloc::vec![("steamid".into(), Value::Str(steam_id.into()))]),
     });
     converted
 }
@@ -221,7 +217,7 @@ fn add_ut3_names(status: &mut Status) {
             status.players.bots = value.parse().ok();
         }
         if !value.is_empty() {
-            settings.push((Cow::Borrowed(name), Value::from(value)));
+            settings.push((name.into(), Value::from(value)));
         }
     }
     if !settings.is_empty() {

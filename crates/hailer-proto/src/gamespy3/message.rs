@@ -1,13 +1,13 @@
 //! Bytes ⇄ messages (spec/gamespy3.md#2 to #6).
 
 use super::deviation::*;
+use crate::gamespy::Reply;
 use crate::gamespy::qr2::{
     self, After, LAST_PART, MAGIC, SPLITNUM, SessionId, Split, TYPE_CHALLENGE, TYPE_QUERY,
     unsplit_pairs, unsplit_table,
 };
-use crate::gamespy::{Reply, decimal};
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

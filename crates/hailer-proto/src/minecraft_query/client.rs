@@ -2,10 +2,9 @@
 
 use super::deviation::{NO_BASIC_STAT, ODD_NUMBER};
 use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token};
-use crate::gamespy::decimal;
 use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Notes, Utf8, by_content, filled};
+use crate::wire::{Notes, Utf8, by_content, decimal, filled};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;

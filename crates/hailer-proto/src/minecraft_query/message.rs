@@ -1,13 +1,12 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/minecraft-query.md#2, #3 and #6).
 
 use super::deviation::*;
-use crate::gamespy::decimal;
 pub use crate::gamespy::qr2::{MAGIC, SessionId};
 use crate::gamespy::qr2::{
     REPLY_HEADER, SPLITNUM, TYPE_CHALLENGE as TYPE_HANDSHAKE, TYPE_QUERY as TYPE_STAT,
 };
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, first_nul, nuls};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul, nuls};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;

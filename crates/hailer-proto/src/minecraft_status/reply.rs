@@ -17,6 +17,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 
 /// Maximum number of players in a sample.
 const MAX_PLAYERS: usize = 1_000;
@@ -177,9 +178,9 @@ impl Parser<'_> {
                     });
                     if let Some(value) = convert(value, &mut values, 0) {
                         if is_duplicate {
-                            other.retain(|(own, _): &(Cow<'static, str>, Value)| *own != name);
+                            other.retain(|(own, _): &(CompactString, Value)| *own != name);
                         }
-                        other.push((Cow::Owned(String::from(name)), value));
+                        other.push((CompactString::from(name), value));
                     }
                 }
                 _ => {}
@@ -540,8 +541,8 @@ fn convert(item: Item<'_, '_>, values: &mut usize, depth: usize) -> Option<Value
             item.entries()
                 .take(MAX_OTHER_VALUES)
                 .filter_map(|(key, value)| {
-                    let key = String::from(key.text()?);
-                    Some((Cow::Owned(key), convert(value, values, depth + 1)?))
+                    let key = key.text()?;
+                    Some((key.into(), convert(value, values, depth + 1)?))
                 })
                 .collect(),
         ),

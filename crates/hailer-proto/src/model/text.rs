@@ -291,7 +291,7 @@ impl Text {
     /// Parses text with the caret codes of the Quake family.
     pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
         let raw = raw.into();
-        let has_codes = raw.contains('^');
+        let has_codes = raw.as_bytes().contains(&b'^');
         Self::formatted(raw, has_codes, |raw| parse_carets(raw, carets))
     }
 

@@ -1,6 +1,5 @@
 //! Values of extra fields and of options.
 
-use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -20,9 +19,9 @@ pub enum Value {
     Str(CompactString),
     /// Several values.
     List(Vec<Value>),
-    /// Named values, in order. Static names are not allocated.
+    /// Named values, in order.
     #[cfg_attr(feature = "serde", serde(serialize_with = "table"))]
-    Table(Vec<(Cow<'static, str>, Value)>),
+    Table(Vec<(CompactString, Value)>),
     /// A list of tables of text that all have the same names.
     Rows(Rows),
     /// Position: x, y, z.
@@ -177,7 +176,7 @@ pub(super) fn extras<S: serde::Serializer>(
 
 #[cfg(feature = "serde")]
 fn table<S: serde::Serializer>(
-    entries: &[(Cow<'static, str>, Value)],
+    entries: &[(CompactString, Value)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(entries.iter().map(|(key, value)| (key, value)))

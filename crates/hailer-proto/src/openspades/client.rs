@@ -5,7 +5,6 @@ use crate::model::{Player, Status, Value};
 use crate::protocol::{Ask, Fault};
 use crate::wire::Notes;
 use crate::wire::json::{Item, Kind};
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// Maximum number of players, scripts and scores that are kept.
@@ -60,7 +59,7 @@ impl Files for OpenSpadesFiles {
         status.add_extra("scripts", root.list("scripts", MAX_ENTRIES));
         let scores = root.item("scores").into_iter().flat_map(Item::entries);
         let scores = scores.take(MAX_ENTRIES).filter_map(|(key, value)| {
-            let key = Cow::Owned(key.text()?.into_owned());
+            let key = key.text()?.into();
             Some((key, Value::Int(value.integer()?)))
         });
         let scores: Vec<_> = scores.collect();

@@ -10,6 +10,8 @@ use alloc::{format, vec::Vec};
 pub const OUT_OF_BAND: [u8; 4] = [0xFF; 4];
 /// Longest challenge that servers return.
 pub const MAX_CHALLENGE: usize = 128;
+/// Room for the lines of most replies.
+const USUAL_LINES: usize = 16;
 /// Length of the shortest status request in bytes.
 pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + GET_STATUS.len();
 
@@ -58,15 +60,18 @@ impl<'a> Request<'a> {
     /// Returns the requested part, if the bytes start like a request.
     pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
         let body = bytes.strip_prefix(&OUT_OF_BAND)?;
-        let length = body
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphabetic())
-            .count();
-        let word = body.get(..length)?;
-        [(GET_INFO, Kind::Info), (GET_STATUS, Kind::Status)]
-            .into_iter()
-            .find(|(known, _)| word.eq_ignore_ascii_case(known.as_bytes()))
-            .map(|(_, kind)| kind)
+        let is = |word: &str| {
+            let rest = body.split_at_checked(word.len());
+            rest.is_some_and(|(start, rest)| {
+                start.eq_ignore_ascii_case(word.as_bytes())
+                    && !rest.first().is_some_and(u8::is_ascii_alphabetic)
+            })
+        };
+        match () {
+            () if is(GET_STATUS) => Some(Kind::Status),
+            () if is(GET_INFO) => Some(Kind::Info),
+            () => None,
+        }
     }
 
     /// Parses a request. Servers accept any case, and a line feed or NUL at the end.
@@ -192,7 +197,7 @@ impl<'a> Reply<'a> {
         let mut lines = pieces(bytes, b'\n').map(|(range, line)| (at + range.start, line));
         let (info_at, first) = lines.next().unwrap_or((at, b""));
         let mut info = Infostring::read(first, info_at, notes, DEVIATIONS)?;
-        let mut players = Vec::new();
+        let mut players = Vec::with_capacity(USUAL_LINES);
         let mut lines = lines.peekable();
         if lines.peek().is_none() {
             notes.deviation(&NO_LINE_FEED, at + bytes.len());

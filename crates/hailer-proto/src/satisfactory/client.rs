@@ -5,7 +5,6 @@ use crate::model::{Extra, Status, Text, Value};
 use crate::protocol::{Ask, Cookie};
 use crate::single_datagram::Single;
 use crate::wire::{Error, Notes};
-use alloc::borrow::Cow;
 use alloc::string::ToString;
 use alloc::{format, vec::Vec};
 
@@ -82,8 +81,7 @@ fn status(reply: &Reply<'_>) -> Status {
     if !reply.parts.is_empty() {
         let parts = reply.parts.iter().map(|(id, version)| {
             let name = PARTS.get(usize::from(*id));
-            let name =
-                name.map_or_else(|| format!("part-{id}").into(), |name| Cow::Borrowed(*name));
+            let name = name.map_or_else(|| format!("part-{id}").into(), |name| (*name).into());
             (name, Value::Int((*version).into()))
         });
         add("parts", Value::Table(parts.collect()));

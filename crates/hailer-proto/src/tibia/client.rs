@@ -6,9 +6,8 @@ use crate::model::{Address, Extra, Status, Text, Value};
 use crate::protocol::{Fault, Frame};
 use crate::single_stream::Format;
 use crate::wire::{Error, Notes};
-use alloc::borrow::Cow;
-use alloc::string::String;
 use alloc::{boxed::Box, vec::Vec};
+use compact_str::CompactString;
 
 /// Format of request and reply.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ fn status(elements: &[Element], notes: &mut Notes) -> Box<Status> {
     let rates = find("rates").map(|rates| rates.attributes.as_slice());
     if let Some(rates @ [_, ..]) = rates {
         let rates = rates.iter().map(|(name, value)| {
-            let name: Cow<'static, str> = Cow::Owned(String::from(name));
+            let name = CompactString::from(name);
             (name, Value::from(value.as_str()))
         });
         let rates = Value::Table(rates.collect());

@@ -6,7 +6,6 @@ use super::{LISTED_PLAYERS, RULE_COUNT};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
 use crate::wire::Notes;
-use alloc::borrow::Cow;
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
@@ -278,7 +277,7 @@ impl Unreal2Exchange {
             let lines = self.scoreboard.drain(..);
             let lines = lines.map(|(name, score)| {
                 let name = Text::unreal(name).plain();
-                (Cow::Owned(name), Value::Int(score))
+                (name.into(), Value::Int(score))
             });
             status.extra.push(Extra {
                 key: "scoreboard",

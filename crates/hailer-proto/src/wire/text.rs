@@ -35,6 +35,19 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
+/// Parses decimal digits with an optional sign; nothing else is accepted.
+pub fn decimal(bytes: &[u8]) -> Option<i64> {
+    let (sign, digits) = match bytes {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] | digits => (1, digits),
+    };
+    let add = |number: i64, &byte: &u8| {
+        let digit = char::from(byte).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
+    };
+    digits.first().and_then(|_| digits.iter().try_fold(0, add))
+}
+
 /// The start or the end of a message that is valid UTF-8, checked once, so that most texts in it
 /// need no further check.
 #[derive(Clone, Copy, Debug, Default)]
