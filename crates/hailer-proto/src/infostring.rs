@@ -244,14 +244,13 @@ pub fn words(line: &[u8], at: usize) -> impl Iterator<Item = Word<'_>> {
             Some(body) => (true, body),
             None => (false, rest),
         };
-        let ends = |place: &usize| {
-            if is_quoted {
-                body.get(*place) == Some(&b'"') && matches!(body.get(place + 1), None | Some(b' '))
-            } else {
-                body.get(*place) == Some(&b' ')
-            }
+        let end = if is_quoted {
+            let ends = |place: &usize| matches!(body.get(place + 1), None | Some(b' '));
+            memchr_iter(b'"', body).find(ends)
+        } else {
+            body.iter().position(|byte| *byte == b' ')
         };
-        let length = (0..body.len()).find(ends).unwrap_or(body.len());
+        let length = end.unwrap_or(body.len());
         let word = Word {
             bytes: body.get(..length)?,
             at: at + start + usize::from(is_quoted),

@@ -5,7 +5,7 @@ use crate::gamespy::Reply;
 use crate::gamespy::qr2::SessionId;
 use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::Notes;
+use crate::wire::{Error, Notes};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -48,16 +48,27 @@ impl GameSpy2Exchange {
         };
         if self.info.is_none() && session == self.info_session {
             self.info = Some(bytes.into());
-            // Read together with the tables.
-            return match self.lists_session {
-                Some(_) => self.send(out),
-                None => self.finish(None),
+            if self.lists_session.is_none() {
+                return self.finish(None);
+            }
+            // Read again together with the tables, because it is borrowed until then.
+            let mut reply = Reply::default();
+            let notes = &mut Notes::discarding();
+            return match message::parse_reply(bytes, Sections::INFO, &mut reply, notes) {
+                Ok(()) => self.send(out),
+                Err(error) => self.unreadable(error),
             };
         }
         if self.info.is_some() && Some(session) == self.lists_session {
             return self.finish(Some(bytes));
         }
         Step::Wait
+    }
+
+    /// Drops the reply with the keys, which is requested again.
+    fn unreadable(&mut self, error: Error) -> Step {
+        self.info = None;
+        Step::Bad(error.into())
     }
 
     /// Returns the status of the keys and, if there are any, the tables. A reply that cannot be read
@@ -69,8 +80,7 @@ impl GameSpy2Exchange {
         let mut notes = Notes::default();
         let mut reply = Reply::default();
         if let Err(error) = message::parse_reply(info, Sections::INFO, &mut reply, &mut notes) {
-            self.info = None;
-            return Step::Bad(error.into());
+            return self.unreadable(error);
         }
         if let Some(lists) = lists
             && let Err(error) = message::parse_reply(lists, Sections::LISTS, &mut reply, &mut notes)

@@ -45,15 +45,15 @@ pub enum Kind {
 impl<'a> Request<'a> {
     /// Appends the request to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
-        out.extend(OUT_OF_BAND);
+        out.extend_from_slice(&OUT_OF_BAND);
         let word = match self.kind {
             Kind::Info => GET_INFO,
             Kind::Status => GET_STATUS,
         };
-        out.extend(word.bytes());
+        out.extend_from_slice(word.as_bytes());
         if !self.challenge.is_empty() {
             out.push(b' ');
-            out.extend(self.challenge);
+            out.extend_from_slice(self.challenge);
         }
     }
 
@@ -318,8 +318,8 @@ impl<'a> Line<'a> {
 
 /// Appends the start of a reply, up to the infostring.
 pub fn write_start(kind: Kind, out: &mut Vec<u8>) {
-    out.extend(OUT_OF_BAND);
-    out.extend(match kind {
+    out.extend_from_slice(&OUT_OF_BAND);
+    out.extend_from_slice(match kind {
         Kind::Info => INFO,
         Kind::Status => STATUS,
     });
