@@ -270,6 +270,13 @@ pub struct Doc {
     pub help: &'static str,
 }
 
+impl Doc {
+    /// Documents a key.
+    pub const fn new(key: &'static str, help: &'static str) -> Self {
+        Self { key, help }
+    }
+}
+
 /// Options of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {

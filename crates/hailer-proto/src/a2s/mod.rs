@@ -60,108 +60,69 @@ static INFO: Info = Info {
         reply: message::CHALLENGE_REPLY,
     },
     fields: &[
-        Doc {
-            key: "protocol",
-            help: "Version of the protocol: 17, or a number of the engine",
-        },
-        Doc {
-            key: "folder",
-            help: "Folder of the game",
-        },
-        Doc {
-            key: "app-id",
-            help: "Number of the game on Steam",
-        },
-        Doc {
-            key: "server-type",
-            help: "`dedicated`, `listen`, `relay` (SourceTV, HLTV), or an unknown byte in hexadecimal",
-        },
-        Doc {
-            key: "system",
-            help: "`linux`, `windows`, `macos`, or an unknown byte in hexadecimal",
-        },
-        Doc {
-            key: "mode-number",
-            help: "Number of the mode, in The Ship",
-        },
-        Doc {
-            key: "witnesses",
-            help: "Witnesses needed for an arrest, in The Ship",
-        },
-        Doc {
-            key: "duration",
-            help: "Seconds before an arrest, in The Ship",
-        },
-        Doc {
-            key: "steam-id",
-            help: "Steam id of the server, decimal",
-        },
-        Doc {
-            key: "tv-port",
-            help: "Port of SourceTV",
-        },
-        Doc {
-            key: "tv-name",
-            help: "Name of SourceTV",
-        },
-        Doc {
-            key: "keywords",
-            help: "Tags of the server, unparsed; many games use them for settings",
-        },
-        Doc {
-            key: "game-id",
-            help: "Game id, decimal, if it holds more than the app id",
-        },
-        Doc {
-            key: "queue",
-            help: "Players that wait for a place, in Rust",
-        },
-        Doc {
-            key: "mod",
-            help: "Description of the mod, in GoldSource: web site, download, version, size in bytes",
-        },
-        Doc {
-            key: "difficulty",
-            help: "Byte with difficulty, AI level and view, in Arma 3",
-        },
-        Doc {
-            key: "crosshair",
-            help: "Whether there is a crosshair, in Arma 3",
-        },
-        Doc {
-            key: "dlcs",
-            help: "DLCs in use, in Arma 3 and DayZ; unknown ones as bits",
-        },
-        Doc {
-            key: "mods",
-            help: "Mods with name, number in the Steam workshop and start of the checksum, in Arma 3 and DayZ",
-        },
-        Doc {
-            key: "signatures",
-            help: "Keys that mods must be signed with, in Arma 3 and DayZ",
-        },
-        Doc {
-            key: "description",
-            help: "Description of the server, in DayZ",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Requests without a complete reply: `players`, `rules` or both",
-        },
-        Doc {
-            key: "list-error",
-            help: "Error in the last reply with a missing list, if one arrived",
-        },
+        Doc::new(
+            "protocol",
+            "Version of the protocol: 17, or a number of the engine",
+        ),
+        Doc::new("folder", "Folder of the game"),
+        Doc::new("app-id", "Number of the game on Steam"),
+        Doc::new(
+            "server-type",
+            "`dedicated`, `listen`, `relay` (SourceTV, HLTV), or an unknown byte in hexadecimal",
+        ),
+        Doc::new(
+            "system",
+            "`linux`, `windows`, `macos`, or an unknown byte in hexadecimal",
+        ),
+        Doc::new("mode-number", "Number of the mode, in The Ship"),
+        Doc::new("witnesses", "Witnesses needed for an arrest, in The Ship"),
+        Doc::new("duration", "Seconds before an arrest, in The Ship"),
+        Doc::new("steam-id", "Steam id of the server, decimal"),
+        Doc::new("tv-port", "Port of SourceTV"),
+        Doc::new("tv-name", "Name of SourceTV"),
+        Doc::new(
+            "keywords",
+            "Tags of the server, unparsed; many games use them for settings",
+        ),
+        Doc::new(
+            "game-id",
+            "Game id, decimal, if it holds more than the app id",
+        ),
+        Doc::new("queue", "Players that wait for a place, in Rust"),
+        Doc::new(
+            "mod",
+            "Description of the mod, in GoldSource: web site, download, version, size in bytes",
+        ),
+        Doc::new(
+            "difficulty",
+            "Byte with difficulty, AI level and view, in Arma 3",
+        ),
+        Doc::new("crosshair", "Whether there is a crosshair, in Arma 3"),
+        Doc::new(
+            "dlcs",
+            "DLCs in use, in Arma 3 and DayZ; unknown ones as bits",
+        ),
+        Doc::new(
+            "mods",
+            "Mods with name, number in the Steam workshop and start of the checksum, in Arma 3 and DayZ",
+        ),
+        Doc::new(
+            "signatures",
+            "Keys that mods must be signed with, in Arma 3 and DayZ",
+        ),
+        Doc::new("description", "Description of the server, in DayZ"),
+        Doc::new(
+            "unanswered",
+            "Requests without a complete reply: `players`, `rules` or both",
+        ),
+        Doc::new(
+            "list-error",
+            "Error in the last reply with a missing list, if one arrived",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "deaths",
-            help: "Deaths, in The Ship",
-        },
-        Doc {
-            key: "money",
-            help: "Money, in The Ship",
-        },
+        Doc::new("deaths", "Deaths, in The Ship"),
+        Doc::new("money", "Money, in The Ship"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

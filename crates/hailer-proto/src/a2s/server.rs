@@ -39,21 +39,21 @@ const MAX_VALUE: usize = 1_024;
 const _: () = assert!(7 + 255 * (10 + MAX_PLAYER_NAME + 8) <= MAX_REPLY);
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "players",
-        help: "Contents of the player list: \"names\" (default), \"anonymous\" for entries without names, or \"none\" \
+    Doc::new(
+        "players",
+        "Contents of the player list: \"names\" (default), \"anonymous\" for entries without names, or \"none\" \
                to send no list",
-    },
-    Doc {
-        key: "info-challenge",
-        help: "Whether info needs a challenge: \"always\" (default), or \"never\" for clients from before 2020, which \
+    ),
+    Doc::new(
+        "info-challenge",
+        "Whether info needs a challenge: \"always\" (default), or \"never\" for clients from before 2020, which \
                sends up to 500 bytes for 25 to any address",
-    },
-    Doc {
-        key: "bind-port",
-        help: "Whether a challenge is valid only for the port that requested it, default true; false serves clients that \
+    ),
+    Doc::new(
+        "bind-port",
+        "Whether a challenge is valid only for the port that requested it, default true; false serves clients that \
                open a socket for each request",
-    },
+    ),
 ];
 
 /// Contents of the player list.

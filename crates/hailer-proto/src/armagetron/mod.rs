@@ -39,27 +39,12 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "min-version",
-            help: "Lowest version of the network protocol",
-        },
-        Doc {
-            key: "max-version",
-            help: "Highest version of the network protocol",
-        },
-        Doc {
-            key: "options",
-            help: "Description of the settings",
-        },
-        Doc {
-            key: "website",
-            help: "Website of the server",
-        },
+        Doc::new("min-version", "Lowest version of the network protocol"),
+        Doc::new("max-version", "Highest version of the network protocol"),
+        Doc::new("options", "Description of the settings"),
+        Doc::new("website", "Website of the server"),
     ],
-    player_fields: &[Doc {
-        key: "account",
-        help: "Account of the player",
-    }],
+    player_fields: &[Doc::new("account", "Account of the player")],
     deviations: deviation::ALL,
     has_responder: false,
     options: &[],

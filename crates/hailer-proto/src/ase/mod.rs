@@ -47,18 +47,9 @@ static INFO: Info = Info {
     },
     fields: &[],
     player_fields: &[
-        Doc {
-            key: "skin",
-            help: "Skin or model of the player, as sent",
-        },
-        Doc {
-            key: "time",
-            help: "Time since the player joined, as sent",
-        },
-        Doc {
-            key: "score-text",
-            help: "Score that is no number, as scripts set it",
-        },
+        Doc::new("skin", "Skin or model of the player, as sent"),
+        Doc::new("time", "Time since the player joined, as sent"),
+        Doc::new("score-text", "Score that is no number, as scripts set it"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -32,43 +32,22 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 8081,
     fields: &[
-        Doc {
-            key: "cars",
-            help: "Models of cars",
-        },
-        Doc {
-            key: "session",
-            help: "Kind of the session: `practice`, `qualify`, `race`, or a number",
-        },
-        Doc {
-            key: "time-left",
-            help: "Time left in the session, in seconds",
-        },
-        Doc {
-            key: "time-of-day",
-            help: "Position of the sun, as the server sends it",
-        },
-        Doc {
-            key: "pickup",
-            help: "Whether players may join without being on the entry list",
-        },
-        Doc {
-            key: "tcp-port",
-            help: "TCP port of the game",
-        },
-        Doc {
-            key: "http-port",
-            help: "Port of the HTTP interface",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Files without a usable response, by name",
-        },
+        Doc::new("cars", "Models of cars"),
+        Doc::new(
+            "session",
+            "Kind of the session: `practice`, `qualify`, `race`, or a number",
+        ),
+        Doc::new("time-left", "Time left in the session, in seconds"),
+        Doc::new("time-of-day", "Position of the sun, as the server sends it"),
+        Doc::new(
+            "pickup",
+            "Whether players may join without being on the entry list",
+        ),
+        Doc::new("tcp-port", "TCP port of the game"),
+        Doc::new("http-port", "Port of the HTTP interface"),
+        Doc::new("unanswered", "Files without a usable response, by name"),
     ],
-    player_fields: &[Doc {
-        key: "car",
-        help: "Model of the car",
-    }],
+    player_fields: &[Doc::new("car", "Model of the car")],
     deviations: deviation::ALL,
     ..Info::CONNECTED
 };

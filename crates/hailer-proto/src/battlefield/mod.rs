@@ -38,108 +38,42 @@ static INFO: Info = Info {
     title: "Battlefield",
     port: 47_200,
     fields: &[
-        Doc {
-            key: "rounds-played",
-            help: "Number of rounds before this one",
-        },
-        Doc {
-            key: "rounds",
-            help: "Number of rounds on this map",
-        },
-        Doc {
-            key: "scores",
-            help: "Scores of the teams: tickets or kills",
-        },
-        Doc {
-            key: "target-score",
-            help: "Score that ends the round",
-        },
-        Doc {
-            key: "online-state",
-            help: "State of the connection to the game's service",
-        },
-        Doc {
-            key: "ranked",
-            help: "Whether results count for the ranks of players",
-        },
-        Doc {
-            key: "uptime",
-            help: "Time since the start of the server in seconds",
-        },
-        Doc {
-            key: "round-time",
-            help: "Time since the start of the round in seconds",
-        },
-        Doc {
-            key: "mod",
-            help: "Modification: `BC2` or `VIETNAM`",
-        },
-        Doc {
-            key: "map-pack",
-            help: "Number of the map pack",
-        },
-        Doc {
-            key: "punkbuster-version",
-            help: "Version of PunkBuster",
-        },
-        Doc {
-            key: "join-queue",
-            help: "Whether players can wait for a slot",
-        },
-        Doc {
-            key: "region",
-            help: "Region, such as `EU` or `NAm`",
-        },
-        Doc {
-            key: "ping-site",
-            help: "Site of the game's service that is closest",
-        },
-        Doc {
-            key: "country",
-            help: "Country",
-        },
-        Doc {
-            key: "matchmaking",
-            help: "Whether the game's service sends players",
-        },
-        Doc {
-            key: "backend-players",
-            help: "Number of players that the game's service counts, including joining ones",
-        },
-        Doc {
-            key: "backend-state",
-            help: "State of the game, as its service sees it",
-        },
+        Doc::new("rounds-played", "Number of rounds before this one"),
+        Doc::new("rounds", "Number of rounds on this map"),
+        Doc::new("scores", "Scores of the teams: tickets or kills"),
+        Doc::new("target-score", "Score that ends the round"),
+        Doc::new(
+            "online-state",
+            "State of the connection to the game's service",
+        ),
+        Doc::new("ranked", "Whether results count for the ranks of players"),
+        Doc::new("uptime", "Time since the start of the server in seconds"),
+        Doc::new("round-time", "Time since the start of the round in seconds"),
+        Doc::new("mod", "Modification: `BC2` or `VIETNAM`"),
+        Doc::new("map-pack", "Number of the map pack"),
+        Doc::new("punkbuster-version", "Version of PunkBuster"),
+        Doc::new("join-queue", "Whether players can wait for a slot"),
+        Doc::new("region", "Region, such as `EU` or `NAm`"),
+        Doc::new("ping-site", "Site of the game's service that is closest"),
+        Doc::new("country", "Country"),
+        Doc::new("matchmaking", "Whether the game's service sends players"),
+        Doc::new(
+            "backend-players",
+            "Number of players that the game's service counts, including joining ones",
+        ),
+        Doc::new("backend-state", "State of the game, as its service sees it"),
     ],
     player_fields: &[
-        Doc {
-            key: "clan",
-            help: "Clan tag",
-        },
-        Doc {
-            key: "squad",
-            help: "Number of the squad, 0 without one",
-        },
-        Doc {
-            key: "kills",
-            help: "Kills",
-        },
-        Doc {
-            key: "deaths",
-            help: "Deaths",
-        },
-        Doc {
-            key: "rank",
-            help: "Rank of the player",
-        },
-        Doc {
-            key: "type",
-            help: "0 player, 1 spectator, 2 commander",
-        },
-        Doc {
-            key: "other",
-            help: "Columns that are not part of the protocol, by their names",
-        },
+        Doc::new("clan", "Clan tag"),
+        Doc::new("squad", "Number of the squad, 0 without one"),
+        Doc::new("kills", "Kills"),
+        Doc::new("deaths", "Deaths"),
+        Doc::new("rank", "Rank of the player"),
+        Doc::new("type", "0 player, 1 spectator, 2 commander"),
+        Doc::new(
+            "other",
+            "Columns that are not part of the protocol, by their names",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

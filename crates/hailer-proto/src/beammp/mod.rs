@@ -29,38 +29,17 @@ static INFO: Info = Info {
     title: "BeamMP",
     port: 30814,
     fields: &[
-        Doc {
-            key: "private",
-            help: "Whether the server is missing in the public list",
-        },
-        Doc {
-            key: "guests",
-            help: "Whether players without an account may join",
-        },
-        Doc {
-            key: "client-version",
-            help: "Version of the client",
-        },
-        Doc {
-            key: "tags",
-            help: "Tags, separated by commas",
-        },
-        Doc {
-            key: "mods",
-            help: "Names of the mods, as the server writes them",
-        },
-        Doc {
-            key: "mod-count",
-            help: "Number of mods",
-        },
-        Doc {
-            key: "mod-bytes",
-            help: "Size of all mods in bytes",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Request without a reply: `information`",
-        },
+        Doc::new(
+            "private",
+            "Whether the server is missing in the public list",
+        ),
+        Doc::new("guests", "Whether players without an account may join"),
+        Doc::new("client-version", "Version of the client"),
+        Doc::new("tags", "Tags, separated by commas"),
+        Doc::new("mods", "Names of the mods, as the server writes them"),
+        Doc::new("mod-count", "Number of mods"),
+        Doc::new("mod-bytes", "Size of all mods in bytes"),
+        Doc::new("unanswered", "Request without a reply: `information`"),
     ],
     deviations: deviation::ALL,
     ..Info::CONNECTED

@@ -38,52 +38,22 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "mode-number",
-            help: "Number of the game mode, if it is unknown",
-        },
-        Doc {
-            key: "registered-only",
-            help: "Whether players need an account",
-        },
-        Doc {
-            key: "fog-of-war",
-            help: "Whether there is a fog of war",
-        },
-        Doc {
-            key: "friendly-fire",
-            help: "Whether players can hurt their team",
-        },
-        Doc {
-            key: "lua",
-            help: "Whether the server runs scripts in Lua",
-        },
-        Doc {
-            key: "forced-light",
-            help: "Whether light is forced",
-        },
-        Doc {
-            key: "recoil",
-            help: "Whether weapons recoil",
-        },
-        Doc {
-            key: "damage-off-screen",
-            help: "Whether there is damage outside of the screen",
-        },
-        Doc {
-            key: "downloads",
-            help: "Whether the server offers files",
-        },
+        Doc::new("mode-number", "Number of the game mode, if it is unknown"),
+        Doc::new("registered-only", "Whether players need an account"),
+        Doc::new("fog-of-war", "Whether there is a fog of war"),
+        Doc::new("friendly-fire", "Whether players can hurt their team"),
+        Doc::new("lua", "Whether the server runs scripts in Lua"),
+        Doc::new("forced-light", "Whether light is forced"),
+        Doc::new("recoil", "Whether weapons recoil"),
+        Doc::new(
+            "damage-off-screen",
+            "Whether there is damage outside of the screen",
+        ),
+        Doc::new("downloads", "Whether the server offers files"),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player",
-        },
-        Doc {
-            key: "deaths",
-            help: "Deaths",
-        },
+        Doc::new("id", "Number of the player"),
+        Doc::new("deaths", "Deaths"),
     ],
     deviations: deviation::ALL,
     has_responder: false,

@@ -29,32 +29,14 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 443,
     fields: &[
-        Doc {
-            key: "guild",
-            help: "Id of the guild",
-        },
-        Doc {
-            key: "invite",
-            help: "Address of an invitation",
-        },
-        Doc {
-            key: "channels",
-            help: "Names of the public voice channels",
-        },
-        Doc {
-            key: "service",
-            help: "The remote service that reports the status",
-        },
+        Doc::new("guild", "Id of the guild"),
+        Doc::new("invite", "Address of an invitation"),
+        Doc::new("channels", "Names of the public voice channels"),
+        Doc::new("service", "The remote service that reports the status"),
     ],
     player_fields: &[
-        Doc {
-            key: "status",
-            help: "`online`, `idle` or `dnd`",
-        },
-        Doc {
-            key: "game",
-            help: "Activity of the member",
-        },
+        Doc::new("status", "`online`, `idle` or `dnd`"),
+        Doc::new("game", "Activity of the member"),
     ],
     ..Info::CONNECTED
 };

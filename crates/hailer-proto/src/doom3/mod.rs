@@ -42,60 +42,21 @@ static INFO: Info = Info {
         reply: server::MAX_REPLY,
     },
     fields: &[
-        Doc {
-            key: "protocol-version",
-            help: "Version of the protocol, such as 1.41",
-        },
-        Doc {
-            key: "ranked",
-            help: "Whether the server is ranked",
-        },
-        Doc {
-            key: "time-left-ms",
-            help: "Rest of the match in milliseconds",
-        },
-        Doc {
-            key: "state",
-            help: "Number of the state of the match",
-        },
-        Doc {
-            key: "viewers",
-            help: "Viewers of Quake Wars TV",
-        },
-        Doc {
-            key: "max-viewers",
-            help: "Maximum number of viewers",
-        },
+        Doc::new("protocol-version", "Version of the protocol, such as 1.41"),
+        Doc::new("ranked", "Whether the server is ranked"),
+        Doc::new("time-left-ms", "Rest of the match in milliseconds"),
+        Doc::new("state", "Number of the state of the match"),
+        Doc::new("viewers", "Viewers of Quake Wars TV"),
+        Doc::new("max-viewers", "Maximum number of viewers"),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player's slot",
-        },
-        Doc {
-            key: "rate",
-            help: "Bandwidth of the player in bytes per second",
-        },
-        Doc {
-            key: "clan",
-            help: "Clan",
-        },
-        Doc {
-            key: "bot",
-            help: "Whether the player is a bot",
-        },
-        Doc {
-            key: "experience",
-            help: "Experience in this campaign",
-        },
-        Doc {
-            key: "kills",
-            help: "Kills",
-        },
-        Doc {
-            key: "deaths",
-            help: "Deaths",
-        },
+        Doc::new("id", "Number of the player's slot"),
+        Doc::new("rate", "Bandwidth of the player in bytes per second"),
+        Doc::new("clan", "Clan"),
+        Doc::new("bot", "Whether the player is a bot"),
+        Doc::new("experience", "Experience in this campaign"),
+        Doc::new("kills", "Kills"),
+        Doc::new("deaths", "Deaths"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -32,10 +32,10 @@ const MAX_COUNT: i64 = 99_999;
 /// Rate of players if the status has none, as the games have it by default.
 const DEFAULT_RATE: u32 = 16_000;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "game",
-    help: "\"doom3\" (default), \"quake4\" or \"quake-wars\": the form of the reply",
-}];
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "game",
+    "\"doom3\" (default), \"quake4\" or \"quake-wars\": the form of the reply",
+)];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,66 +32,27 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 3001,
     fields: &[
-        Doc {
-            key: "total-players",
-            help: "Players who ever joined; not a number of slots",
-        },
-        Doc {
-            key: "admin-online",
-            help: "Whether an administrator is online",
-        },
-        Doc {
-            key: "category",
-            help: "Category",
-        },
-        Doc {
-            key: "language",
-            help: "Language",
-        },
-        Doc {
-            key: "uptime",
-            help: "Age of the world in seconds",
-        },
-        Doc {
-            key: "time-left",
-            help: "Seconds until the meteor falls; negative without one",
-        },
-        Doc {
-            key: "meteor",
-            help: "Whether there is a meteor",
-        },
-        Doc {
-            key: "animals",
-            help: "Number of animals",
-        },
-        Doc {
-            key: "plants",
-            help: "Number of plants",
-        },
-        Doc {
-            key: "laws",
-            help: "Number of laws",
-        },
-        Doc {
-            key: "leader",
-            help: "Name of the leader",
-        },
-        Doc {
-            key: "world-size",
-            help: "Size of the world as the server writes it",
-        },
-        Doc {
-            key: "economy",
-            help: "Trades and contracts in words",
-        },
-        Doc {
-            key: "web-port",
-            help: "Port of the web server",
-        },
-        Doc {
-            key: "lan",
-            help: "Whether the server is one for a local network",
-        },
+        Doc::new(
+            "total-players",
+            "Players who ever joined; not a number of slots",
+        ),
+        Doc::new("admin-online", "Whether an administrator is online"),
+        Doc::new("category", "Category"),
+        Doc::new("language", "Language"),
+        Doc::new("uptime", "Age of the world in seconds"),
+        Doc::new(
+            "time-left",
+            "Seconds until the meteor falls; negative without one",
+        ),
+        Doc::new("meteor", "Whether there is a meteor"),
+        Doc::new("animals", "Number of animals"),
+        Doc::new("plants", "Number of plants"),
+        Doc::new("laws", "Number of laws"),
+        Doc::new("leader", "Name of the leader"),
+        Doc::new("world-size", "Size of the world as the server writes it"),
+        Doc::new("economy", "Trades and contracts in words"),
+        Doc::new("web-port", "Port of the web server"),
+        Doc::new("lan", "Whether the server is one for a local network"),
     ],
     deviations: deviation::ALL,
     ..Info::CONNECTED

@@ -29,30 +29,12 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 34197,
     fields: &[
-        Doc {
-            key: "game-id",
-            help: "Number of the game in the list",
-        },
-        Doc {
-            key: "tags",
-            help: "Tags",
-        },
-        Doc {
-            key: "mods",
-            help: "Mods with their versions",
-        },
-        Doc {
-            key: "minutes",
-            help: "Time played, in minutes",
-        },
-        Doc {
-            key: "heartbeat",
-            help: "When the server last reported to the list",
-        },
-        Doc {
-            key: "service",
-            help: "The remote service that reports the status",
-        },
+        Doc::new("game-id", "Number of the game in the list"),
+        Doc::new("tags", "Tags"),
+        Doc::new("mods", "Mods with their versions"),
+        Doc::new("minutes", "Time played, in minutes"),
+        Doc::new("heartbeat", "When the server last reported to the list"),
+        Doc::new("service", "The remote service that reports the status"),
     ],
     ..Info::CONNECTED
 };

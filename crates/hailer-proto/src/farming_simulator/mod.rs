@@ -29,19 +29,10 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 8080,
     fields: &[
-        Doc {
-            key: "day-time",
-            help: "Time of the day in the game, in milliseconds",
-        },
-        Doc {
-            key: "mods",
-            help: "Mods with their versions",
-        },
+        Doc::new("day-time", "Time of the day in the game, in milliseconds"),
+        Doc::new("mods", "Mods with their versions"),
     ],
-    player_fields: &[Doc {
-        key: "admin",
-        help: "Whether the player is an administrator",
-    }],
+    player_fields: &[Doc::new("admin", "Whether the player is an administrator")],
     ..Info::CONNECTED
 };
 

@@ -42,42 +42,24 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "protocol-version",
-            help: "Version of the protocol",
-        },
-        Doc {
-            key: "mod",
-            help: "Folder of the mod",
-        },
-        Doc {
-            key: "server-type",
-            help: "Type of the server: a letter such as `d` for dedicated",
-        },
-        Doc {
-            key: "system",
-            help: "Operating system: a letter such as `w` for Windows",
-        },
-        Doc {
-            key: "fps",
-            help: "Average frames per second",
-        },
-        Doc {
-            key: "round",
-            help: "Current round",
-        },
-        Doc {
-            key: "rounds",
-            help: "Number of rounds",
-        },
-        Doc {
-            key: "time-left-s",
-            help: "Rest of the round in seconds",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Requests without a reply: `players` and `rules`",
-        },
+        Doc::new("protocol-version", "Version of the protocol"),
+        Doc::new("mod", "Folder of the mod"),
+        Doc::new(
+            "server-type",
+            "Type of the server: a letter such as `d` for dedicated",
+        ),
+        Doc::new(
+            "system",
+            "Operating system: a letter such as `w` for Windows",
+        ),
+        Doc::new("fps", "Average frames per second"),
+        Doc::new("round", "Current round"),
+        Doc::new("rounds", "Number of rounds"),
+        Doc::new("time-left-s", "Rest of the round in seconds"),
+        Doc::new(
+            "unanswered",
+            "Requests without a reply: `players` and `rules`",
+        ),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

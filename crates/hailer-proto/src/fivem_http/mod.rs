@@ -40,35 +40,23 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 30120,
     fields: &[
-        Doc {
-            key: "info-version",
-            help: "Number that changes with the info",
-        },
-        Doc {
-            key: "anonymised",
-            help: "Whether all players have the same name, which replaces the real ones",
-        },
-        Doc {
-            key: "resources",
-            help: "Names of the resources",
-        },
-        Doc {
-            key: "steam-ticket",
-            help: "Whether players need Steam, as the server writes it",
-        },
-        Doc {
-            key: "enhanced-host-support",
-            help: "Whether the server supports the newer form of game sessions",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Files without a usable response, by name",
-        },
+        Doc::new("info-version", "Number that changes with the info"),
+        Doc::new(
+            "anonymised",
+            "Whether all players have the same name, which replaces the real ones",
+        ),
+        Doc::new("resources", "Names of the resources"),
+        Doc::new(
+            "steam-ticket",
+            "Whether players need Steam, as the server writes it",
+        ),
+        Doc::new(
+            "enhanced-host-support",
+            "Whether the server supports the newer form of game sessions",
+        ),
+        Doc::new("unanswered", "Files without a usable response, by name"),
     ],
-    player_fields: &[Doc {
-        key: "id",
-        help: "Number of the player on the server",
-    }],
+    player_fields: &[Doc::new("id", "Number of the player on the server")],
     deviations: deviation::ALL,
     has_responder: true,
     ..Info::CONNECTED

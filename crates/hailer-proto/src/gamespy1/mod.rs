@@ -45,28 +45,28 @@ static INFO: Info = Info {
         reply: server::MAX_REPLY,
     },
     fields: &[
-        Doc {
-            key: "teams",
-            help: "Teams with name, score and other fields of the reply",
-        },
-        Doc {
-            key: "stale-players",
-            help: "Names at the end of the list that have left, in Battlefield 1942",
-        },
-        Doc {
-            key: "unanswered",
-            help: "`xserverquery` if only a later form of the request got a reply; some keys may be missing",
-        },
+        Doc::new(
+            "teams",
+            "Teams with name, score and other fields of the reply",
+        ),
+        Doc::new(
+            "stale-players",
+            "Names at the end of the list that have left, in Battlefield 1942",
+        ),
+        Doc::new(
+            "unanswered",
+            "`xserverquery` if only a later form of the request got a reply; some keys may be missing",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "slot",
-            help: "Number of the player, if it is not the position in the list",
-        },
-        Doc {
-            key: "fields",
-            help: "Other fields of the player, such as deaths or skin, as sent",
-        },
+        Doc::new(
+            "slot",
+            "Number of the player, if it is not the position in the list",
+        ),
+        Doc::new(
+            "fields",
+            "Other fields of the player, such as deaths or skin, as sent",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -48,19 +48,19 @@ static INFO: Info = Info {
         reply: message::CHALLENGE_MAX,
     },
     fields: &[
-        Doc {
-            key: "teams",
-            help: "Teams with name, score and other fields of the reply",
-        },
-        Doc {
-            key: "settings",
-            help: "Meanings of the numbered keys of Unreal Tournament 3",
-        },
+        Doc::new(
+            "teams",
+            "Teams with name, score and other fields of the reply",
+        ),
+        Doc::new(
+            "settings",
+            "Meanings of the numbered keys of Unreal Tournament 3",
+        ),
     ],
-    player_fields: &[Doc {
-        key: "fields",
-        help: "Other fields of the player, such as deaths or skill, as sent",
-    }],
+    player_fields: &[Doc::new(
+        "fields",
+        "Other fields of the player, such as deaths or skill, as sent",
+    )],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,

@@ -26,11 +26,11 @@ const MAX_PAIR_PARTS: usize = 4;
 /// Bytes that end a list and a section.
 const END_ROOM: usize = 2;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "bind-port",
-    help: "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "bind-port",
+    "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
            node-gamedig send the query from another port; false serves them",
-}];
+)];
 
 /// Configuration of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

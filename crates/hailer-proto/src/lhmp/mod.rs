@@ -38,14 +38,8 @@ static INFO: Info = Info {
         request: 1,
         reply: 0,
     },
-    fields: &[Doc {
-        key: "website",
-        help: "Website of the server",
-    }],
-    player_fields: &[Doc {
-        key: "id",
-        help: "Number of the player",
-    }],
+    fields: &[Doc::new("website", "Website of the server")],
+    player_fields: &[Doc::new("id", "Number of the player")],
     deviations: deviation::ALL,
     has_responder: false,
     options: &[],

@@ -37,10 +37,10 @@ static INFO: Info = Info {
         request: 1,
         reply: 0,
     },
-    fields: &[Doc {
-        key: "details",
-        help: "False: the server is up, and the protocol has no status",
-    }],
+    fields: &[Doc::new(
+        "details",
+        "False: the server is up, and the protocol has no status",
+    )],
     player_fields: &[],
     deviations: deviation::ALL,
     has_responder: false,

@@ -42,42 +42,24 @@ static INFO: Info = Info {
         reply: server::MAX_REPLY,
     },
     fields: &[
-        Doc {
-            key: "edition",
-            help: "`MCPE`, or `MCEE` for Education Edition",
-        },
-        Doc {
-            key: "protocol",
-            help: "Number of the game's protocol",
-        },
-        Doc {
-            key: "guid",
-            help: "Number of the server, from the header of the pong",
-        },
-        Doc {
-            key: "text-guid",
-            help: "Number of the server in the text, if it differs from that in the header",
-        },
-        Doc {
-            key: "level-name",
-            help: "Name of the world, or second line of the message of the day",
-        },
-        Doc {
-            key: "number",
-            help: "Tenth field: 1, or 0 if only players on Nintendo consoles can join; the meaning is disputed",
-        },
-        Doc {
-            key: "port",
-            help: "Port of the game for IPv4",
-        },
-        Doc {
-            key: "ipv6-port",
-            help: "Port of the game for IPv6",
-        },
-        Doc {
-            key: "further",
-            help: "Fields after the twelfth",
-        },
+        Doc::new("edition", "`MCPE`, or `MCEE` for Education Edition"),
+        Doc::new("protocol", "Number of the game's protocol"),
+        Doc::new("guid", "Number of the server, from the header of the pong"),
+        Doc::new(
+            "text-guid",
+            "Number of the server in the text, if it differs from that in the header",
+        ),
+        Doc::new(
+            "level-name",
+            "Name of the world, or second line of the message of the day",
+        ),
+        Doc::new(
+            "number",
+            "Tenth field: 1, or 0 if only players on Nintendo consoles can join; the meaning is disputed",
+        ),
+        Doc::new("port", "Port of the game for IPv4"),
+        Doc::new("ipv6-port", "Port of the game for IPv6"),
+        Doc::new("further", "Fields after the twelfth"),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

@@ -30,23 +30,23 @@ const DEFAULT_NAME: &str = "Minecraft server";
 const DEFAULT_PORT: i64 = 19_132;
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "protocol",
-        help: "Number of the game's protocol; by default that of the status, else 0; clients of the game mark the server \
+    Doc::new(
+        "protocol",
+        "Number of the game's protocol; by default that of the status, else 0; clients of the game mark the server \
                as outdated if it is not theirs",
-    },
-    Doc {
-        key: "guid",
-        help: "Number of the server; by default that of the status, else derived from the name",
-    },
-    Doc {
-        key: "edition",
-        help: "\"MCPE\" or \"MCEE\" (Education Edition); by default that of the status, else \"MCPE\"",
-    },
-    Doc {
-        key: "look-open",
-        help: "true reports one slot more than players on a full server, so that clients can try to join; default false",
-    },
+    ),
+    Doc::new(
+        "guid",
+        "Number of the server; by default that of the status, else derived from the name",
+    ),
+    Doc::new(
+        "edition",
+        "\"MCPE\" or \"MCEE\" (Education Edition); by default that of the status, else \"MCPE\"",
+    ),
+    Doc::new(
+        "look-open",
+        "true reports one slot more than players on a full server, so that clients can try to join; default false",
+    ),
 ];
 
 /// Options of the responder.

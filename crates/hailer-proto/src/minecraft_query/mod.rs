@@ -46,14 +46,14 @@ static INFO: Info = Info {
         reply: message::CHALLENGE_MAX,
     },
     fields: &[
-        Doc {
-            key: "software",
-            help: "Server software, the part of `plugins` before the colon; absent on vanilla",
-        },
-        Doc {
-            key: "plugins",
-            help: "Plugins with their versions, the part of `plugins` after the colon",
-        },
+        Doc::new(
+            "software",
+            "Server software, the part of `plugins` before the colon; absent on vanilla",
+        ),
+        Doc::new(
+            "plugins",
+            "Plugins with their versions, the part of `plugins` after the colon",
+        ),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

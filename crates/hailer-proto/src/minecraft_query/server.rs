@@ -21,21 +21,21 @@ const MAX_REPLY: usize = 65_507;
 const MIN_REPLY: usize = 1_024;
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "encoding",
-        help: "\"auto\" (default): UTF-8 if the version is 1.21.11 or later, if the polled server uses UTF-8, or if ISO-8859-1 \
+    Doc::new(
+        "encoding",
+        "\"auto\" (default): UTF-8 if the version is 1.21.11 or later, if the polled server uses UTF-8, or if ISO-8859-1 \
                cannot hold every text, else ISO-8859-1, like older servers; \"latin-1\": characters outside of it become \
                question marks; \"utf-8\": always",
-    },
-    Doc {
-        key: "bind-port",
-        help: "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
+    ),
+    Doc::new(
+        "bind-port",
+        "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
                node-gamedig send the stat from another port; false serves them",
-    },
-    Doc {
-        key: "max-reply",
-        help: "The longest full stat in bytes, 1024 to 65507 (default); names past it are left out. 1400 avoids fragments",
-    },
+    ),
+    Doc::new(
+        "max-reply",
+        "The longest full stat in bytes, 1024 to 65507 (default); names past it are left out. 1400 avoids fragments",
+    ),
 ];
 
 /// Encoding of a reply. All texts of a reply have the same encoding.

@@ -54,80 +54,71 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "protocol",
-            help: "Protocol number of the game",
-        },
-        Doc {
-            key: "legacy-form",
-            help: "Form of a reply before 1.7: `beta` or `1.4`",
-        },
-        Doc {
-            key: "enforces-secure-chat",
-            help: "Whether chat messages must be signed",
-        },
-        Doc {
-            key: "previews-chat",
-            help: "Whether the server previews chat messages, in 1.19 to 1.19.2",
-        },
-        Doc {
-            key: "prevents-chat-reports",
-            help: "Whether a mod prevents reports of chat messages",
-        },
-        Doc {
-            key: "is-modded",
-            help: "Whether the server has mods, without their list",
-        },
-        Doc {
-            key: "mod-loader",
-            help: "Form of the mod list: `FML`, `FML2` or `FML3`",
-        },
-        Doc {
-            key: "mods",
-            help: "Mods with id and version; `side` is `server` if clients do not need the mod",
-        },
-        Doc {
-            key: "channels",
-            help: "Network channels of mods with name, version and whether clients need them",
-        },
-        Doc {
-            key: "mods-truncated",
-            help: "Whether the server left out mods or channels",
-        },
-        Doc {
-            key: "modpack",
-            help: "Modpack, as sent by the mod Better Compatibility Checker",
-        },
-        Doc {
-            key: "other",
-            help: "Fields that are not part of the protocol, by their names",
-        },
+        Doc::new("protocol", "Protocol number of the game"),
+        Doc::new("legacy-form", "Form of a reply before 1.7: `beta` or `1.4`"),
+        Doc::new(
+            "enforces-secure-chat",
+            "Whether chat messages must be signed",
+        ),
+        Doc::new(
+            "previews-chat",
+            "Whether the server previews chat messages, in 1.19 to 1.19.2",
+        ),
+        Doc::new(
+            "prevents-chat-reports",
+            "Whether a mod prevents reports of chat messages",
+        ),
+        Doc::new(
+            "is-modded",
+            "Whether the server has mods, without their list",
+        ),
+        Doc::new(
+            "mod-loader",
+            "Form of the mod list: `FML`, `FML2` or `FML3`",
+        ),
+        Doc::new(
+            "mods",
+            "Mods with id and version; `side` is `server` if clients do not need the mod",
+        ),
+        Doc::new(
+            "channels",
+            "Network channels of mods with name, version and whether clients need them",
+        ),
+        Doc::new(
+            "mods-truncated",
+            "Whether the server left out mods or channels",
+        ),
+        Doc::new(
+            "modpack",
+            "Modpack, as sent by the mod Better Compatibility Checker",
+        ),
+        Doc::new(
+            "other",
+            "Fields that are not part of the protocol, by their names",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "text",
-            help: "True if the entry is a text of the owner instead of a player",
-        },
-        Doc {
-            key: "id",
-            help: "Id that is not a UUID",
-        },
+        Doc::new(
+            "text",
+            "True if the entry is a text of the owner instead of a player",
+        ),
+        Doc::new("id", "Id that is not a UUID"),
     ],
     deviations: deviation::ALL,
     has_responder: true,
     options: &[
-        Doc {
-            key: "icon",
-            help: "Icon as a data: URI with a PNG image of 64 x 64 pixels, in place of that of the status",
-        },
-        Doc {
-            key: "kick",
-            help: "Text for players who try to join; colour codes with & or the section sign",
-        },
-        Doc {
-            key: "protocol",
-            help: "Protocol number to report, or \"echo\" for that of the client, so that each version shows as compatible",
-        },
+        Doc::new(
+            "icon",
+            "Icon as a data: URI with a PNG image of 64 x 64 pixels, in place of that of the status",
+        ),
+        Doc::new(
+            "kick",
+            "Text for players who try to join; colour codes with & or the section sign",
+        ),
+        Doc::new(
+            "protocol",
+            "Protocol number to report, or \"echo\" for that of the client, so that each version shows as compatible",
+        ),
     ],
 };
 

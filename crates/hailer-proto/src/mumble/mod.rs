@@ -43,10 +43,10 @@ static INFO: Info = Info {
         request: server::MIN_REQUEST,
         reply: server::MAX_REPLY,
     },
-    fields: &[Doc {
-        key: "bandwidth",
-        help: "Bits per second that each user may send",
-    }],
+    fields: &[Doc::new(
+        "bandwidth",
+        "Bits per second that each user may send",
+    )],
     player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,

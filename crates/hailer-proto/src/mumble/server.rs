@@ -20,10 +20,10 @@ const BANDWIDTH: u32 = 558_000;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "version",
-    help: "Version of the server, as three numbers up to 255, default 1.5.0",
-}];
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "version",
+    "Version of the server, as three numbers up to 255, default 1.5.0",
+)];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

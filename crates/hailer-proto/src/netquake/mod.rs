@@ -40,28 +40,16 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "protocol-version",
-            help: "Version of the protocol",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Lists that are incomplete: `players` or `rules`",
-        },
+        Doc::new("protocol-version", "Version of the protocol"),
+        Doc::new(
+            "unanswered",
+            "Lists that are incomplete: `players` or `rules`",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "shirt",
-            help: "Colour of the shirt, 0 to 15",
-        },
-        Doc {
-            key: "trousers",
-            help: "Colour of the trousers, 0 to 15",
-        },
-        Doc {
-            key: "bot",
-            help: "Whether the player is a bot",
-        },
+        Doc::new("shirt", "Colour of the shirt, 0 to 15"),
+        Doc::new("trousers", "Colour of the trousers, 0 to 15"),
+        Doc::new("bot", "Whether the player is a bot"),
     ],
     deviations: deviation::ALL,
     has_responder: false,

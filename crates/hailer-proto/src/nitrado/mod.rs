@@ -30,39 +30,21 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 5523,
     fields: &[
-        Doc {
-            key: "revision",
-            help: "Revision of the game",
-        },
-        Doc {
-            key: "patchline",
-            help: "Patch line of the game",
-        },
-        Doc {
-            key: "protocol-version",
-            help: "Number of the game's own protocol",
-        },
-        Doc {
-            key: "protocol-hash",
-            help: "Checksum of the game's own protocol, as text",
-        },
-        Doc {
-            key: "protocol-crc",
-            help: "Checksum of the game's own protocol, as a signed number",
-        },
-        Doc {
-            key: "default-world",
-            help: "World that new players enter",
-        },
-        Doc {
-            key: "plugins",
-            help: "Plugins of the server with version and state",
-        },
+        Doc::new("revision", "Revision of the game"),
+        Doc::new("patchline", "Patch line of the game"),
+        Doc::new("protocol-version", "Number of the game's own protocol"),
+        Doc::new(
+            "protocol-hash",
+            "Checksum of the game's own protocol, as text",
+        ),
+        Doc::new(
+            "protocol-crc",
+            "Checksum of the game's own protocol, as a signed number",
+        ),
+        Doc::new("default-world", "World that new players enter"),
+        Doc::new("plugins", "Plugins of the server with version and state"),
     ],
-    player_fields: &[Doc {
-        key: "world",
-        help: "World that the player is in",
-    }],
+    player_fields: &[Doc::new("world", "World that the player is in")],
     deviations: deviation::ALL,
     ..Info::CONNECTED
 };

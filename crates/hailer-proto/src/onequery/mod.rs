@@ -53,43 +53,37 @@ static INFO: Info = Info {
         reply: message::CHALLENGE_REPLY,
     },
     fields: &[
-        Doc {
-            key: "protocol-version",
-            help: "Number of the game's own protocol",
-        },
-        Doc {
-            key: "protocol-hash",
-            help: "Checksum of the game's own protocol, hexadecimal",
-        },
-        Doc {
-            key: "network",
-            help: "Whether counts and players cover a whole network of servers",
-        },
-        Doc {
-            key: "plugin",
-            help: "Plugin that answered, if the reply shows it: `OneQuery` or `HyQuery`",
-        },
-        Doc {
-            key: "plugins",
-            help: "Plugins of the server with version and state, in version 1",
-        },
-        Doc {
-            key: "servers",
-            help: "Servers of HyQuery's network with their counts, in version 1",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Requests without a complete reply: `players`",
-        },
-        Doc {
-            key: "auth-token",
-            help: "`rejected` if the server refused an endpoint although an auth token was sent",
-        },
+        Doc::new("protocol-version", "Number of the game's own protocol"),
+        Doc::new(
+            "protocol-hash",
+            "Checksum of the game's own protocol, hexadecimal",
+        ),
+        Doc::new(
+            "network",
+            "Whether counts and players cover a whole network of servers",
+        ),
+        Doc::new(
+            "plugin",
+            "Plugin that answered, if the reply shows it: `OneQuery` or `HyQuery`",
+        ),
+        Doc::new(
+            "plugins",
+            "Plugins of the server with version and state, in version 1",
+        ),
+        Doc::new(
+            "servers",
+            "Servers of HyQuery's network with their counts, in version 1",
+        ),
+        Doc::new("unanswered", "Requests without a complete reply: `players`"),
+        Doc::new(
+            "auth-token",
+            "`rejected` if the server refused an endpoint although an auth token was sent",
+        ),
     ],
-    player_fields: &[Doc {
-        key: "server",
-        help: "Server of HyQuery's network that the player is on, in version 1",
-    }],
+    player_fields: &[Doc::new(
+        "server",
+        "Server of HyQuery's network that the player is on, in version 1",
+    )],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,

@@ -39,33 +39,33 @@ const _: () = assert!(
 );
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "public",
-        help: "Endpoints that need no auth token, default [\"basic\", \"players\"]",
-    },
-    Doc {
-        key: "tokens",
-        help: "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
+    Doc::new(
+        "public",
+        "Endpoints that need no auth token, default [\"basic\", \"players\"]",
+    ),
+    Doc::new(
+        "tokens",
+        "Table from auth token, or \"sha256:\" and its digest in hexadecimal, to the endpoints that it opens; \
                all others stay closed",
-    },
-    Doc {
-        key: "network",
-        help: "Whether counts and players cover a whole network; by default, `network` of the status decides",
-    },
-    Doc {
-        key: "announce-address",
-        help: "Whether to tell the status' address, default false; needs a host there",
-    },
-    Doc {
-        key: "bind-port",
-        help: "Whether a challenge token is valid only for the port that requested it, default false: some clients open \
+    ),
+    Doc::new(
+        "network",
+        "Whether counts and players cover a whole network; by default, `network` of the status decides",
+    ),
+    Doc::new(
+        "announce-address",
+        "Whether to tell the status' address, default false; needs a host there",
+    ),
+    Doc::new(
+        "bind-port",
+        "Whether a challenge token is valid only for the port that requested it, default false: some clients open \
                a socket for each query",
-    },
-    Doc {
-        key: "v1",
-        help: "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
+    ),
+    Doc::new(
+        "v1",
+        "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
                for 9 from any address, verified or not",
-    },
+    ),
 ];
 
 /// Configuration of the responder.

@@ -29,30 +29,12 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 32886,
     fields: &[
-        Doc {
-            key: "identifier",
-            help: "Address of the game as the server writes it",
-        },
-        Doc {
-            key: "uptime",
-            help: "Uptime in seconds",
-        },
-        Doc {
-            key: "map-version",
-            help: "Version of the map",
-        },
-        Doc {
-            key: "map-author",
-            help: "Author of the map",
-        },
-        Doc {
-            key: "scripts",
-            help: "Names of the scripts",
-        },
-        Doc {
-            key: "scores",
-            help: "Scores of the teams and the limit",
-        },
+        Doc::new("identifier", "Address of the game as the server writes it"),
+        Doc::new("uptime", "Uptime in seconds"),
+        Doc::new("map-version", "Version of the map"),
+        Doc::new("map-author", "Author of the map"),
+        Doc::new("scripts", "Names of the scripts"),
+        Doc::new("scores", "Scores of the teams and the limit"),
     ],
     ..Info::CONNECTED
 };

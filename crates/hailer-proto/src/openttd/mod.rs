@@ -48,62 +48,29 @@ static INFO: Info = Info {
     title: "OpenTTD",
     port: 3979,
     fields: &[
-        Doc {
-            key: "spectators",
-            help: "Number of clients that only watch",
-        },
-        Doc {
-            key: "companies",
-            help: "Number of companies",
-        },
-        Doc {
-            key: "max-companies",
-            help: "Maximum number of companies",
-        },
-        Doc {
-            key: "width",
-            help: "Width of the map in tiles",
-        },
-        Doc {
-            key: "height",
-            help: "Height of the map in tiles",
-        },
-        Doc {
-            key: "landscape",
-            help: "Landscape: `temperate`, `arctic`, `tropic`, `toyland`, or a number",
-        },
-        Doc {
-            key: "dedicated",
-            help: "Whether the server runs without a player at its machine",
-        },
-        Doc {
-            key: "date",
-            help: "Date in the game, as year, month and day",
-        },
-        Doc {
-            key: "start-date",
-            help: "Date in the game at its start",
-        },
-        Doc {
-            key: "ticks",
-            help: "Ticks played",
-        },
-        Doc {
-            key: "language",
-            help: "Number of the server's language, before 12.0",
-        },
-        Doc {
-            key: "script",
-            help: "Game script with name and version",
-        },
-        Doc {
-            key: "extensions",
-            help: "Extensions (NewGRF) with id, MD5 and name",
-        },
-        Doc {
-            key: "refusal",
-            help: "Why the server sends no details: `full` or `banned`",
-        },
+        Doc::new("spectators", "Number of clients that only watch"),
+        Doc::new("companies", "Number of companies"),
+        Doc::new("max-companies", "Maximum number of companies"),
+        Doc::new("width", "Width of the map in tiles"),
+        Doc::new("height", "Height of the map in tiles"),
+        Doc::new(
+            "landscape",
+            "Landscape: `temperate`, `arctic`, `tropic`, `toyland`, or a number",
+        ),
+        Doc::new(
+            "dedicated",
+            "Whether the server runs without a player at its machine",
+        ),
+        Doc::new("date", "Date in the game, as year, month and day"),
+        Doc::new("start-date", "Date in the game at its start"),
+        Doc::new("ticks", "Ticks played"),
+        Doc::new("language", "Number of the server's language, before 12.0"),
+        Doc::new("script", "Game script with name and version"),
+        Doc::new("extensions", "Extensions (NewGRF) with id, MD5 and name"),
+        Doc::new(
+            "refusal",
+            "Why the server sends no details: `full` or `banned`",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

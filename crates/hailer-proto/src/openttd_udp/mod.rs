@@ -48,54 +48,27 @@ static INFO: Info = Info {
         reply: EMPTY_REPLY.len(),
     },
     fields: &[
-        Doc {
-            key: "spectators",
-            help: "Number of clients that only watch",
-        },
-        Doc {
-            key: "companies",
-            help: "Number of companies",
-        },
-        Doc {
-            key: "max-companies",
-            help: "Maximum number of companies",
-        },
-        Doc {
-            key: "width",
-            help: "Width of the map in tiles",
-        },
-        Doc {
-            key: "height",
-            help: "Height of the map in tiles",
-        },
-        Doc {
-            key: "landscape",
-            help: "Landscape: `temperate`, `arctic`, `tropic`, `toyland`, or a number",
-        },
-        Doc {
-            key: "dedicated",
-            help: "Whether the server runs without a player at its machine",
-        },
-        Doc {
-            key: "date",
-            help: "Date in the game, as year, month and day",
-        },
-        Doc {
-            key: "start-date",
-            help: "Date in the game at its start",
-        },
-        Doc {
-            key: "language",
-            help: "Number of the server's language",
-        },
-        Doc {
-            key: "extensions",
-            help: "Extensions (NewGRF) with id, MD5 and name",
-        },
-        Doc {
-            key: "moved-to-tcp",
-            help: "True if the reply has no details, because the server replies over TCP",
-        },
+        Doc::new("spectators", "Number of clients that only watch"),
+        Doc::new("companies", "Number of companies"),
+        Doc::new("max-companies", "Maximum number of companies"),
+        Doc::new("width", "Width of the map in tiles"),
+        Doc::new("height", "Height of the map in tiles"),
+        Doc::new(
+            "landscape",
+            "Landscape: `temperate`, `arctic`, `tropic`, `toyland`, or a number",
+        ),
+        Doc::new(
+            "dedicated",
+            "Whether the server runs without a player at its machine",
+        ),
+        Doc::new("date", "Date in the game, as year, month and day"),
+        Doc::new("start-date", "Date in the game at its start"),
+        Doc::new("language", "Number of the server's language"),
+        Doc::new("extensions", "Extensions (NewGRF) with id, MD5 and name"),
+        Doc::new(
+            "moved-to-tcp",
+            "True if the reply has no details, because the server replies over TCP",
+        ),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

@@ -36,35 +36,14 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 8212,
     fields: &[
-        Doc {
-            key: "world-id",
-            help: "Id of the world",
-        },
-        Doc {
-            key: "fps",
-            help: "Frames per second",
-        },
-        Doc {
-            key: "frame-time",
-            help: "Time per frame in milliseconds",
-        },
-        Doc {
-            key: "uptime",
-            help: "Uptime in seconds",
-        },
-        Doc {
-            key: "days",
-            help: "Days in the game",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Files without a usable response, by name",
-        },
+        Doc::new("world-id", "Id of the world"),
+        Doc::new("fps", "Frames per second"),
+        Doc::new("frame-time", "Time per frame in milliseconds"),
+        Doc::new("uptime", "Uptime in seconds"),
+        Doc::new("days", "Days in the game"),
+        Doc::new("unanswered", "Files without a usable response, by name"),
     ],
-    player_fields: &[Doc {
-        key: "level",
-        help: "Level",
-    }],
+    player_fields: &[Doc::new("level", "Level")],
     ..Info::CONNECTED
 };
 

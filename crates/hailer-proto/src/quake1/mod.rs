@@ -41,43 +41,22 @@ static INFO: Info = Info {
         request: message::SHORTEST_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
-    fields: &[Doc {
-        key: "hexenworld",
-        help: "Whether the server is one of HexenWorld",
-    }],
+    fields: &[Doc::new(
+        "hexenworld",
+        "Whether the server is one of HexenWorld",
+    )],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player's connection",
-        },
-        Doc {
-            key: "name-bytes",
-            help: "Bytes of the name in hexadecimal, if it has colours or symbols",
-        },
-        Doc {
-            key: "skin",
-            help: "Name of the skin",
-        },
-        Doc {
-            key: "top-colour",
-            help: "Number of the shirt's colour",
-        },
-        Doc {
-            key: "bottom-colour",
-            help: "Number of the trousers' colour",
-        },
-        Doc {
-            key: "flag",
-            help: "Flag of the player's account",
-        },
-        Doc {
-            key: "bot",
-            help: "Whether the player is a bot",
-        },
-        Doc {
-            key: "spectator",
-            help: "Whether the player is a spectator",
-        },
+        Doc::new("id", "Number of the player's connection"),
+        Doc::new(
+            "name-bytes",
+            "Bytes of the name in hexadecimal, if it has colours or symbols",
+        ),
+        Doc::new("skin", "Name of the skin"),
+        Doc::new("top-colour", "Number of the shirt's colour"),
+        Doc::new("bottom-colour", "Number of the trousers' colour"),
+        Doc::new("flag", "Flag of the player's account"),
+        Doc::new("bot", "Whether the player is a bot"),
+        Doc::new("spectator", "Whether the player is a spectator"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -36,15 +36,15 @@ const MAX_COUNT: i64 = 99_999;
 const FRAME_BYTES: usize = 5 + 1 + 14 + 13 + 1 + 1;
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "max-reply",
-        help: "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification \
+    Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification \
                grows with it",
-    },
-    Doc {
-        key: "game",
-        help: "\"quakeworld\" or \"hexenworld\": the header of requests and replies; default \"quakeworld\"",
-    },
+    ),
+    Doc::new(
+        "game",
+        "\"quakeworld\" or \"hexenworld\": the header of requests and replies; default \"quakeworld\"",
+    ),
 ];
 
 /// Options of the responder.

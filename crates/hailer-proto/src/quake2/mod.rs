@@ -43,14 +43,8 @@ static INFO: Info = Info {
         reply: server::DEFAULT_REPLY,
     },
     fields: &[
-        Doc {
-            key: "protocol",
-            help: "Number of the game's protocol",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Request without a reply: `info`",
-        },
+        Doc::new("protocol", "Number of the game's protocol"),
+        Doc::new("unanswered", "Request without a reply: `info`"),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

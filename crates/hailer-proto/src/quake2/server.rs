@@ -36,11 +36,11 @@ const MAX_COUNT: i64 = 99_999;
 /// Longest number of lines with its key, and a line feed.
 const FRAME_BYTES: usize = 12 + 1;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "max-reply",
-    help: "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification \
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification \
            grows with it",
-}];
+)];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

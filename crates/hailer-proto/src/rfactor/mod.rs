@@ -38,34 +38,13 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "aids",
-            help: "Driving aids that are allowed",
-        },
-        Doc {
-            key: "damage",
-            help: "Damage in percent",
-        },
-        Doc {
-            key: "time",
-            help: "Time of the session, as sent",
-        },
-        Doc {
-            key: "laps",
-            help: "Number of laps",
-        },
-        Doc {
-            key: "race-cast",
-            help: "Whether the server runs a race cast",
-        },
-        Doc {
-            key: "fixed-setups",
-            help: "Whether setups of vehicles are fixed",
-        },
-        Doc {
-            key: "vehicles",
-            help: "Vehicles that are allowed",
-        },
+        Doc::new("aids", "Driving aids that are allowed"),
+        Doc::new("damage", "Damage in percent"),
+        Doc::new("time", "Time of the session, as sent"),
+        Doc::new("laps", "Number of laps"),
+        Doc::new("race-cast", "Whether the server runs a race cast"),
+        Doc::new("fixed-setups", "Whether setups of vehicles are fixed"),
+        Doc::new("vehicles", "Vehicles that are allowed"),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

@@ -43,31 +43,13 @@ static INFO: Info = Info {
         reply: server::DEFAULT_REPLY,
     },
     fields: &[
-        Doc {
-            key: "language",
-            help: "Language, or the map of servers before 0.3.7",
-        },
-        Doc {
-            key: "discord",
-            help: "Link to Discord",
-        },
-        Doc {
-            key: "light-banner",
-            help: "Link to a banner for light pages",
-        },
-        Doc {
-            key: "dark-banner",
-            help: "Link to a banner for dark pages",
-        },
-        Doc {
-            key: "logo",
-            help: "Link to a logo",
-        },
+        Doc::new("language", "Language, or the map of servers before 0.3.7"),
+        Doc::new("discord", "Link to Discord"),
+        Doc::new("light-banner", "Link to a banner for light pages"),
+        Doc::new("dark-banner", "Link to a banner for dark pages"),
+        Doc::new("logo", "Link to a logo"),
     ],
-    player_fields: &[Doc {
-        key: "id",
-        help: "Number of the player",
-    }],
+    player_fields: &[Doc::new("id", "Number of the player")],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,

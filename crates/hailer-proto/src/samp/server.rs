@@ -43,19 +43,19 @@ const MAX_LINKS: [(&str, usize); 4] = [
 ];
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "game",
-        help: "\"samp\" (default, also for open.mp) or \"vcmp\": the start of requests and replies",
-    },
-    Doc {
-        key: "max-reply",
-        help: "Longest reply in bytes, 576 to 65507, default 1400; longer player lists are not sent; amplification grows \
+    Doc::new(
+        "game",
+        "\"samp\" (default, also for open.mp) or \"vcmp\": the start of requests and replies",
+    ),
+    Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 576 to 65507, default 1400; longer player lists are not sent; amplification grows \
                with it",
-    },
-    Doc {
-        key: "address",
-        help: "IPv4 address and port of the server, as clients know them; without it, pings get no reply",
-    },
+    ),
+    Doc::new(
+        "address",
+        "IPv4 address and port of the server, as clients know them; without it, pings get no reply",
+    ),
 ];
 
 /// Options of the responder.

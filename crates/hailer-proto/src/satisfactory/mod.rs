@@ -43,26 +43,17 @@ static INFO: Info = Info {
         reply: server::MAX_REPLY,
     },
     fields: &[
-        Doc {
-            key: "state",
-            help: "State: `offline`, `idle` (no save is loaded), `loading`, `playing`, or a number",
-        },
-        Doc {
-            key: "modded",
-            help: "Whether the server has mods",
-        },
-        Doc {
-            key: "flags",
-            help: "All flags, if the server sets unknown ones",
-        },
-        Doc {
-            key: "parts",
-            help: "Parts of the state with the number of their last change",
-        },
-        Doc {
-            key: "beacon-port",
-            help: "Port of the beacon, before 1.0",
-        },
+        Doc::new(
+            "state",
+            "State: `offline`, `idle` (no save is loaded), `loading`, `playing`, or a number",
+        ),
+        Doc::new("modded", "Whether the server has mods"),
+        Doc::new("flags", "All flags, if the server sets unknown ones"),
+        Doc::new(
+            "parts",
+            "Parts of the state with the number of their last change",
+        ),
+        Doc::new("beacon-port", "Port of the beacon, before 1.0"),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

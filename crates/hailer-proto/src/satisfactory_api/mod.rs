@@ -31,34 +31,13 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 7777,
     fields: &[
-        Doc {
-            key: "session",
-            help: "Name of the session",
-        },
-        Doc {
-            key: "running",
-            help: "Whether a game is loaded",
-        },
-        Doc {
-            key: "paused",
-            help: "Whether the game is paused",
-        },
-        Doc {
-            key: "tech-tier",
-            help: "Highest tier of technology",
-        },
-        Doc {
-            key: "duration",
-            help: "Time played, in seconds",
-        },
-        Doc {
-            key: "tick-rate",
-            help: "Average number of ticks per second",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Requests without a usable response, by name",
-        },
+        Doc::new("session", "Name of the session"),
+        Doc::new("running", "Whether a game is loaded"),
+        Doc::new("paused", "Whether the game is paused"),
+        Doc::new("tech-tier", "Highest tier of technology"),
+        Doc::new("duration", "Time played, in seconds"),
+        Doc::new("tick-rate", "Average number of ticks per second"),
+        Doc::new("unanswered", "Requests without a usable response, by name"),
     ],
     ..Info::CONNECTED
 };

@@ -37,26 +37,11 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "time",
-            help: "Time of the match, as sent",
-        },
-        Doc {
-            key: "next-map",
-            help: "Next map",
-        },
-        Doc {
-            key: "location",
-            help: "Location of the server",
-        },
-        Doc {
-            key: "min-players",
-            help: "Players that a match needs",
-        },
-        Doc {
-            key: "min-level",
-            help: "Lowest level of players",
-        },
+        Doc::new("time", "Time of the match, as sent"),
+        Doc::new("next-map", "Next map"),
+        Doc::new("location", "Location of the server"),
+        Doc::new("min-players", "Players that a match needs"),
+        Doc::new("min-level", "Lowest level of players"),
     ],
     player_fields: &[],
     deviations: deviation::ALL,

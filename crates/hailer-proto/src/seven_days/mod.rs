@@ -37,22 +37,13 @@ static INFO: Info = Info {
     title: "7 Days to Die",
     port: 26900,
     fields: &[
-        Doc {
-            key: "game-type",
-            help: "Game, if it is not `7DTD`",
-        },
-        Doc {
-            key: "save",
-            help: "Name of the saved game",
-        },
-        Doc {
-            key: "day",
-            help: "Day in the game",
-        },
-        Doc {
-            key: "details",
-            help: "False if the server is up but sends no information, because it is too long",
-        },
+        Doc::new("game-type", "Game, if it is not `7DTD`"),
+        Doc::new("save", "Name of the saved game"),
+        Doc::new("day", "Day in the game"),
+        Doc::new(
+            "details",
+            "False if the server is up but sends no information, because it is too long",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -36,14 +36,11 @@ static INFO: Info = Info {
     title: "StarMade",
     port: 4242,
     fields: &[
-        Doc {
-            key: "start",
-            help: "When the server started, in Unix milliseconds",
-        },
-        Doc {
-            key: "info-version",
-            help: "Version of the reply's layout, if it is not 2",
-        },
+        Doc::new("start", "When the server started, in Unix milliseconds"),
+        Doc::new(
+            "info-version",
+            "Version of the reply's layout, if it is not 2",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -36,36 +36,18 @@ static INFO: Info = Info {
     title: "TeamSpeak 2",
     port: 51_234,
     fields: &[
-        Doc {
-            key: "platform",
-            help: "Operating system of the server",
-        },
-        Doc {
-            key: "channels",
-            help: "Number of channels",
-        },
-        Doc {
-            key: "uptime",
-            help: "Time since the start of the virtual server in seconds",
-        },
+        Doc::new("platform", "Operating system of the server"),
+        Doc::new("channels", "Number of channels"),
+        Doc::new(
+            "uptime",
+            "Time since the start of the virtual server in seconds",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player",
-        },
-        Doc {
-            key: "channel",
-            help: "Number of the player's channel",
-        },
-        Doc {
-            key: "time",
-            help: "Time since the player joined in seconds",
-        },
-        Doc {
-            key: "idle-time",
-            help: "Time since the player spoke in seconds",
-        },
+        Doc::new("id", "Number of the player"),
+        Doc::new("channel", "Number of the player's channel"),
+        Doc::new("time", "Time since the player joined in seconds"),
+        Doc::new("idle-time", "Time since the player spoke in seconds"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -39,44 +39,29 @@ static INFO: Info = Info {
     title: "TeamSpeak 3",
     port: 10_011,
     fields: &[
-        Doc {
-            key: "query-clients",
-            help: "Number of clients of queries, which do not count as players",
-        },
-        Doc {
-            key: "channels",
-            help: "Number of channels",
-        },
-        Doc {
-            key: "reserved-slots",
-            help: "Number of slots for clients with a permission",
-        },
-        Doc {
-            key: "uptime",
-            help: "Time since the start of the virtual server in seconds",
-        },
-        Doc {
-            key: "platform",
-            help: "Operating system of the server",
-        },
-        Doc {
-            key: "state",
-            help: "State of the virtual server, such as `online`",
-        },
-        Doc {
-            key: "average-ping",
-            help: "Average latency of the clients in milliseconds",
-        },
+        Doc::new(
+            "query-clients",
+            "Number of clients of queries, which do not count as players",
+        ),
+        Doc::new("channels", "Number of channels"),
+        Doc::new(
+            "reserved-slots",
+            "Number of slots for clients with a permission",
+        ),
+        Doc::new(
+            "uptime",
+            "Time since the start of the virtual server in seconds",
+        ),
+        Doc::new("platform", "Operating system of the server"),
+        Doc::new("state", "State of the virtual server, such as `online`"),
+        Doc::new(
+            "average-ping",
+            "Average latency of the clients in milliseconds",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the client",
-        },
-        Doc {
-            key: "channel",
-            help: "Number of the client's channel",
-        },
+        Doc::new("id", "Number of the client"),
+        Doc::new("channel", "Number of the client's channel"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -47,72 +47,36 @@ static INFO: Info = Info {
         reply: server::MAX_REPLY,
     },
     fields: &[
-        Doc {
-            key: "form",
-            help: "Form of the reply: `0.5`, `0.6`, `0.6-64`, `0.6-extended` or `0.7`",
-        },
-        Doc {
-            key: "playing",
-            help: "Clients that play, without spectators",
-        },
-        Doc {
-            key: "max-playing",
-            help: "Maximum number of clients that play",
-        },
-        Doc {
-            key: "shown-clients",
-            help: "Number of clients in the reply's own count, if its name has the true counts",
-        },
-        Doc {
-            key: "map-crc",
-            help: "CRC-32 of the map",
-        },
-        Doc {
-            key: "map-size",
-            help: "Size of the map in bytes",
-        },
-        Doc {
-            key: "progression",
-            help: "Progress of the match in percent, or -1",
-        },
-        Doc {
-            key: "skill-level",
-            help: "Level of skill: 0 casual, 1 normal, 2 competitive",
-        },
-        Doc {
-            key: "flags",
-            help: "All flags of the server, if it sets unknown ones",
-        },
-        Doc {
-            key: "score-is-time",
-            help: "Whether scores are times in seconds, as in races",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Forms of the request without a reply",
-        },
+        Doc::new(
+            "form",
+            "Form of the reply: `0.5`, `0.6`, `0.6-64`, `0.6-extended` or `0.7`",
+        ),
+        Doc::new("playing", "Clients that play, without spectators"),
+        Doc::new("max-playing", "Maximum number of clients that play"),
+        Doc::new(
+            "shown-clients",
+            "Number of clients in the reply's own count, if its name has the true counts",
+        ),
+        Doc::new("map-crc", "CRC-32 of the map"),
+        Doc::new("map-size", "Size of the map in bytes"),
+        Doc::new("progression", "Progress of the match in percent, or -1"),
+        Doc::new(
+            "skill-level",
+            "Level of skill: 0 casual, 1 normal, 2 competitive",
+        ),
+        Doc::new("flags", "All flags of the server, if it sets unknown ones"),
+        Doc::new(
+            "score-is-time",
+            "Whether scores are times in seconds, as in races",
+        ),
+        Doc::new("unanswered", "Forms of the request without a reply"),
     ],
     player_fields: &[
-        Doc {
-            key: "clan",
-            help: "Clan",
-        },
-        Doc {
-            key: "country",
-            help: "Country, as a number of ISO 3166-1",
-        },
-        Doc {
-            key: "spectator",
-            help: "Whether the client only watches",
-        },
-        Doc {
-            key: "bot",
-            help: "Whether the client is a bot",
-        },
-        Doc {
-            key: "kind",
-            help: "Kind of client, if it is unknown",
-        },
+        Doc::new("clan", "Clan"),
+        Doc::new("country", "Country, as a number of ISO 3166-1"),
+        Doc::new("spectator", "Whether the client only watches"),
+        Doc::new("bot", "Whether the client is a bot"),
+        Doc::new("kind", "Kind of client, if it is unknown"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

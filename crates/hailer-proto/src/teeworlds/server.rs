@@ -44,10 +44,10 @@ const TINY: Limits = Limits {
     other: 6,
 };
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "versions",
-    help: "\"all\" (default), \"0.6\" or \"0.7\": the requests that get a reply; only 0.7 verifies the address",
-}];
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "versions",
+    "\"all\" (default), \"0.6\" or \"0.7\": the requests that get a reply; only 0.7 verifies the address",
+)];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

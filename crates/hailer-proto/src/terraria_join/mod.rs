@@ -36,10 +36,10 @@ static INFO: Info = Info {
     id: "terraria-join",
     title: "Terraria (up or down)",
     port: 7777,
-    fields: &[Doc {
-        key: "refusal",
-        help: "Why the server rejects the join: `wrong-version`, `full`, `banned`, or its own text",
-    }],
+    fields: &[Doc::new(
+        "refusal",
+        "Why the server rejects the join: `wrong-version`, `full`, `banned`, or its own text",
+    )],
     deviations: deviation::ALL,
     has_responder: true,
     ..Info::CONNECTED

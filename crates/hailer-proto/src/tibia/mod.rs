@@ -36,58 +36,19 @@ static INFO: Info = Info {
     title: "OpenTibia",
     port: 7171,
     fields: &[
-        Doc {
-            key: "peak",
-            help: "Largest number of players so far",
-        },
-        Doc {
-            key: "uptime",
-            help: "Time since the start of the server in seconds",
-        },
-        Doc {
-            key: "software",
-            help: "Server software",
-        },
-        Doc {
-            key: "client",
-            help: "Version of the game that players need",
-        },
-        Doc {
-            key: "location",
-            help: "Location, as the owner states it",
-        },
-        Doc {
-            key: "url",
-            help: "Web page of the server",
-        },
-        Doc {
-            key: "owner",
-            help: "Name of the owner",
-        },
-        Doc {
-            key: "monsters",
-            help: "Number of monsters",
-        },
-        Doc {
-            key: "npcs",
-            help: "Number of characters of the server",
-        },
-        Doc {
-            key: "rates",
-            help: "Rates of experience and other values, as sent",
-        },
-        Doc {
-            key: "map-author",
-            help: "Author of the map",
-        },
-        Doc {
-            key: "width",
-            help: "Width of the map",
-        },
-        Doc {
-            key: "height",
-            help: "Height of the map",
-        },
+        Doc::new("peak", "Largest number of players so far"),
+        Doc::new("uptime", "Time since the start of the server in seconds"),
+        Doc::new("software", "Server software"),
+        Doc::new("client", "Version of the game that players need"),
+        Doc::new("location", "Location, as the owner states it"),
+        Doc::new("url", "Web page of the server"),
+        Doc::new("owner", "Name of the owner"),
+        Doc::new("monsters", "Number of monsters"),
+        Doc::new("npcs", "Number of characters of the server"),
+        Doc::new("rates", "Rates of experience and other values, as sent"),
+        Doc::new("map-author", "Author of the map"),
+        Doc::new("width", "Width of the map"),
+        Doc::new("height", "Height of the map"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

@@ -40,32 +40,14 @@ static INFO: Info = Info {
         reply: 0,
     },
     fields: &[
-        Doc {
-            key: "dedicated",
-            help: "Whether it is a dedicated server",
-        },
-        Doc {
-            key: "cpu-mhz",
-            help: "Speed of the server's processor in MHz",
-        },
-        Doc {
-            key: "mods",
-            help: "Mods",
-        },
-        Doc {
-            key: "teams",
-            help: "Teams with their columns",
-        },
+        Doc::new("dedicated", "Whether it is a dedicated server"),
+        Doc::new("cpu-mhz", "Speed of the server's processor in MHz"),
+        Doc::new("mods", "Mods"),
+        Doc::new("teams", "Teams with their columns"),
     ],
     player_fields: &[
-        Doc {
-            key: "loss",
-            help: "Packet loss in percent",
-        },
-        Doc {
-            key: "columns",
-            help: "Further columns of the list of players",
-        },
+        Doc::new("loss", "Packet loss in percent"),
+        Doc::new("columns", "Further columns of the list of players"),
     ],
     deviations: deviation::ALL,
     has_responder: false,

@@ -30,14 +30,8 @@ static INFO: Info = Info {
     transport: Transport::Http,
     port: 7878,
     fields: &[
-        Doc {
-            key: "tshock-version",
-            help: "Version of TShock",
-        },
-        Doc {
-            key: "uptime",
-            help: "Uptime as the server writes it",
-        },
+        Doc::new("tshock-version", "Version of TShock"),
+        Doc::new("uptime", "Uptime as the server writes it"),
     ],
     deviations: deviation::ALL,
     ..Info::CONNECTED

@@ -47,72 +47,33 @@ static INFO: Info = Info {
         reply: server::DEFAULT_REPLY,
     },
     fields: &[
-        Doc {
-            key: "game-id",
-            help: "Number of the game; numbers without a known game are kept",
-        },
-        Doc {
-            key: "password",
-            help: "Whether a password is needed to join",
-        },
-        Doc {
-            key: "os",
-            help: "Operating system of the server",
-        },
-        Doc {
-            key: "teams",
-            help: "Teams: name, score, players and colour, as far as the server sends them",
-        },
-        Doc {
-            key: "unanswered",
-            help: "Requests without a readable reply: `players` or `rules`",
-        },
+        Doc::new(
+            "game-id",
+            "Number of the game; numbers without a known game are kept",
+        ),
+        Doc::new("password", "Whether a password is needed to join"),
+        Doc::new("os", "Operating system of the server"),
+        Doc::new(
+            "teams",
+            "Teams: name, score, players and colour, as far as the server sends them",
+        ),
+        Doc::new(
+            "unanswered",
+            "Requests without a readable reply: `players` or `rules`",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player's connection",
-        },
-        Doc {
-            key: "team",
-            help: "Number of the player's team",
-        },
-        Doc {
-            key: "score",
-            help: "Score",
-        },
-        Doc {
-            key: "kills",
-            help: "Kills",
-        },
-        Doc {
-            key: "deaths",
-            help: "Deaths",
-        },
-        Doc {
-            key: "ping",
-            help: "Round trip in milliseconds",
-        },
-        Doc {
-            key: "joined",
-            help: "When the player joined, in an unknown unit",
-        },
-        Doc {
-            key: "position",
-            help: "Position in the world: X, Y, Z",
-        },
-        Doc {
-            key: "health",
-            help: "Health",
-        },
-        Doc {
-            key: "armour",
-            help: "Armour",
-        },
-        Doc {
-            key: "skin",
-            help: "Number of the skin",
-        },
+        Doc::new("id", "Number of the player's connection"),
+        Doc::new("team", "Number of the player's team"),
+        Doc::new("score", "Score"),
+        Doc::new("kills", "Kills"),
+        Doc::new("deaths", "Deaths"),
+        Doc::new("ping", "Round trip in milliseconds"),
+        Doc::new("joined", "When the player joined, in an unknown unit"),
+        Doc::new("position", "Position in the world: X, Y, Z"),
+        Doc::new("health", "Health"),
+        Doc::new("armour", "Armour"),
+        Doc::new("skin", "Number of the skin"),
     ],
     deviations: deviation::ALL,
     has_responder: true,

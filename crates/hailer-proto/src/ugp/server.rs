@@ -33,21 +33,21 @@ const SHORT_FIELDS: u8 = server::NAME | server::ONLINE | server::MAX;
 const MAX_SHORT_NAME: usize = 64;
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc {
-        key: "max-reply",
-        help: "Longest reply in bytes, 64 to 65507, default 1024; beyond it the player list is left out as a whole, then \
+    Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 64 to 65507, default 1024; beyond it the player list is left out as a whole, then \
                rules from the last; amplification grows with it",
-    },
-    Doc {
-        key: "game",
-        help: "The game as a number from 0 to 255 or a name such as \"gta:iii\" or \"mafia:one\"; by default the game \
+    ),
+    Doc::new(
+        "game",
+        "The game as a number from 0 to 255 or a name such as \"gta:iii\" or \"mafia:one\"; by default the game \
                of the status, or 255 (unknown)",
-    },
-    Doc {
-        key: "profile",
-        help: "\"gtac\" (default) sends the fields that the game's servers send; \"full\" sends every requested field \
+    ),
+    Doc::new(
+        "profile",
+        "\"gtac\" (default) sends the fields that the game's servers send; \"full\" sends every requested field \
                that the status has, such as scores, positions and teams",
-    },
+    ),
 ];
 
 /// The fields that a responder sends.

@@ -49,44 +49,23 @@ static INFO: Info = Info {
         reply: server::DEFAULT_REPLY,
     },
     fields: &[
-        Doc {
-            key: "wave",
-            help: "Wave of Killing Floor",
-        },
-        Doc {
-            key: "last-wave",
-            help: "Last wave of Killing Floor",
-        },
-        Doc {
-            key: "flags",
-            help: "Flags of the server, if any are set",
-        },
-        Doc {
-            key: "skill",
-            help: "Level of skill or difficulty",
-        },
-        Doc {
-            key: "server-id",
-            help: "Number of the server, if it has one",
-        },
-        Doc {
-            key: "mutators",
-            help: "Mutators of the game",
-        },
-        Doc {
-            key: "scoreboard",
-            help: "Lines of the list that are no players, such as teams, with their scores",
-        },
+        Doc::new("wave", "Wave of Killing Floor"),
+        Doc::new("last-wave", "Last wave of Killing Floor"),
+        Doc::new("flags", "Flags of the server, if any are set"),
+        Doc::new("skill", "Level of skill or difficulty"),
+        Doc::new("server-id", "Number of the server, if it has one"),
+        Doc::new("mutators", "Mutators of the game"),
+        Doc::new(
+            "scoreboard",
+            "Lines of the list that are no players, such as teams, with their scores",
+        ),
     ],
     player_fields: &[
-        Doc {
-            key: "id",
-            help: "Number of the player",
-        },
-        Doc {
-            key: "statistics-id",
-            help: "Number of the player's statistics, if it does not name a team",
-        },
+        Doc::new("id", "Number of the player"),
+        Doc::new(
+            "statistics-id",
+            "Number of the player's statistics, if it does not name a team",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,

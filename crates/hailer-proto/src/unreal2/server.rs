@@ -38,11 +38,11 @@ const UNKNOWN_PING: i32 = 1;
 /// Most entries that clients read.
 const MAX_ENTRIES: usize = 1_000;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc {
-    key: "max-reply",
-    help: "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification \
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification \
            grows with it",
-}];
+)];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

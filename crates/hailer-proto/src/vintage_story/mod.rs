@@ -37,14 +37,11 @@ static INFO: Info = Info {
     title: "Vintage Story",
     port: 42420,
     fields: &[
-        Doc {
-            key: "details",
-            help: "False if the server is up but sends no status",
-        },
-        Doc {
-            key: "reason",
-            help: "Why the server sends no status, if it has another reason than most",
-        },
+        Doc::new("details", "False if the server is up but sends no status"),
+        Doc::new(
+            "reason",
+            "Why the server sends no status, if it has another reason than most",
+        ),
     ],
     deviations: deviation::ALL,
     has_responder: true,
