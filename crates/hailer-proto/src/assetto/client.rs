@@ -22,19 +22,9 @@ const CARS: &str = "cars";
 
 impl Files for AssettoFiles {
     const FILES: &'static [File] = &[
-        File {
-            name: INFO,
-            request: "request for the info",
-            path: "/INFO",
-            is_fallback: false,
-        },
-        File {
-            name: CARS,
-            request: "request for the cars",
-            // A bar and the id of an account, which servers need not know.
-            path: "/JSON%7C0",
-            is_fallback: false,
-        },
+        File::new(INFO, "request for the info", "/INFO"),
+        // The path ends with a bar and the id of an account, which servers need not know.
+        File::new(CARS, "request for the cars", "/JSON%7C0"),
     ];
 
     fn wants(ask: &Ask, file: &File) -> bool {

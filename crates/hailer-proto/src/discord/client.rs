@@ -2,7 +2,7 @@
 
 use crate::http::{Body, File, Files, Members, encoded};
 use crate::model::{Extra, Player, Status, Value};
-use crate::protocol::{Ask, Fault, Route, Tls};
+use crate::protocol::{Ask, Fault, Tls};
 use crate::wire::Notes;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -17,28 +17,18 @@ const MAX_ENTRIES: usize = 1_024;
 pub enum DiscordFiles {}
 
 impl Files for DiscordFiles {
-    const FILES: &'static [File] = &[File {
-        name: "widget",
-        request: "request for the widget",
-        path: "/api/guilds/{}/widget.json",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new(
+        "widget",
+        "request for the widget",
+        "/api/guilds/{}/widget.json",
+    )];
     const DENIED: &'static str =
         "the widget of this guild is off: the owner enables it in the settings of the server";
+    const TLS: Tls = Tls::Verified;
+    const SERVICE: Option<&'static str> = Some(HOST);
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
         file.path.replace("{}", &encoded(&ask.host)).into()
-    }
-
-    fn route() -> Route {
-        Route {
-            tls: Tls::Verified,
-            ..Route::default()
-        }
-    }
-
-    fn service() -> Option<&'static str> {
-        Some(HOST)
     }
 
     fn refusal(status: u16, _: &Body<'_>) -> Option<Fault> {

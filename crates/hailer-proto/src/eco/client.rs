@@ -18,18 +18,8 @@ pub enum EcoFiles {}
 
 impl Files for EcoFiles {
     const FILES: &'static [File] = &[
-        File {
-            name: "front page",
-            request: "request for the front page",
-            path: "/frontpage",
-            is_fallback: false,
-        },
-        File {
-            name: "info",
-            request: "request for the info",
-            path: "/info",
-            is_fallback: true,
-        },
+        File::new("front page", "request for the front page", "/frontpage"),
+        File::new("info", "request for the info", "/info").fallback(),
     ];
 
     fn is_body(file: &File, body: &Body<'_>) -> bool {

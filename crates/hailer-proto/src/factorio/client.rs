@@ -2,7 +2,7 @@
 
 use crate::http::{Body, File, Files, encoded};
 use crate::model::{Address, Status, Value};
-use crate::protocol::{Ask, Fault, Route, Tls};
+use crate::protocol::{Ask, Fault, Tls};
 use crate::wire::Notes;
 use alloc::borrow::Cow;
 use alloc::format;
@@ -18,27 +18,17 @@ const MAX_ENTRIES: usize = 4_096;
 pub enum FactorioFiles {}
 
 impl Files for FactorioFiles {
-    const FILES: &'static [File] = &[File {
-        name: "details",
-        request: "request for the details",
-        path: "/get-game-details/{}",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new(
+        "details",
+        "request for the details",
+        "/get-game-details/{}",
+    )];
+    const TLS: Tls = Tls::Verified;
+    const SERVICE: Option<&'static str> = Some(HOST);
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
         let server = format!("{}:{}", encoded(&ask.host), ask.port);
         file.path.replace("{}", &server).into()
-    }
-
-    fn route() -> Route {
-        Route {
-            tls: Tls::Verified,
-            ..Route::default()
-        }
-    }
-
-    fn service() -> Option<&'static str> {
-        Some(HOST)
     }
 
     fn refusal(status: u16, _: &Body<'_>) -> Option<Fault> {

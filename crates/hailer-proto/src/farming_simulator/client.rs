@@ -18,12 +18,11 @@ const MAX_ENTRIES: usize = 1_024;
 pub enum FarmingSimulatorFiles {}
 
 impl Files for FarmingSimulatorFiles {
-    const FILES: &'static [File] = &[File {
-        name: "stats",
-        request: "request for the stats",
-        path: "/feed/dedicated-server-stats.xml",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new(
+        "stats",
+        "request for the stats",
+        "/feed/dedicated-server-stats.xml",
+    )];
     const DENIED: &'static str = DENIED;
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {

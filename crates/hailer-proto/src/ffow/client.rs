@@ -3,7 +3,7 @@
 use super::message::{Challenge, Info, Reply, Request};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
-use crate::wire::{Deviation, Notes, by_content, filled};
+use crate::wire::{Notes, by_content, filled};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -98,14 +98,6 @@ impl FfowExchange {
         Step::Done(core::mem::take(&mut self.status))
     }
 
-    fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
-        for deviation in deviations {
-            if !self.status.deviations.contains(&deviation) {
-                self.status.deviations.push(deviation);
-            }
-        }
-    }
-
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         if !Reply::is_reply(bytes) {
             return Step::Wait;
@@ -117,12 +109,12 @@ impl FfowExchange {
         };
         match (self.state, reply) {
             (State::Info, Reply::Info(info)) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 self.receive_info(&info, out)
             }
             (State::Challenge, Reply::Challenge(challenge)) => self.request_lists(challenge, out),
             (State::Players(challenge), Reply::Players(players)) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 let players = players.iter().map(|sent| Player {
                     score: Some(sent.score.into()),
                     time_s: Some(sent.seconds),
@@ -132,7 +124,7 @@ impl FfowExchange {
                 self.request_rules(challenge, out)
             }
             (State::Rules(_), Reply::Rules(rules)) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 for (key, value) in rules {
                     self.status.rules.push(Rule {
                         key: by_content(key).0.into(),

@@ -23,24 +23,9 @@ const INFO: &str = "info";
 
 impl Files for FiveMFiles {
     const FILES: &'static [File] = &[
-        File {
-            name: DYNAMIC,
-            request: "request for the counts",
-            path: "/dynamic.json",
-            is_fallback: false,
-        },
-        File {
-            name: PLAYERS,
-            request: "request for the players",
-            path: "/players.json",
-            is_fallback: false,
-        },
-        File {
-            name: INFO,
-            request: "request for the info",
-            path: "/info.json",
-            is_fallback: false,
-        },
+        File::new(DYNAMIC, "request for the counts", "/dynamic.json"),
+        File::new(PLAYERS, "request for the players", "/players.json"),
+        File::new(INFO, "request for the info", "/info.json"),
     ];
 
     fn wants(ask: &Ask, file: &File) -> bool {

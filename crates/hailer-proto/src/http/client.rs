@@ -5,7 +5,7 @@ use super::message::{Request, Response, write_request};
 use crate::model::{Extra, Status};
 use crate::protocol::{
     Ask, DatagramContext, Depth, Direction, Exchange, Explanation, Fault, Input, Route, Secret,
-    Step,
+    Step, Tls,
 };
 use crate::wire::json::{Item, Json, Kind};
 use crate::wire::{Error, Notes};
@@ -33,12 +33,37 @@ pub struct File {
     pub is_fallback: bool,
 }
 
+impl File {
+    /// Creates a file that is always requested.
+    pub const fn new(name: &'static str, request: &'static str, path: &'static str) -> Self {
+        Self {
+            name,
+            request,
+            path,
+            is_fallback: false,
+        }
+    }
+
+    /// Requests the file only if nothing before it was readable.
+    #[must_use]
+    pub const fn fallback(self) -> Self {
+        Self {
+            is_fallback: true,
+            ..self
+        }
+    }
+}
+
 /// The files of a protocol, and how they become a status.
 pub trait Files: Send {
     /// All files, in the order of the requests.
     const FILES: &'static [File];
     /// Explains status 401 and 403, as a clause about the server.
     const DENIED: &'static str = "it denies access";
+    /// Encryption of the connections.
+    const TLS: Tls = Tls::Off;
+    /// Host of the remote service, if the target is not queried itself.
+    const SERVICE: Option<&'static str> = None;
 
     /// Returns whether a query requests this file.
     fn wants(_ask: &Ask, _file: &File) -> bool {
@@ -62,16 +87,6 @@ pub trait Files: Send {
 
     /// Returns the auth token for the following requests, if a body has one.
     fn token(_file: &File, _body: &Body<'_>) -> Option<Secret> {
-        None
-    }
-
-    /// Returns where requests go.
-    fn route() -> Route {
-        Route::default()
-    }
-
-    /// Returns the host of the remote service, if the target is not queried itself.
-    fn service() -> Option<&'static str> {
         None
     }
 
@@ -233,16 +248,13 @@ impl<F: Files> FilesExchange<F> {
         while let Some(file) = self.file() {
             if F::wants(&self.ask, file) && !(file.is_fallback && self.is_useful) {
                 let path = F::path(&self.ask, file);
-                let port = i32::from(self.ask.port) + i32::from(F::route().port_offset);
-                let port = u16::try_from(port).unwrap_or_default();
                 let address = self.ask.address.map(|address| format!("{}", address.ip()));
-                let host = match (F::service(), &*self.ask.host, &address) {
-                    (Some(service), ..) => service,
-                    (None, "", Some(address)) => address,
-                    (None, "", None) => "localhost",
-                    (None, host, _) => host,
+                let (host, port) = match (F::SERVICE, &*self.ask.host, &address) {
+                    (Some(service), ..) => (service, 0),
+                    (None, "", Some(address)) => (&**address, self.ask.port),
+                    (None, "", None) => ("localhost", self.ask.port),
+                    (None, host, _) => (host, self.ask.port),
                 };
-                let port = if F::service().is_some() { 0 } else { port };
                 let headers = F::headers(&self.ask);
                 write_request(host, port, &path, &headers, F::body(file), out);
                 return Step::Send;
@@ -310,16 +322,11 @@ impl<F: Files> FilesExchange<F> {
             Ok(()) => {
                 let token = F::token(file, &body);
                 self.ask.auth_token = token.or(self.ask.auth_token.take());
-                let was_missing = file.is_fallback;
                 self.is_useful = true;
-                if was_missing {
+                if file.is_fallback {
                     self.unanswered.clear();
                 }
-                for met in notes.met() {
-                    if !self.status.deviations.contains(&met) {
-                        self.status.deviations.push(met);
-                    }
-                }
+                self.status.add_deviations(notes.met());
                 if self.ask.depth == Depth::Ping {
                     return self.finish();
                 }
@@ -351,7 +358,10 @@ impl<F: Files> Exchange for FilesExchange<F> {
     }
 
     fn route(&self) -> Route {
-        F::route()
+        Route {
+            tls: F::TLS,
+            ..Route::default()
+        }
     }
 
     fn frame(&self, bytes: &[u8]) -> Result<crate::protocol::Frame, Error> {
@@ -445,7 +455,7 @@ fn requested<F: Files>(bytes: &[u8]) -> Option<&'static File> {
     let line = bytes.split(|byte| *byte == b'\n').next()?;
     let path = line.split(|byte| *byte == b' ').nth(1)?;
     let path = path.split(|byte| *byte == b'?').next()?;
-    let is_it = |file: &&File| {
+    let is_requested = |file: &&File| {
         // The paths of services contain the target between two parts.
         has_body(file)
             && match file.path.split_once("{}") {
@@ -455,7 +465,7 @@ fn requested<F: Files>(bytes: &[u8]) -> Option<&'static File> {
                 None => path == file.path.as_bytes(),
             }
     };
-    F::FILES.iter().find(is_it)
+    F::FILES.iter().find(is_requested)
 }
 
 /// Notes the values of a body in JSON, or its length.

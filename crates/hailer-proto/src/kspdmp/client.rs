@@ -16,12 +16,7 @@ const KNOWN: [&str; 4] = ["server_name", "max_players", "players", "port"];
 pub enum KspDmpFiles {}
 
 impl Files for KspDmpFiles {
-    const FILES: &'static [File] = &[File {
-        name: "information",
-        request: "request for the information",
-        path: "/",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new("information", "request for the information", "/")];
 
     fn is_body(_: &File, body: &Body<'_>) -> bool {
         body.has_member(&["server_name"])

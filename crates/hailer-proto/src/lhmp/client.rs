@@ -110,11 +110,7 @@ impl LhmpExchange {
             players.push(player);
         }
         status.players.set_list(players);
-        for deviation in notes.met() {
-            if !status.deviations.contains(&deviation) {
-                status.deviations.push(deviation);
-            }
-        }
+        status.add_deviations(notes.met());
         Step::Done(status)
     }
 }

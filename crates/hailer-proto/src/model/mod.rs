@@ -107,6 +107,15 @@ impl Status {
     pub fn add_extra(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
         self.extra.extend(value.map(|value| Extra::new(key, value)));
     }
+
+    /// Adds the deviations that are not in the list yet.
+    pub fn add_deviations(&mut self, met: impl IntoIterator<Item = &'static Deviation>) {
+        for deviation in met {
+            if !self.deviations.contains(&deviation) {
+                self.deviations.push(deviation);
+            }
+        }
+    }
 }
 
 /// Player counts and the player list.

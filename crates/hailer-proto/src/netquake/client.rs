@@ -7,7 +7,7 @@ use super::message::{Game, Player as WirePlayer, Reply, Request, Server};
 use crate::charset;
 use crate::model::{Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
-use crate::wire::{Deviation, Notes};
+use crate::wire::Notes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -141,19 +141,11 @@ impl NetQuakeExchange {
             let players = core::mem::take(&mut self.players);
             let expected = self.status.players.online.unwrap_or_default();
             if (players.len() as i64) < expected {
-                self.keep([&MISSING_PLAYERS]);
+                self.status.add_deviations([&MISSING_PLAYERS]);
             }
             self.status.players.set_list(players);
         }
         Step::Done(core::mem::take(&mut self.status))
-    }
-
-    fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
-        for deviation in deviations {
-            if !self.status.deviations.contains(&deviation) {
-                self.status.deviations.push(deviation);
-            }
-        }
     }
 
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
@@ -171,17 +163,17 @@ impl NetQuakeExchange {
         };
         match (&self.state, reply) {
             (State::Server, Reply::Server(server)) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 self.receive_server(&server, out)
             }
             (State::Player { index }, Reply::Player(sent)) if sent.index == *index => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 self.note_malformed();
                 self.players.push(player(&sent));
                 self.after_player(sent.index, out)
             }
             (State::Rule { .. }, Reply::Rule(rule)) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 self.note_malformed();
                 self.receive_rule(rule, out)
             }

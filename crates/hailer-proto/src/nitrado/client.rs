@@ -5,7 +5,7 @@
 use super::deviation::{BASIC_ONLY, NO_COUNT};
 use crate::http::{Body, File, Files, Members};
 use crate::model::{Address, Extra, Player, Rows, Status, Text, Value, uuid_from_text};
-use crate::protocol::{Ask, Fault, Route, Tls};
+use crate::protocol::{Ask, Fault, Tls};
 use crate::wire::Notes;
 use crate::wire::json::Item;
 
@@ -21,21 +21,14 @@ static PLUGIN_COLUMNS: &[&str] = &["name", "version", "state"];
 pub enum NitradoFiles {}
 
 impl Files for NitradoFiles {
-    const FILES: &'static [File] = &[File {
-        name: "query",
-        request: "request for the query",
-        path: "/Nitrado/Query",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new(
+        "query",
+        "request for the query",
+        "/Nitrado/Query",
+    )];
     const DENIED: &'static str = "it shows nothing to the public: its owner must grant the group \
                                   ANONYMOUS permissions such as nitrado.query.web.read.basic";
-
-    fn route() -> Route {
-        Route {
-            port_offset: 0,
-            tls: Tls::Optional,
-        }
-    }
+    const TLS: Tls = Tls::Optional;
 
     fn is_body(_: &File, body: &Body<'_>) -> bool {
         body.has_member(&SECTIONS)

@@ -7,7 +7,7 @@ use super::message::{self, Endpoint, Flags, Page, Query, Reply, Request, ServerI
 use super::v1;
 use crate::model::{Address, Extra, Player, Roster, Rows, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Notes, by_content, filled};
+use crate::wire::{Notes, by_content, filled};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -185,7 +185,7 @@ impl OneQueryExchange {
             Ok(token) => token,
             Err(error) => return Step::Bad(error.into()),
         };
-        self.keep(notes.met());
+        self.status.add_deviations(notes.met());
         self.has_v2 = true;
         if self.depth == Depth::Ping {
             return self.done();
@@ -241,14 +241,14 @@ impl OneQueryExchange {
         match self.stage {
             Stage::Basic => self.receive_info(&reply, &notes, out),
             Stage::Players { .. } if reply.flags.has(Flags::REFUSED) => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 self.refused.has_players = true;
                 self.status.players.roster = Roster::Refused;
                 self.finish()
             }
             Stage::Players { offset } => match &reply.page {
                 Some(page) => {
-                    self.keep(notes.met());
+                    self.status.add_deviations(notes.met());
                     self.pages.bytes += bytes.len();
                     self.receive_page(offset, page, reply.flags, out)
                 }
@@ -262,7 +262,7 @@ impl OneQueryExchange {
         let is_refused = reply.flags.has(Flags::REFUSED);
         match &reply.info {
             Some(info) if !is_refused || !info.is_minimal() => {
-                self.keep(notes.met());
+                self.status.add_deviations(notes.met());
                 describe(info, reply.flags, &mut self.status);
             }
             _ if is_refused => {}
@@ -284,15 +284,15 @@ impl OneQueryExchange {
         out: &mut Vec<u8>,
     ) -> Step {
         if page.offset != asked {
-            self.keep([&OFFSET_NOT_ASKED]);
+            self.status.add_deviations([&OFFSET_NOT_ASKED]);
         }
         if self.pages.add(page) {
-            self.keep([&REPEATED_PLAYER]);
+            self.status.add_deviations([&REPEATED_PLAYER]);
         }
         let next = page.offset.saturating_add(page.players.len() as u32);
         if !flags.has(Flags::MORE) || next >= page.total {
             if self.pages.list.len() != page.total as usize {
-                self.keep([&COUNT_NOT_TOTAL]);
+                self.status.add_deviations([&COUNT_NOT_TOTAL]);
             }
             self.list();
             self.done()
@@ -340,14 +340,6 @@ impl OneQueryExchange {
 
     fn has_info(&self) -> bool {
         self.status.name.is_some()
-    }
-
-    fn keep(&mut self, deviations: impl IntoIterator<Item = &'static Deviation>) {
-        for deviation in deviations {
-            if !self.status.deviations.contains(&deviation) {
-                self.status.deviations.push(deviation);
-            }
-        }
     }
 
     /// Returns how many players are plausible for the number that the server reports.

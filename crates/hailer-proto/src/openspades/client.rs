@@ -15,12 +15,7 @@ const MAX_ENTRIES: usize = 256;
 pub enum OpenSpadesFiles {}
 
 impl Files for OpenSpadesFiles {
-    const FILES: &'static [File] = &[File {
-        name: "status",
-        request: "request for the status",
-        path: "/json",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new("status", "request for the status", "/json")];
 
     fn is_body(_: &File, body: &Body<'_>) -> bool {
         body.has_member(&["serverIdentifier", "serverName"])

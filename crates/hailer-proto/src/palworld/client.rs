@@ -24,30 +24,10 @@ const SETTINGS: &str = "settings";
 
 impl Files for PalworldFiles {
     const FILES: &'static [File] = &[
-        File {
-            name: INFO,
-            request: "request for the info",
-            path: "/v1/api/info",
-            is_fallback: false,
-        },
-        File {
-            name: METRICS,
-            request: "request for the metrics",
-            path: "/v1/api/metrics",
-            is_fallback: false,
-        },
-        File {
-            name: PLAYERS,
-            request: "request for the players",
-            path: "/v1/api/players",
-            is_fallback: false,
-        },
-        File {
-            name: SETTINGS,
-            request: "request for the settings",
-            path: "/v1/api/settings",
-            is_fallback: false,
-        },
+        File::new(INFO, "request for the info", "/v1/api/info"),
+        File::new(METRICS, "request for the metrics", "/v1/api/metrics"),
+        File::new(PLAYERS, "request for the players", "/v1/api/players"),
+        File::new(SETTINGS, "request for the settings", "/v1/api/settings"),
     ];
     const DENIED: &'static str = "it requires the password of the administrator as the auth token \
                                   (AdminPassword in the settings, with RESTAPIEnabled=True)";

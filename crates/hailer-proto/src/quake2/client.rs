@@ -159,11 +159,7 @@ fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box
             status.players.set_list(list);
         }
     }
-    for met in notes.met() {
-        if !status.deviations.contains(&met) {
-            status.deviations.push(met);
-        }
-    }
+    status.add_deviations(notes.met());
     status
 }
 

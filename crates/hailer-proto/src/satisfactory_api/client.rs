@@ -2,7 +2,7 @@
 
 use crate::http::{Body, File, Files, Members};
 use crate::model::{Status, Value};
-use crate::protocol::{Ask, Depth, Fault, Route, Secret, Tls};
+use crate::protocol::{Ask, Depth, Fault, Secret, Tls};
 use crate::wire::Notes;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,27 +19,13 @@ const PATH: &str = "/api/v1";
 
 impl Files for SatisfactoryFiles {
     const FILES: &'static [File] = &[
-        File {
-            name: HEALTH,
-            request: "health check",
-            path: PATH,
-            is_fallback: false,
-        },
-        File {
-            name: LOGIN,
-            request: "login without a password",
-            path: PATH,
-            is_fallback: false,
-        },
-        File {
-            name: STATE,
-            request: "request for the state",
-            path: PATH,
-            is_fallback: false,
-        },
+        File::new(HEALTH, "health check", PATH),
+        File::new(LOGIN, "login without a password", PATH),
+        File::new(STATE, "request for the state", PATH),
     ];
     const DENIED: &'static str = "guests may not log in, because players need a password; a token \
                                   of its API as the auth token replaces the login";
+    const TLS: Tls = Tls::AnyCertificate;
 
     fn wants(ask: &Ask, file: &File) -> bool {
         let is_ping = ask.depth == Depth::Ping;
@@ -74,13 +60,6 @@ impl Files for SatisfactoryFiles {
     fn token(file: &File, body: &Body<'_>) -> Option<Secret> {
         let token = data(body)?.text("authenticationToken")?;
         (file.name == LOGIN).then(|| token.into_owned().into())
-    }
-
-    fn route() -> Route {
-        Route {
-            port_offset: 0,
-            tls: Tls::AnyCertificate,
-        }
     }
 
     fn refusal(_: u16, body: &Body<'_>) -> Option<Fault> {

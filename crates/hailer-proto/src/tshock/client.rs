@@ -19,12 +19,11 @@ const MAX_ENTRIES: usize = 1_024;
 pub enum TShockFiles {}
 
 impl Files for TShockFiles {
-    const FILES: &'static [File] = &[File {
-        name: "status",
-        request: "request for the status",
-        path: "/v2/server/status",
-        is_fallback: false,
-    }];
+    const FILES: &'static [File] = &[File::new(
+        "status",
+        "request for the status",
+        "/v2/server/status",
+    )];
     const DENIED: &'static str = DENIED;
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
