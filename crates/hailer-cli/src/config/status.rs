@@ -187,6 +187,11 @@ mod tests {
             coloured("&aGreen &&c R&D & &r"),
             "\u{A7}aGreen &c R&D & \u{A7}r"
         );
+        let orange = "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0";
+        assert_eq!(
+            coloured("&#FF8800Orange &#ff88 &&#ff8800 &x &#ff8800"),
+            format!("{orange}Orange &#ff88 &#ff8800 \u{A7}x {orange}")
+        );
     }
 
     #[test]

@@ -517,19 +517,39 @@ impl Style {
     }
 }
 
-/// Replaces codes as people type them: `&a` by a section sign and its letter, `&&` by `&`.
+/// Replaces codes as people type them: `&a` by a section sign and its letter, `&#ff8800` by the
+/// code of that colour, `&&` by `&`.
 pub fn coloured(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let code = |c: &char| "0123456789abcdefklmnorx".contains(*c);
-        if c == '&' && chars.next_if_eq(&'&').is_none() && chars.peek().is_some_and(code) {
+        if c != '&' || chars.next_if_eq(&'&').is_some() {
+            out.push(c);
+        } else if chars.peek().is_some_and(code) {
             out.push(SECTION);
+        } else if let Some(digits) = rgb_digits(chars.clone()) {
+            out.extend([SECTION, 'x']);
+            out.extend(digits.into_iter().flat_map(|digit| [SECTION, digit]));
+            chars.nth(digits.len());
         } else {
             out.push(c);
         }
     }
     out
+}
+
+/// Returns the digits after a `#`, in lower case.
+fn rgb_digits(mut chars: impl Iterator<Item = char>) -> Option<[char; 6]> {
+    let mut digits = ['0'; 6];
+    chars.next().filter(|&c| c == '#')?;
+    for digit in &mut digits {
+        *digit = chars
+            .next()
+            .filter(char::is_ascii_hexdigit)?
+            .to_ascii_lowercase();
+    }
+    Some(digits)
 }
 
 /// Returns any other text of a server as one line for a terminal: without control characters, and
