@@ -146,7 +146,10 @@ fn names_and_sources_are_complete() {
         let is_known = |letter: &char| SOURCES.iter().any(|(known, _)| known == letter);
         let unique: BTreeSet<_> = letters.iter().collect();
         if letters.is_empty() || !letters.iter().all(is_known) || unique.len() != letters.len() {
-            complaints.push(format!("{}: unclear sources {:?}", game.id, game.sources));
+            complaints.push(format!(
+                "{}: unclear sources {:?}; use letters of games::SOURCES",
+                game.id, game.sources
+            ));
         }
         let Some(srv) = game.srv else { continue };
         if !srv.starts_with('_') || !(srv.ends_with("._tcp") || srv.ends_with("._udp")) {

@@ -674,7 +674,7 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
             // repeat it.
             assert!(
                 starts.len() == 1 || starts.len() > 900,
-                "{id}: {} different starts of 1,000 cookies",
+                "{id}: {} different starts of 1,000 cookies; derive a longer id from the cookie",
                 starts.len()
             );
             if !protocol.info().has_responder {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   client  "WHO?" id   ─►
-//!                       ◄─  "HERE" id online max name        id and counts: one byte each
+//!                       ◄─  "HERE" id online max name        id: 4 bytes; counts: 1 byte each
 //! ```
 //!
 //! ```sh
@@ -34,8 +34,8 @@ static INFO: Info = Info {
     port: 4242,
     proof: Proof::Nothing,
     amplification: Amplification {
-        request: 5,
-        reply: 7 + MAX_NAME,
+        request: 8,
+        reply: 10 + MAX_NAME,
     },
     fields: &[],
     player_fields: &[],
@@ -51,7 +51,7 @@ impl Protocol for Who {
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
         Box::new(Asking {
-            id: cookie.derive(0) as u8,
+            id: cookie.derive(0) as u32,
             depth: ask.depth,
         })
     }
@@ -96,15 +96,15 @@ impl Protocol for Who {
 
 // In the project: message.rs, the only file that contains offsets.
 
-fn read_question(bytes: &[u8], notes: &mut Notes) -> Result<u8, Error> {
+fn read_question(bytes: &[u8], notes: &mut Notes) -> Result<u32, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(b"WHO?", "magic")?;
-    let id = r.u8("id")?;
+    let id = r.u32_le("id")?;
     r.end().map(|()| id)
 }
 
 struct Answer<'a> {
-    id: u8,
+    id: u32,
     online: u8,
     max: u8,
     name: &'a [u8],
@@ -113,7 +113,7 @@ struct Answer<'a> {
 fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(b"HERE", "magic")?;
-    let id = r.u8("id")?;
+    let id = r.u32_le("id")?;
     let online = r.u8("online")?;
     let max = r.u8("max")?;
     let length = r.remaining();
@@ -128,7 +128,8 @@ fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Err
 // In the project: client.rs.
 
 struct Asking {
-    id: u8,
+    // Long enough that a late reply to another query has another id.
+    id: u32,
     depth: Depth,
 }
 
@@ -137,7 +138,7 @@ impl Exchange for Asking {
         let bytes = match input {
             Input::Start | Input::Timeout => {
                 out.extend(b"WHO?");
-                out.push(self.id);
+                out.extend(self.id.to_le_bytes());
                 return Step::Send;
             }
             Input::GiveUp | Input::Continue | Input::Closed(_) => return Step::Wait,
@@ -181,7 +182,7 @@ impl Responder for Answering {
             Err(_) => Verdict::Drop("malformed"),
             Ok(id) => {
                 out.extend(b"HERE");
-                out.push(id);
+                out.extend(id.to_le_bytes());
                 out.extend(&self.body);
                 Verdict::Reply { verified: false }
             }
@@ -222,7 +223,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut notes = Notes::explaining();
     let seen = Who
         .explain(
-            b"HERE\x07\x03\x08Hello",
+            b"HERE\x07\0\0\0\x03\x08Hello",
             DatagramContext::Unknown,
             &mut notes,
         )

@@ -1,7 +1,8 @@
 //! The rows of the games table, sorted by id.
 //!
 //! Columns: id, name, protocols, game port (0: unknown), query port, SRV service, quirks, sources,
-//! aliases. Ports are defaults; hosts change them.
+//! aliases. Ports are defaults; hosts change them. Sources are letters of [`SOURCES`](super::SOURCES),
+//! and `~` if none of them confirms the port.
 
 use super::QueryPort::{Each, FirstOf, Fixed, NoQuery, Offset, Same};
 use super::Quirk::{

@@ -35,7 +35,7 @@ pub fn read(item: Item<'_, '_>, field: &'static str, notes: &mut Notes) -> Resul
         return if text.len() <= MAX_TEXT_BYTES {
             Ok(Text::legacy(&*text))
         } else {
-            Err(limit(item, field, MAX_TEXT_BYTES))
+            Err(too_many(item, field, MAX_TEXT_BYTES, "bytes"))
         };
     }
     let mut flattener = Flattener {
@@ -65,11 +65,11 @@ pub(super) fn note_utf8(item: Item<'_, '_>, notes: &mut Notes) {
     }
 }
 
-fn limit(item: Item<'_, '_>, field: &'static str, limit: usize) -> Error {
+fn too_many(item: Item<'_, '_>, field: &'static str, limit: usize, unit: &'static str) -> Error {
     Error {
         field,
         at: item.at(),
-        kind: ErrorKind::Limit { limit },
+        kind: ErrorKind::TooMany { limit, unit },
     }
 }
 
@@ -113,10 +113,10 @@ impl Flattener<'_> {
     ) -> Result<Style, Error> {
         self.components += 1;
         if self.components > MAX_COMPONENTS {
-            return Err(limit(item, self.field, MAX_COMPONENTS));
+            return Err(too_many(item, self.field, MAX_COMPONENTS, "components"));
         }
         if depth > MAX_DEPTH {
-            return Err(limit(item, self.field, MAX_DEPTH));
+            return Err(too_many(item, self.field, MAX_DEPTH, "levels"));
         }
         match item.kind() {
             Kind::Null => Ok(inherited),
@@ -244,7 +244,12 @@ impl Flattener<'_> {
         if self.work <= MAX_WORK_BYTES {
             Ok(())
         } else {
-            Err(limit(item, self.field, MAX_WORK_BYTES))
+            Err(too_many(
+                item,
+                self.field,
+                MAX_WORK_BYTES,
+                "bytes of arguments",
+            ))
         }
     }
 
@@ -285,7 +290,7 @@ impl Flattener<'_> {
         if self.out.push(style, text) <= MAX_TEXT_BYTES {
             Ok(())
         } else {
-            Err(limit(item, self.field, MAX_TEXT_BYTES))
+            Err(too_many(item, self.field, MAX_TEXT_BYTES, "bytes"))
         }
     }
 
@@ -675,21 +680,21 @@ mod tests {
         assert_eq!(flatten(&nested(MAX_DEPTH / 2)).unwrap().0.plain(), "x");
         assert_eq!(
             flatten(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap_err(),
-            "description at offset 65: more than 64, the most accepted"
+            "description at offset 65: more than 64 levels"
         );
         let many = format!("[{}1]", "1,".repeat(MAX_COMPONENTS));
         assert_eq!(
             flatten(&many).unwrap_err(),
-            "description at offset 19999: more than 10000, the most accepted"
+            "description at offset 19999: more than 10000 components"
         );
         let long = format!("[{:?}]", "x".repeat(MAX_TEXT_BYTES + 1));
         assert_eq!(
             flatten(&long).unwrap_err(),
-            "description at offset 1: more than 65536, the most accepted"
+            "description at offset 1: more than 65536 bytes"
         );
         assert_eq!(
             flatten(long.trim_matches(['[', ']'])).unwrap_err(),
-            "description at offset 0: more than 65536, the most accepted"
+            "description at offset 0: more than 65536 bytes"
         );
         // One argument in many places must not multiply it without limit.
         let bomb = format!(

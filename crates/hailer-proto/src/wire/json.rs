@@ -315,7 +315,7 @@ impl Parser<'_> {
             };
             let depth = around.len() + usize::from(innermost.close.is_some());
             if depth >= MAX_DEPTH {
-                return Err(self.limit(start, MAX_DEPTH));
+                return Err(self.too_many(start, MAX_DEPTH, "levels"));
             }
             if innermost.close.is_some() {
                 around.push(innermost);
@@ -489,7 +489,7 @@ impl Parser<'_> {
         end: usize,
     ) -> Result<(), Error> {
         if self.nodes.len() >= MAX_VALUES {
-            return Err(self.limit(start, MAX_VALUES));
+            return Err(self.too_many(start, MAX_VALUES, "values"));
         }
         self.nodes.push(Node {
             kind,
@@ -524,11 +524,11 @@ impl Parser<'_> {
         self.error(ErrorKind::Bad(expected))
     }
 
-    fn limit(&self, at: usize, limit: usize) -> Error {
+    fn too_many(&self, at: usize, limit: usize, unit: &'static str) -> Error {
         Error {
             field: self.field,
             at,
-            kind: ErrorKind::Limit { limit },
+            kind: ErrorKind::TooMany { limit, unit },
         }
     }
 
@@ -740,14 +740,14 @@ mod tests {
         assert!(parse(&nested(MAX_DEPTH)).is_ok());
         assert_eq!(
             parse(&nested(MAX_DEPTH + 1)).unwrap_err(),
-            "JSON at offset 128: more than 128, the most accepted"
+            "JSON at offset 128: more than 128 levels"
         );
         assert!(parse(&"[".repeat(2_000_000)).is_err());
         let many = |count| format!("[{}1]", "1,".repeat(count));
         assert!(parse(&many(MAX_VALUES - 2)).is_ok());
         assert_eq!(
             parse(&many(1_000_000)).unwrap_err(),
-            "JSON at offset 199999: more than 100000, the most accepted"
+            "JSON at offset 199999: more than 100000 values"
         );
     }
 

@@ -63,6 +63,13 @@ pub enum ErrorKind {
         /// The limit.
         limit: usize,
     },
+    /// A number of parts exceeds the accepted limit.
+    TooMany {
+        /// The limit.
+        limit: usize,
+        /// Name of the parts, in the plural.
+        unit: &'static str,
+    },
     /// Bytes remain after the end of the message.
     Leftover {
         /// Number of remaining bytes.
@@ -90,6 +97,7 @@ impl fmt::Display for Error {
             ErrorKind::Bad(expected) => write!(f, "expected {expected}"),
             ErrorKind::Other { found, expected } => write!(f, "expected {expected}, not {found}"),
             ErrorKind::Limit { limit } => write!(f, "more than {limit}, the most accepted"),
+            ErrorKind::TooMany { limit, unit } => write!(f, "more than {limit} {unit}"),
             ErrorKind::Leftover { count } => write!(f, "{count} bytes left over"),
         }
     }
