@@ -4,6 +4,7 @@
 //! Limits: texts end within the packet, whose length has 15 bits; at most 255 extensions.
 
 use crate::model::{Extra, Status, Text, Value, is_control};
+use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, deviations};
 use alloc::boxed::Box;
 use alloc::format;
@@ -389,11 +390,31 @@ pub fn parse_date(text: &str) -> Option<u32> {
     u32::try_from(year.div_euclid(400) * 146_097 + day_of_era + 60).ok()
 }
 
-/// Explains the structure in a packet, for `explain` of both protocols.
-pub fn explain(bytes: &[u8], notes: &mut Notes) -> Result<(), Error> {
+/// Name of the message with the structure, in both protocols.
+pub const INFORMATION: &str = "game information";
+
+/// Explains a packet of either protocol. `None`: the context has the other direction.
+pub fn explain(
+    message: &'static str,
+    direction: Direction,
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+    notes: &mut Notes,
+) -> Option<Explanation> {
+    if seen.direction().is_some_and(|seen| seen != direction) {
+        return None;
+    }
     let mut r = Reader::new(bytes, notes);
-    read_header(&mut r)?;
-    GameInfo::read(&mut r).map(drop)
+    let mut result = read_header(&mut r).map(drop);
+    if result.is_ok() && message == INFORMATION {
+        result = GameInfo::read(&mut r).map(drop);
+    }
+    Some(Explanation {
+        message,
+        direction,
+        is_certain: false,
+        error: result.err(),
+    })
 }
 
 #[cfg(test)]

@@ -114,6 +114,17 @@ const MEMBERS: &[Member] = &[
     ("extras", |s| format!("{:?}", s.extra)),
 ];
 
+#[test]
+fn samples_come_back_equal() {
+    for protocol in registry::responders() {
+        for seed in 0..500 {
+            let sample = protocol.sample(seed);
+            let id = protocol.info().id;
+            assert_eq!(done(protocol, &sample), sample, "{id}, seed {seed}");
+        }
+    }
+}
+
 fn names(status: &Status) -> Vec<String> {
     status
         .players

@@ -173,24 +173,3 @@ fn player(sent: &message::Player<'_>) -> Player {
     }
     player
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Ase, AseResponder};
-    use super::*;
-    use crate::memory::{self, Server};
-    use crate::{Cookie, Epoch, Protocol};
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = Ase.sample(seed);
-            let responder = AseResponder::new(&sample);
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&responder, from, Epoch(1));
-            let mut exchange = Ase.exchange(&Ask::default(), Cookie(1));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

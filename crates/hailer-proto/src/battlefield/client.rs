@@ -169,26 +169,3 @@ impl Exchange for BattlefieldExchange {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Battlefield;
-    use super::*;
-    use crate::memory::{self, Server};
-    use crate::{Epoch, Keys, Options, Protocol};
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = Battlefield.sample(seed);
-            let keys = Keys::new([7; 16]);
-            let responder = Battlefield.responder(&sample, &keys, &Options::default());
-            let responder = responder.unwrap();
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&*responder, from, Epoch(1));
-            let mut exchange = Battlefield.exchange(&Ask::default(), Cookie(seed));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

@@ -40,26 +40,3 @@ impl Format for OpenTtdFormat {
         Ok(status)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::OpenTtd;
-    use crate::memory::{self, Server};
-    use crate::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step};
-    use alloc::boxed::Box;
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = OpenTtd.sample(seed);
-            let keys = Keys::new([7; 16]);
-            let responder = OpenTtd.responder(&sample, &keys, &Options::default());
-            let responder = responder.unwrap();
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&*responder, from, Epoch(1));
-            let mut exchange = OpenTtd.exchange(&Ask::default(), Cookie(seed));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

@@ -24,7 +24,7 @@ use crate::protocol::{
 use crate::sample;
 use crate::single_stream::{SingleExchange, SingleResponder};
 use crate::token::Keys;
-use crate::wire::{Notes, Reader};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 /// Registry entry of the protocol.
@@ -147,28 +147,16 @@ impl Protocol for OpenTtd {
     ) -> Option<Explanation> {
         let (message, direction) = match bytes {
             [_, _, kind::REQUEST] => ("request", Direction::Request),
-            [_, _, kind::INFO, ..] => ("game information", Direction::Reply),
+            [_, _, kind::INFO, ..] => (openttd_info::INFORMATION, Direction::Reply),
             [3, 0, kind::FULL] => ("full", Direction::Reply),
             [3, 0, kind::BANNED] => ("banned", Direction::Reply),
             _ => return None,
         };
-        if seen.direction().is_some_and(|seen| seen != direction) {
-            return None;
-        }
         // Without a length, anything could have the type of a reply.
         let is_own = openttd_info::packet_length(bytes).is_ok_and(|length| length.is_some());
         if !is_own || message == "request" && !bytes.starts_with(client::REQUEST) {
             return None;
         }
-        let error = match message {
-            "game information" => openttd_info::explain(bytes, notes).err(),
-            _ => openttd_info::read_header(&mut Reader::new(bytes, notes)).err(),
-        };
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
+        openttd_info::explain(message, direction, bytes, seen, notes)
     }
 }

@@ -23,7 +23,7 @@ use crate::protocol::{
     Info, OptionError, Options, Proof, Protocol, Responder, Transport,
 };
 use crate::token::Keys;
-use crate::wire::{Notes, Reader};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.
@@ -117,21 +117,9 @@ impl Protocol for OpenTtdUdp {
         let (message, direction) = match bytes.get(2)? {
             0 if length == REQUEST.len() => ("request", Direction::Request),
             1 if length == EMPTY_REPLY.len() => ("empty reply", Direction::Reply),
-            &REPLY_KIND => ("game information", Direction::Reply),
+            &REPLY_KIND => (openttd_info::INFORMATION, Direction::Reply),
             _ => return None,
         };
-        if seen.direction().is_some_and(|seen| seen != direction) {
-            return None;
-        }
-        let error = match message {
-            "game information" => openttd_info::explain(bytes, notes).err(),
-            _ => openttd_info::read_header(&mut Reader::new(bytes, notes)).err(),
-        };
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
+        openttd_info::explain(message, direction, bytes, seen, notes)
     }
 }

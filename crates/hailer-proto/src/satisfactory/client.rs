@@ -88,27 +88,3 @@ fn status(reply: &Reply<'_>) -> Status {
     }
     status
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Satisfactory, SatisfactoryResponder};
-    use super::*;
-    use crate::{Epoch, Input, Protocol, Responder, Step};
-    use alloc::boxed::Box;
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = Satisfactory.sample(seed);
-            let responder = SatisfactoryResponder::new(&sample);
-            let mut exchange = Satisfactory.exchange(&Ask::default(), Cookie(seed));
-            let mut request = Vec::new();
-            let mut reply = Vec::new();
-            exchange.handle(Input::Start, &mut request);
-            let from = "192.0.2.7:50000".parse().unwrap();
-            responder.answer(from, Epoch(1), &request, &mut reply);
-            let step = exchange.handle(Input::Datagram(&reply), &mut Vec::new());
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

@@ -106,26 +106,3 @@ fn set(status: &mut Status, key: &[u8], value: &[u8]) {
 fn address(status: &mut Status) -> &mut Address {
     status.address.get_or_insert_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::SevenDays;
-    use crate::memory::{self, Server};
-    use crate::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step};
-    use alloc::boxed::Box;
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = SevenDays.sample(seed);
-            let keys = Keys::new([7; 16]);
-            let responder = SevenDays.responder(&sample, &keys, &Options::default());
-            let responder = responder.unwrap();
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&*responder, from, Epoch(1));
-            let mut exchange = SevenDays.exchange(&Ask::default(), Cookie(seed));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

@@ -339,15 +339,6 @@ mod tests {
     }
 
     #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = TeamSpeak3.sample(seed);
-            let step = trip(&sample, &Ask::default());
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-
-    #[test]
     fn only_a_given_voice_port_must_exist() {
         let sample = TeamSpeak3.sample(3);
         let given = |game_port| Ask {

@@ -51,14 +51,10 @@ impl Format for TerrariaFormat {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TerrariaJoin;
-    use crate::memory::{self, Server};
-    use crate::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step};
-    use alloc::boxed::Box;
+    use super::*;
 
     #[test]
     fn only_keys_are_translated() {
-        use super::*;
         for (mode, refusal) in [(2, "full"), (0, "CLI.ServerIsFull")] {
             let text = b"CLI.ServerIsFull";
             let mut packet = Vec::from([0, 0, 2, mode, text.len() as u8]);
@@ -68,18 +64,5 @@ mod tests {
             let status = TerrariaFormat::read(&packet, &mut Notes::default()).unwrap();
             assert_eq!(status.extra("refusal"), Some(&refusal.into()));
         }
-    }
-
-    #[test]
-    fn samples_come_back_equal() {
-        let sample = TerrariaJoin.sample(1);
-        let keys = Keys::new([7; 16]);
-        let responder = TerrariaJoin.responder(&sample, &keys, &Options::default());
-        let responder = responder.unwrap();
-        let from = "192.0.2.7:50000".parse().unwrap();
-        let mut server = Server::new(&*responder, from, Epoch(1));
-        let mut exchange = TerrariaJoin.exchange(&Ask::default(), Cookie(1));
-        let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-        assert_eq!(step, Step::Done(Box::new(sample)));
     }
 }

@@ -96,26 +96,3 @@ fn status(elements: &[Element], notes: &mut Notes) -> Box<Status> {
     }
     status
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Tibia;
-    use crate::memory::{self, Server};
-    use crate::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step};
-    use alloc::boxed::Box;
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = Tibia.sample(seed);
-            let keys = Keys::new([7; 16]);
-            let responder = Tibia.responder(&sample, &keys, &Options::default());
-            let responder = responder.unwrap();
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&*responder, from, Epoch(1));
-            let mut exchange = Tibia.exchange(&Ask::default(), Cookie(seed));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}

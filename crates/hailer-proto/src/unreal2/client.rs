@@ -383,24 +383,3 @@ fn player(entry: &Entry<'_>) -> Player {
     }
     player
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{Unreal2, Unreal2Config, Unreal2Responder};
-    use super::*;
-    use crate::memory::{self, Server};
-    use crate::{Cookie, Epoch, Protocol};
-
-    #[test]
-    fn samples_come_back_equal() {
-        for seed in 0..500 {
-            let sample = Unreal2.sample(seed);
-            let responder = Unreal2Responder::new(&sample, &Unreal2Config::default());
-            let from = "192.0.2.7:50000".parse().unwrap();
-            let mut server = Server::new(&responder, from, Epoch(1));
-            let mut exchange = Unreal2.exchange(&Ask::default(), Cookie(1));
-            let step = memory::run(&mut *exchange, &mut server, |_, _| {});
-            assert_eq!(step, Step::Done(Box::new(sample)));
-        }
-    }
-}
