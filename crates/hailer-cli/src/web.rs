@@ -41,7 +41,10 @@ pub(crate) fn list_of(
         Err(problem) => return Err(error(format!("{problem}"))),
     };
     let agent = config(&uri, limits.deadline).build().new_agent();
-    let response = agent.get(&uri).call().map_err(|it| error(words(it)))?;
+    let response = agent
+        .get(&uri)
+        .call()
+        .map_err(|problem| error(words(problem)))?;
     // `read_body` has its own limit, and reports it.
     let body = response.into_body().into_with_config();
     let body = body

@@ -288,6 +288,9 @@ impl Clock {
 impl Poller {
     /// Starts polling. Results are sent to the returned channel. Must be called inside a tokio
     /// runtime.
+    ///
+    /// # Errors
+    /// The system provides no thread.
     pub fn start(
         settings: PollConfig,
         live: Arc<StateTable>,

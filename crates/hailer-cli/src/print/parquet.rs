@@ -605,16 +605,16 @@ mod tests {
             std::process::id(),
             file.len()
         ));
-        let mut it = std::fs::File::options()
+        let mut opened = std::fs::File::options()
             .create(true)
             .truncate(true)
             .read(true)
             .write(true)
             .open(&path)
             .unwrap();
-        it.write_all(file).unwrap();
-        it.seek(SeekFrom::Start(0)).unwrap();
+        opened.write_all(file).unwrap();
+        opened.seek(SeekFrom::Start(0)).unwrap();
         std::fs::remove_file(&path).unwrap();
-        it
+        opened
     }
 }

@@ -432,42 +432,43 @@ impl<'a> Game<'a> {
         if begun.is_none() && self.connections.len() >= MAX_CONNECTIONS {
             self.finish_all(out)?;
         }
-        let mut it = begun
+        let mut conversation = begun
             .unwrap_or_else(|| Conversation::new(segment, self.args.game.port.unwrap_or(PORT)));
         if segment.syn {
-            it.flow(from).syn(segment.seq);
+            conversation.flow(from).syn(segment.seq);
         }
-        let shown = self.conversation(out, &mut it, segment);
-        self.connections.insert(ends, it);
+        let shown = self.conversation(out, &mut conversation, segment);
+        self.connections.insert(ends, conversation);
         shown
     }
 
     fn conversation(
         &mut self,
         out: &mut impl Write,
-        it: &mut Conversation,
+        conversation: &mut Conversation,
         segment: &Segment,
     ) -> anyhow::Result<()> {
-        let way = if segment.from == it.client {
+        let way = if segment.from == conversation.client {
             PacketDirection::ToServer
         } else {
             PacketDirection::ToClient
         };
-        if let Kind::Other = it.kind {
+        if let Kind::Other = conversation.kind {
             return Ok(());
         }
-        let is_start = it.flow(segment.from).is_at_start();
+        let is_start = conversation.flow(segment.from).is_at_start();
         let mut due = Vec::new();
-        let whole = it
-            .flow(segment.from)
-            .segment(segment.seq, &segment.payload, |bytes| {
-                due.extend_from_slice(bytes);
-            });
+        let whole =
+            conversation
+                .flow(segment.from)
+                .segment(segment.seq, &segment.payload, |bytes| {
+                    due.extend_from_slice(bytes);
+                });
         if !due.is_empty() {
-            if let Kind::Unknown = it.kind {
-                it.kind = self.kind(it, way, is_start, &due);
+            if let Kind::Unknown = conversation.kind {
+                conversation.kind = self.kind(conversation, way, is_start, &due);
             }
-            if let Kind::Game(tap) = &mut it.kind {
+            if let Kind::Game(tap) = &mut conversation.kind {
                 tap.push(way, &due);
                 let place = PacketOrigin {
                     text: &segment.place,
@@ -476,8 +477,8 @@ impl<'a> Game<'a> {
                 self.drain(out, place, tap)?;
             }
         }
-        if let (Err(missing), Kind::Game(_)) = (whole, &it.kind) {
-            self.missing(&it.name(), way, missing);
+        if let (Err(missing), Kind::Game(_)) = (whole, &conversation.kind) {
+            self.missing(&conversation.name(), way, missing);
         }
         Ok(())
     }
@@ -485,7 +486,7 @@ impl<'a> Game<'a> {
     /// Detects a game connection by its port and first bytes.
     fn kind(
         &mut self,
-        it: &Conversation,
+        conversation: &Conversation,
         way: PacketDirection,
         is_start: bool,
         bytes: &[u8],
@@ -495,26 +496,30 @@ impl<'a> Game<'a> {
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
             _ => false,
         };
-        let port = it.server.port();
+        let port = conversation.server.port();
         let is_ours = self
             .args
             .game
             .port
-            .map_or(port == PORT || begins && it.is_whole, |only| port == only);
+            .map_or(port == PORT || begins && conversation.is_whole, |only| {
+                port == only
+            });
         if !is_ours {
             return Kind::Other;
         }
         self.sessions += 1;
-        if !it.is_whole && !begins && self.args.game.build.is_none() {
+        if !conversation.is_whole && !begins && self.args.game.build.is_none() {
             self.is_sound = false;
             stderr!(
                 "\x1b[33mnote:\x1b[0m {}: began before the capture, so the start of a packet is unknown; --build \
                  reads it as if a packet began here",
-                it.name()
+                conversation.name()
             );
             return Kind::Other;
         }
-        let known = self.secrets.of(it.client, it.server, it.begun);
+        let known = self
+            .secrets
+            .of(conversation.client, conversation.server, conversation.begun);
         let given = self
             .args
             .game
@@ -537,15 +542,19 @@ impl<'a> Game<'a> {
         );
     }
 
-    fn finish(&mut self, out: &mut impl Write, mut it: Conversation) -> anyhow::Result<()> {
-        let name = it.name();
-        let Kind::Game(mut tap) = it.kind else {
+    fn finish(
+        &mut self,
+        out: &mut impl Write,
+        mut conversation: Conversation,
+    ) -> anyhow::Result<()> {
+        let name = conversation.name();
+        let Kind::Game(mut tap) = conversation.kind else {
             return Ok(());
         };
         self.end(out, &name, &mut tap)?;
         for (way, flow) in [
-            (PacketDirection::ToServer, &mut it.to_server),
-            (PacketDirection::ToClient, &mut it.to_client),
+            (PacketDirection::ToServer, &mut conversation.to_server),
+            (PacketDirection::ToClient, &mut conversation.to_client),
         ] {
             if let Err(missing) = flow.end() {
                 self.missing(&name, way, missing);
@@ -559,8 +568,9 @@ impl<'a> Game<'a> {
         let mut all: Vec<_> = std::mem::take(&mut self.connections)
             .into_values()
             .collect();
-        all.sort_by_key(|it| (it.begun, it.client));
-        all.into_iter().try_for_each(|it| self.finish(out, it))
+        all.sort_by_key(|conversation| (conversation.begun, conversation.client));
+        all.into_iter()
+            .try_for_each(|conversation| self.finish(out, conversation))
     }
 
     /// Prints the summary at the end of all input.

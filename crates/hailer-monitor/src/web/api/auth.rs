@@ -20,6 +20,9 @@ pub struct Token([u8; 32]);
 
 impl Token {
     /// Creates a token from 16 to 256 visible ASCII characters.
+    ///
+    /// # Errors
+    /// The text has another length or other characters. The error documents the fix.
     pub fn new(text: &str) -> Result<Self, String> {
         if !(MIN_TOKEN_CHARS..=MAX_TOKEN_CHARS).contains(&text.len()) {
             return Err(format!(
