@@ -130,6 +130,16 @@ pub fn protocols() -> Vec<&'static dyn Protocol> {
     [registry::PROTOCOLS, &added.protocols].concat()
 }
 
+/// Returns the known word that is most similar to a written one, for error messages. At most a
+/// third of the letters may differ.
+pub fn closest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let written = written.to_ascii_lowercase().replace('_', "-");
+    let distance = |known: &&str| strsim::damerau_levenshtein(&written, known);
+    known
+        .min_by_key(distance)
+        .filter(|known| distance(known) <= written.chars().count().max(3) / 3)
+}
+
 /// Returns the game with this id or alias. Added games come before those of the table, and the
 /// last added before earlier ones.
 pub fn game(id: &str) -> Option<&'static Game> {

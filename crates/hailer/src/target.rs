@@ -252,8 +252,15 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
         return Ok((same, Some(protocol)));
     }
     let Some(game) = game else {
-        let problem = "unknown protocol or game; `hailer protocols` and `hailer games` list them";
-        return Err(problem.into());
+        let (games, protocols) = (catalog::games(), catalog::protocols());
+        let games = games.iter().map(|game| game.id);
+        let known = games.chain(protocols.iter().map(|protocol| protocol.info().id));
+        return Err(match catalog::closest(scheme, known) {
+            Some(id) => format!("unknown protocol or game; did you mean `{id}`?"),
+            None => {
+                "unknown protocol or game; `hailer protocols` and `hailer games` list them".into()
+            }
+        });
     };
     match catalog::protocols_of(game).first() {
         Some(protocol) => Ok((Some(game), Some(*protocol))),

@@ -172,7 +172,7 @@ impl Asking {
 pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
     catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| {
         let ids = catalog::games().into_iter().map(|game| game.id);
-        match config::reader::close(id, ids) {
+        match catalog::closest(id, ids) {
             Some(close) => format!("unknown game; did you mean {close}?"),
             None => "unknown game; `hailer games` lists them".into(),
         }

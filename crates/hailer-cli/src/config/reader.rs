@@ -11,6 +11,7 @@
 //!
 //! Errors never contain values of the wrong type, which may be misplaced secrets.
 
+use hailer::catalog::closest;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::value::MapAccessDeserializer, de::value::SeqAccessDeserializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -277,20 +278,11 @@ fn unknown<'a>(message: &'a str, prefix: &str) -> Option<(&'a str, Vec<&'a str>)
 }
 
 fn meant(word: &str, known: &[&str], none: &str) -> String {
-    match close(word, known.iter().copied()) {
+    match closest(word, known.iter().copied()) {
         Some(close) => format!("did you mean `{close}`?"),
         None if known.is_empty() => none.into(),
         None => format!("known are {}", known.join(", ")),
     }
-}
-
-/// Returns the most similar known word. At most a third of the letters may differ.
-pub(crate) fn close<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let written = written.to_ascii_lowercase().replace('_', "-");
-    let distance = |known: &&str| strsim::damerau_levenshtein(&written, known);
-    known
-        .min_by_key(distance)
-        .filter(|known| distance(known) <= written.chars().count().max(3) / 3)
 }
 
 /// A value that is written as text.
@@ -660,8 +652,11 @@ mod tests {
     #[test]
     fn suggests_only_similar_words() {
         let known = ["listen", "status", "stale-after"];
-        assert_eq!(close("lisen", known.into_iter()), Some("listen"));
-        assert_eq!(close("Stale_After", known.into_iter()), Some("stale-after"));
-        assert_eq!(close("port", known.into_iter()), None);
+        assert_eq!(closest("lisen", known.into_iter()), Some("listen"));
+        assert_eq!(
+            closest("Stale_After", known.into_iter()),
+            Some("stale-after")
+        );
+        assert_eq!(closest("port", known.into_iter()), None);
     }
 }

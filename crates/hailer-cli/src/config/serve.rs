@@ -4,7 +4,7 @@ use super::check::Checker;
 use super::network::{self, NetworkInput};
 use super::reader::{
     self, Blocks, FromShort, FromText, IntegerBetween, OneOrMany, Ordered, Parsed, Problem, TextOr,
-    Time, close,
+    Time,
 };
 use super::status::StatusConfig;
 use super::{
@@ -12,6 +12,7 @@ use super::{
     ObserveConfig, PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::population::Population;
+use hailer::catalog::closest;
 use hailer::proto::model::{Value, coloured};
 use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
 use hailer::source::poll::{MIN_EVERY, Poll};
@@ -939,7 +940,7 @@ pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String>
         let known = registry::PROTOCOLS
             .iter()
             .map(|protocol| protocol.info().id);
-        let fix = match close(id, known) {
+        let fix = match closest(id, known) {
             Some(id) => format!("did you mean `{id}`?"),
             None => format!("known are {}", registry::known()),
         };

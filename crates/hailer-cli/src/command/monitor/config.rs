@@ -6,11 +6,12 @@ use super::cluster::{Cluster, ClusterInput};
 use crate::command;
 use crate::config::check::{Checker, lines_of};
 use crate::config::reader::{
-    self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time, close,
+    self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time,
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
 use crate::values::byte_size;
+use hailer::catalog::closest;
 use hailer::master::MasterUrl;
 use hailer::target::TargetError;
 use hailer::{Target, catalog};
@@ -484,7 +485,7 @@ impl ServerInput {
             let mut text = format!("server.{}: {}", mistake.field, mistake.message);
             if mistake.field == "target"
                 && let Some((scheme, _)) = new.target.split_once("://")
-                && let Some(near) = close(scheme, names_of_targets())
+                && let Some(near) = closest(scheme, names_of_targets())
             {
                 text.push_str(&format!("; did you mean `{near}`?"));
             }
