@@ -140,6 +140,31 @@ pub fn closest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Optio
         .filter(|known| distance(known) <= written.chars().count().max(3) / 3)
 }
 
+/// Returns the id of the game or protocol that an unknown word probably means, for error messages:
+/// the one whose id, alias or name has the same letters and digits, or else the most similar id.
+pub fn suggestion(written: &str) -> Option<&'static str> {
+    let letters = |text: &str| -> String {
+        let kept = text.chars().filter(|c| c.is_alphanumeric());
+        kept.flat_map(char::to_lowercase).collect()
+    };
+    let wanted = letters(written);
+    let (games, protocols) = (games(), protocols());
+    let same_game = games.iter().find(|game| {
+        let mut names = [game.id, game.name]
+            .into_iter()
+            .chain(game.aliases.iter().copied());
+        names.any(|name| letters(name) == wanted)
+    });
+    if let Some(game) = same_game {
+        return Some(game.id);
+    }
+    let ids = games.iter().map(|game| game.id);
+    closest(
+        written,
+        ids.chain(protocols.iter().map(|protocol| protocol.info().id)),
+    )
+}
+
 /// Returns the game with this id or alias. Added games come before those of the table, and the
 /// last added before earlier ones.
 pub fn game(id: &str) -> Option<&'static Game> {

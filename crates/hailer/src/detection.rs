@@ -1,7 +1,8 @@
 //! Detection of the protocol of a host.
 //!
-//! A host is probed in waves: first in the protocols that servers at its port usually speak, or else
-//! in the most common ones; then, only if nothing has replied within [`WAVE_DELAY`], in others.
+//! A host is probed in waves: first in the protocols that servers at its port, or at a known port just
+//! below, usually speak, or else in the most common ones; then, only if nothing has replied within
+//! [`WAVE_DELAY`], in others.
 //! Before the first answer, at most [`MAX_DATAGRAMS`] datagrams are sent and at most
 //! [`MAX_CONNECTIONS`] connections opened.
 
@@ -22,11 +23,14 @@ pub(crate) const MAX_CONNECTIONS: u32 = 2;
 const MAX_DATAGRAM_PROTOCOLS: usize = 8;
 /// Maximum number of datagram protocols in the first wave.
 const MAX_FIRST: usize = 4;
+/// Further servers on one machine usually have the next ports after a game's port: this many.
+const MAX_NEXT_PORTS: u16 = 9;
 
 /// Returns the protocols to try, in waves. `port` is the one given by the user.
 pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 2] {
     let mut protocols = catalog::protocols();
     protocols.sort_by_key(|protocol| registry::detection(protocol.info().id).0);
+    let port = port.map(known_port);
     let usual = port.map(usual_protocols);
     let is_at_home = |protocol: &dyn Protocol| match (&usual, port) {
         (Some(usual), Some(port)) => {
@@ -72,6 +76,19 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 2] {
         waves[usize::from(is_late)].push(protocol);
     }
     waves
+}
+
+/// Returns the port, or if no protocol or game uses it the closest known one among those below.
+fn known_port(port: u16) -> u16 {
+    let protocols = catalog::protocols();
+    let is_known = |port: &u16| {
+        let is_default = protocols
+            .iter()
+            .any(|protocol| protocol.info().port == *port);
+        is_default || !usual_protocols(*port).is_empty()
+    };
+    let below = (port.saturating_sub(MAX_NEXT_PORTS)..=port).rev();
+    below.into_iter().find(is_known).unwrap_or(port)
 }
 
 /// Returns the main protocols of the games whose game port or query port this is.
@@ -183,6 +200,19 @@ mod tests {
             let all = [first, later].concat();
             assert!(!ids(&all).contains(&"onequery"), "{port}");
         }
+    }
+
+    #[test]
+    fn further_servers_of_a_machine_are_recognized() {
+        for (port, id) in [
+            (8_304, "teeworlds"),
+            (27_962, "quake3"),
+            (25_570, "minecraft-status"),
+        ] {
+            assert!(ids(&waves(Some(port))[0]).contains(&id), "{port}");
+        }
+        let first = ids(&waves(Some(40_000))[0]);
+        assert_eq!(first, ids(&waves(None)[0]), "no game uses this port");
     }
 
     #[test]

@@ -105,7 +105,9 @@ fn add_status(status: &mut Status, other: &Status) -> Vec<Cow<'static, str>> {
         status.rules.clone_from(&other.rules);
         added.push("rules".into());
     }
-    for extra in &other.extra {
+    // Without a name and a number of players, the extras describe only the reply itself.
+    let has_content = other.title().is_some() || other.players.online.is_some();
+    for extra in other.extra.iter().filter(|_| has_content) {
         if status.extra(extra.key).is_none() {
             added.push(format!("extra.{}", extra.key).into());
             status.extra.push(extra.clone());
@@ -271,6 +273,16 @@ mod tests {
             .players
             .set_list(names.map(|name| player(name, None)).into());
         status
+    }
+
+    #[test]
+    fn a_reply_without_content_adds_no_extras() {
+        let mut other = Status::default();
+        other.extra.push(Extra::new("moved-to-tcp", true));
+        assert!(add_status(&mut Status::default(), &other).is_empty());
+        other.players.online = Some(1);
+        let added = add_status(&mut Status::default(), &other);
+        assert_eq!(added, ["players.online", "extra.moved-to-tcp"]);
     }
 
     #[test]

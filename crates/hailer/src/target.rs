@@ -252,10 +252,7 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
         return Ok((same, Some(protocol)));
     }
     let Some(game) = game else {
-        let (games, protocols) = (catalog::games(), catalog::protocols());
-        let games = games.iter().map(|game| game.id);
-        let known = games.chain(protocols.iter().map(|protocol| protocol.info().id));
-        return Err(match catalog::closest(scheme, known) {
+        return Err(match catalog::suggestion(scheme) {
             Some(id) => format!("unknown protocol or game; did you mean `{id}`?"),
             None => {
                 "unknown protocol or game; `hailer protocols` and `hailer games` list them".into()

@@ -170,12 +170,9 @@ impl Asking {
 
 /// Returns the game with an id or alias, or the problem and its fix.
 pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
-    catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| {
-        let ids = catalog::games().into_iter().map(|game| game.id);
-        match catalog::closest(id, ids) {
-            Some(close) => format!("unknown game; did you mean {close}?"),
-            None => "unknown game; `hailer games` lists them".into(),
-        }
+    catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| match catalog::suggestion(id) {
+        Some(close) => format!("unknown game; did you mean {close}?"),
+        None => "unknown game; `hailer games` lists them".into(),
     })
 }
 

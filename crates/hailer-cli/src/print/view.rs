@@ -49,16 +49,15 @@ pub(crate) fn answer(
         }
     }
     if let Some(address) = &status.address {
-        let host = address
-            .host
-            .as_deref()
-            .map(|host| line(host, WIDE))
-            .unwrap_or_default();
-        let port = address
-            .port
-            .map(|port| format!(":{port}"))
-            .unwrap_or_default();
-        row("Calls itself", &format!("{host}{port}"))?;
+        let port = address.port.map(|port| port.to_string());
+        match (&address.host, port) {
+            (None, None) => {}
+            (None, Some(port)) => row("Game port", &port)?,
+            (Some(host), None) => row("Calls itself", &line(host, WIDE))?,
+            (Some(host), Some(port)) => {
+                row("Calls itself", &format!("{}:{port}", line(host, WIDE)))?;
+            }
+        }
     }
     for Extra { key, value } in &status.extra {
         row(&title(key), &line(&human(value), 4 * WIDE))?;

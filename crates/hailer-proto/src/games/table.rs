@@ -96,7 +96,7 @@ games! {
     "aoe2",              "Age of Empires 2",                        ["ase"],                             0,     Fixed(27224),  "",  [], "N", [];
     "arca08",            "ARCA Sim Racing '08",                     ["rfactor"],                         34397, Offset(-100),  "",  [], "NL", ["asr08", "arcasimracing"];
     "ark-sa",            "ARK: Survival Ascended",                  [],                                  7777,  EPIC, "",  [], "NQL", ["asa"];
-    "ark-se",            "ARK: Survival Evolved",                   ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", ["arkse"];
+    "ark-se",            "ARK: Survival Evolved",                   ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", ["ark", "arkse"];
     "arma-cwa",          "ARMA: Cold War Assault",                  ["gamespy1"],                        2302,  Offset(1),     "",  [], "N", ["acwa", "armacwa"];
     "arma-resistance",   "ARMA: Resistance",                        ["gamespy1"],                        2302,  Offset(1),     "",  [], "N", ["armaresistance", "armar"];
     "arma1",             "ARMA: Armed Assault",                     ["gamespy2"],                        2302,  Same,          "",  [], "NQL", ["aaa", "arma"];
@@ -104,7 +104,7 @@ games! {
     "arma2-oa",          "ArmA 2: Operation Arrowhead",             ["a2s"],                             2302,  Offset(1),     "",  [], "NQ", ["a2oa", "arma2oa"];
     "arma3",             "ArmA 3",                                  ["a2s"],                             2302,  Offset(1),     "",  [], "NQM", [];
     "armagetron",        "Armagetron Advanced",                     ["armagetron"],                      4534,  Same,          "",  [], "N", ["armagetronadvanced"];
-    "assetto",           "Assetto Corsa",                           ["assetto"],                         9600,  Fixed(8081),   "",  [], "NM~", ["assettocorsa"];
+    "assetto",           "Assetto Corsa",                           ["assetto"],                         9600,  Fixed(8081),   "",  [], "NM~", ["assetto-corsa", "assettocorsa"];
     "atlas",             "Atlas",                                   ["a2s"],                             5761,  Offset(51800), "",  [], "NQ", [];
     "ats",               "American Truck Simulator",                ["a2s"],                             27015, Fixed(27016),  "",  [], "QM", [];
     "avorion",           "Avorion",                                 ["a2s"],                             27000, FirstOf(&[Fixed(27020), Offset(3)]), "",  [], "NQM~", [];
@@ -116,7 +116,7 @@ games! {
     "base-defense",      "Base Defense",                            ["a2s"],                             27015, Same,          "",  [], "N", ["basedefense", "bd"];
     "battalion",         "Battalion 1944",                          ["a2s"],                             7777,  Offset(3),     "",  [], "NQ", ["battalion1944", "bat1944"];
     "beammp",            "BeamMP",                                  ["beammp"],                          30814, Same,          "",  [], "NQL", [];
-    "bedrock",           "Minecraft Bedrock",                       ["minecraft-bedrock"],               19132, Same,          "",  [], "NQM", ["mbe", "minecraftbe"];
+    "bedrock",           "Minecraft Bedrock",                       ["minecraft-bedrock"],               19132, Same,          "",  [], "NQM", ["mbe", "mcbe", "mcpe", "minecraftbe"];
     "bf1942",            "Battlefield 1942",                        ["gamespy1"],                        14567, FirstOf(&[Fixed(23000), Offset(8433)]), "",  [UnsureCount], "NQLM", ["battlefield1942"];
     "bf2",               "Battlefield 2",                           ["gamespy3"],                        16567, Fixed(29900),  "",  [], "NQL", ["battlefield2"];
     "bf2142",            "Battlefield 2142",                        ["gamespy3"],                        16567, Fixed(29900),  "",  [], "NL", ["battlefield2142"];
@@ -159,7 +159,7 @@ games! {
     "crysis-wars",       "Crysis Wars",                             ["gamespy3"],                        64100, Same,          "",  [], "NQL", ["crysiswars"];
     "crysis2",           "Crysis 2",                                ["gamespy3"],                        64000, Same,          "",  [], "NQ", [];
     "cs15",              "Counter-Strike 1.5",                      ["a2s"],                             27015, Same,          "",  [], "NQ", ["counterstrike15"];
-    "cs16",              "Counter-Strike 1.6",                      ["a2s"],                             27015, Same,          "",  [], "NQM", ["counterstrike16"];
+    "cs16",              "Counter-Strike 1.6",                      ["a2s"],                             27015, Same,          "",  [], "NQM", ["counter-strike", "counterstrike16", "cs", "cstrike"];
     "cs2",               "Counter-Strike 2",                        ["a2s"],                             27015, Same,          "",  [NamesHidden], "NQM", ["counterstrike2"];
     "cs2d",              "CS2D",                                    ["cs2d"],                            36963, Same,          "",  [], "NQL", ["c2d"];
     "cscz",              "CS: Condition Zero",                      ["a2s"],                             27015, Same,          "",  [], "NQM", [];
@@ -198,7 +198,7 @@ games! {
     "empyrion",          "Empyrion",                                ["a2s"],                             30000, Offset(1),     "",  [], "NQ", ["egs"];
     "enshrouded",        "Enshrouded",                              ["a2s"],                             15637, FirstOf(&[Same, Offset(1)]), "",  [], "NQ", [];
     "et",                "Wolfenstein: Enemy Territory",            ["quake3"],                          27960, Same,          "",  [], "NQLM", ["wet", "wolfensteinet"];
-    "etlegacy",          "ET: Legacy",                              ["quake3"],                          27960, Same,          "",  [], "M", [];
+    "etlegacy",          "ET: Legacy",                              ["quake3"],                          27960, Same,          "",  [], "M", ["et-legacy"];
     "etqw",              "ET: Quake Wars",                          ["doom3"],                           27733, Same,          "",  [], "NQL", [];
     "ets2",              "Euro Truck Simulator 2",                  ["a2s"],                             27015, Fixed(27016),  "",  [], "NQM", [];
     "exfil",             "Exfil",                                   ["a2s"],                             7777,  Fixed(27015),  "",  [], "N", [];
@@ -220,7 +220,7 @@ games! {
     "ghost-recon",       "Ghost Recon",                             [],                                  2346,  UNDOCUMENTED, "",  [], "L", [];
     "giants",            "Giants: Citizen Kabuto",                  ["gamespy1"],                        0,     Fixed(8911),   "",  [], "N", ["gck", "giantscitizenkabuto"];
     "global-operations", "Global Operations",                       ["gamespy1"],                        0,     Fixed(28672),  "",  [], "N", ["globaloperations"];
-    "gmod",              "Garry's Mod",                             ["a2s"],                             27015, Same,          "",  [UnsureCount], "NM", ["garrysmod"];
+    "gmod",              "Garry's Mod",                             ["a2s"],                             27015, Same,          "",  [UnsureCount], "NM", ["garrys-mod", "garrysmod"];
     "goldeneye-source",  "GoldenEye: Source",                       ["a2s"],                             27015, Same,          "",  [], "N", ["goldeneyesource", "ges"];
     "gore",              "Gore",                                    ["gamespy1"],                        27777, Offset(1),     "",  [], "N", ["gus"];
     "graw",              "Ghost Recon AW",                          ["gamespy2"],                        0,     Fixed(15250),  "",  [], "NL", ["tcgraw"];
@@ -236,9 +236,9 @@ games! {
     "hexenworld",        "HexenWorld",                              ["quake1"],                          26950, Same,          "",  [], "N", ["hexen2"];
     "hidden-source",     "The Hidden",                              ["a2s"],                             27015, Same,          "",  [], "N", ["thehidden", "hidden"];
     "hl2dm",             "Half-Life 2: Deathmatch",                 ["a2s"],                             27015, Same,          "",  [], "NQM", ["hl2d"];
-    "hldm",              "Half-Life Deathmatch",                    ["a2s"],                             27015, Same,          "",  [], "NQM", ["hld"];
+    "hldm",              "Half-Life Deathmatch",                    ["a2s"],                             27015, Same,          "",  [], "NQM", ["half-life", "hl", "hld"];
     "hldms",             "Half-Life Deathmatch: Source",            ["a2s"],                             27015, Same,          "",  [], "N", ["hlds"];
-    "hll",               "Hell Let Loose",                          ["a2s"],                             8777,  Fixed(27015),  "",  [NamesHidden], "NQ~", [];
+    "hll",               "Hell Let Loose",                          ["a2s"],                             8777,  Fixed(27015),  "",  [NamesHidden], "NQ~", ["hell-let-loose"];
     "homefront",         "Homefront",                               ["a2s"],                             27015, Same,          "",  [], "N", [];
     "homeworld2",        "Homeworld 2",                             ["gamespy1"],                        0,     Fixed(6500),   "",  [], "N", [];
     "humanitz",          "HumanitZ",                                ["a2s"],                             7777,  Fixed(27015),  "",  [], "M", [];
@@ -260,8 +260,8 @@ games! {
     "jc2mp",             "Just Cause 2 MP",                         ["gamespy3"],                        7777,  Same,          "",  [], "NQLM", ["jc2m"];
     "jc3mp",             "Just Cause 3 MP",                         ["a2s"],                             4200,  Offset(1),     "",  [], "NQM", ["jc3m"];
     "jk2",               "Jedi Outcast",                            ["quake3"],                          28070, Same,          "",  [], "NQLM", ["swjk2jo", "swjk2"];
-    "jka",               "Jedi Academy",                            ["quake3"],                          29070, Same,          "",  [], "NQL", ["swjkja", "swjk"];
-    "kf1",               "Killing Floor",                           ["unreal2"],                         7707,  Offset(1),     "",  [], "NQLM", ["killingfloor"];
+    "jka",               "Jedi Academy",                            ["quake3"],                          29070, Same,          "",  [], "NQL", ["jediacademy", "swjk", "swjkja"];
+    "kf1",               "Killing Floor",                           ["unreal2"],                         7707,  Offset(1),     "",  [], "NQLM", ["kf", "killingfloor"];
     "kf2",               "Killing Floor 2",                         ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", ["killingfloor2"];
     "kingpin",           "Kingpin",                                 ["quake2"],                          31510, Same,          "",  [], "NQL", ["kloc"];
     "kiss-psycho-circus", "Kiss: Psycho Circus: The Nightmare Child", ["gamespy1"],                        7777,  Offset(1),     "",  [], "N", ["kpctnc", "kisspc"];
@@ -276,7 +276,7 @@ games! {
     "mafia2mp",          "Mafia II MP",                             ["mafia2mp"],                        27016, Offset(1),     "",  [], "NQL", ["m2m", "m2mp"];
     "mafiac",            "Mafia Connected",                         ["ugp"],                             22000, Same,          "",  [], "L", [];
     "medieval-engineers", "Medieval Engineers",                      ["a2s"],                             27015, Same,          "",  [], "N", ["medievalengineers"];
-    "minecraft",         "Minecraft Java",                          ["minecraft-status", "minecraft-query"], 25565, Same,          "_minecraft._tcp", [PlayersNeed("enable-query=true in server.properties")], "NQLM", [];
+    "minecraft",         "Minecraft Java",                          ["minecraft-status", "minecraft-query"], 25565, Same,          "_minecraft._tcp", [PlayersNeed("enable-query=true in server.properties")], "NQLM", ["mc"];
     "minecraft-12w",     "Minecraft 1.2.5 to 1.3.2",                ["minecraft-status"],                25565, Same,          "_minecraft._tcp", [], "S", [];
     "minecraft-query",   "Minecraft (query enabled)",               ["minecraft-query"],                 25565, Same,          "_minecraft._tcp", [StatusNeeds("enable-query=true in server.properties")], "QLM", [];
     "miscreated",        "Miscreated",                              ["a2s"],                             64090, Offset(2),     "",  [], "Q~", [];
@@ -289,7 +289,7 @@ games! {
     "mohw",              "MOH: Warfighter",                         ["battlefield"],                     25200, Offset(22000), "",  [], "N", ["mohwf"];
     "monday-night-combat", "Monday Night Combat",                     ["a2s"],                             7777,  Fixed(27016),  "",  [], "N", ["mnc"];
     "mordhau",           "Mordhau",                                 ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", [];
-    "mta-sa",            "MTA: San Andreas",                        ["ase"],                             22003, Offset(123),   "",  [], "NQLM", ["gtasamta", "mtasa"];
+    "mta-sa",            "MTA: San Andreas",                        ["ase"],                             22003, Offset(123),   "",  [], "NQLM", ["gtasamta", "mta", "mtasa"];
     "mta-vc",            "MTA: Vice City",                          ["ase"],                             22003, Offset(123),   "",  [], "N", ["gtavcmta", "mtavc"];
     "mumble",            "Mumble",                                  ["mumble"],                          64738, Same,          "",  [], "NQL", ["mgm"];
     "mutant-factions",   "Mutant Factions",                         [],                                  11235, LIST_ONLY,     "",  [], "N", ["mutantfactions"];
@@ -318,7 +318,7 @@ games! {
     "onset",             "Onset",                                   ["a2s"],                             7777,  Offset(-1),    "",  [], "NM", [];
     "open-fortress",     "Open Fortress",                           ["a2s"],                             27015, Same,          "",  [], "Q", [];
     "openarena",         "OpenArena",                               ["quake3"],                          27960, Same,          "",  [], "N", [];
-    "openmp",            "open.mp",                                 ["samp"],                            7777,  Same,          "",  [], "N", ["gtasao", "saomp"];
+    "openmp",            "open.mp",                                 ["samp"],                            7777,  Same,          "",  [], "N", ["gtasao", "open-mp", "saomp"];
     "openspades",        "Ace of Spades 0.75",                      ["openspades"],                      32887, Offset(-1),    "",  [], "N", ["bas", "aosc", "buildandshoot"];
     "openttd",           "OpenTTD",                                 ["openttd", "openttd-udp"],          3979,  Same,          "",  [], "NQL", [];
     "opfor",             "Opposing Force",                          ["a2s"],                             27015, Same,          "",  [], "NM", ["hlof", "hlopfor"];
@@ -334,12 +334,12 @@ games! {
     "primal-carnage",    "Primal Carnage: Extinction",              ["a2s"],                             7777,  Fixed(27015),  "",  [], "N", ["pce", "primalcarnage"];
     "pvk2",              "Pirates, Vikings and Knights II",         ["a2s"],                             27015, Same,          "",  [], "NM", ["pvak2", "pvkii"];
     "q3",                "Quake III Arena",                         ["quake3"],                          27960, Same,          "",  [], "NQLM", ["q3a"];
-    "quake2",            "Quake II",                                ["quake2"],                          27910, Same,          "",  [], "NQLM", [];
+    "quake2",            "Quake II",                                ["quake2"],                          27910, Same,          "",  [], "NQLM", ["q2"];
     "quake4",            "Quake 4",                                 ["doom3"],                           28004, Same,          "",  [], "NQLM", [];
-    "quakelive",         "Quake Live",                              ["a2s"],                             27960, Same,          "",  [], "NQM", [];
-    "quakeworld",        "QuakeWorld",                              ["quake1"],                          27500, Same,          "",  [], "NLM", ["quake"];
+    "quakelive",         "Quake Live",                              ["a2s"],                             27960, Same,          "",  [], "NQM", ["ql"];
+    "quakeworld",        "QuakeWorld",                              ["quake1"],                          27500, Same,          "",  [], "NLM", ["quake", "qw"];
     "ragdollkungfu",     "Rag Doll Kung Fu",                        ["a2s"],                             27015, Same,          "",  [], "N", ["rdkf"];
-    "ragemp",            "RAGE MP",                                 [],                                  22005, LIST_ONLY, "",  [], "NL", ["gta5r"];
+    "ragemp",            "RAGE MP",                                 [],                                  22005, LIST_ONLY, "",  [], "NL", ["gta5r", "rage-mp"];
     "rainbow-six",       "Rainbow Six",                             ["gamespy1"],                        0,     Fixed(2348),   "",  [], "N", ["rainbowsix", "r6"];
     "rallisport-challenge", "RalliSport Challenge",                    ["gamespy1"],                        0,     Fixed(17500),  "",  [], "N", ["rallisportchallenge"];
     "rally-masters",     "Rally Masters",                           ["gamespy1"],                        0,     Fixed(16666),  "",  [], "N", ["rallymasters"];
@@ -364,7 +364,7 @@ games! {
     "rtcw",              "Return to Castle Wolfenstein",            ["quake3"],                          27960, Same,          "",  [], "NLM", [];
     "rune",              "Rune",                                    ["gamespy1"],                        7777,  Offset(1),     "",  [], "N", [];
     "rust",              "Rust",                                    ["a2s"],                             28015, FirstOf(&[Same, Offset(2), Offset(1)]), "",  [], "NQM~", [];
-    "samp",              "SA-MP",                                   ["samp"],                            7777,  Same,          "",  [], "NQLM", ["gtasam"];
+    "samp",              "SA-MP",                                   ["samp"],                            7777,  Same,          "",  [], "NQLM", ["gtasam", "sa-mp"];
     "sandstorm",         "Insurgency: Sandstorm",                   ["a2s"],                             27102, FirstOf(&[Fixed(27131), Offset(1)]), "",  [], "NQM", ["insurgencysandstorm"];
     "satisfactory",      "Satisfactory",                            ["satisfactory", "satisfactory-api"], 7777,  Same,          "",  [], "NQLM", [];
     "sauerbraten",       "Cube 2: Sauerbraten",                     [],                                  28785, UNDOCUMENTED, "",  [], "L", [];
@@ -406,9 +406,9 @@ games! {
     "tactical-ops",      "Tactical Ops",                            ["gamespy1"],                        7777,  Offset(1),     "",  [], "N", ["tacticalops"];
     "team-factor",       "Team Factor",                             ["gamespy1"],                        0,     Fixed(57778),  "",  [], "N", ["teamfactor"];
     "teamspeak2",        "TeamSpeak 2",                             ["teamspeak2"],                      8767,  Fixed(51234),  "",  [], "NQL", [];
-    "teamspeak3",        "TeamSpeak 3",                             ["teamspeak3"],                      9987,  Fixed(10011),  "_ts3._udp",  [], "NQLM", [];
+    "teamspeak3",        "TeamSpeak 3",                             ["teamspeak3"],                      9987,  Fixed(10011),  "_ts3._udp",  [], "NQLM", ["teamspeak", "ts3"];
     "teamspeak6",        "TeamSpeak 6",                             ["teamspeak-voice"],                 9987,  Same,           "",  [], "S~", [];
-    "teeworlds",         "Teeworlds, DDNet",                        ["teeworlds"],                       8303,  Same,          "",  [], "QLM", [];
+    "teeworlds",         "Teeworlds, DDNet",                        ["teeworlds"],                       8303,  Same,          "",  [], "QLM", ["ddnet", "ddrace"];
     "terminus",          "Terminus",                                ["gamespy1"],                        0,     Fixed(12286),  "",  [], "N", [];
     "terraria",          "Terraria (TShock)",                       ["tshock", "terraria-join"],         7777,  FirstOf(&[Fixed(7878), Same]), "",  [], "NQLM", ["terrariatshock"];
     "tf2",               "Team Fortress 2",                         ["a2s"],                             27015, Same,          "",  [], "NQM", ["teamfortress2"];
@@ -437,9 +437,9 @@ games! {
     "unturned",          "Unturned",                                ["a2s"],                             27015, Offset(1),     "",  [], "NQM", [];
     "unvanquished",      "Unvanquished",                            ["quake3"],                          27960, Same,          "",  [], "S", [];
     "urt",               "Urban Terror",                            ["quake3"],                          27960, Same,          "",  [], "NQL", ["urbanterror"];
-    "ut",                "Unreal Tournament",                       ["gamespy1"],                        7777,  Offset(1),     "",  [], "NQLM", ["unrealtournament"];
+    "ut",                "Unreal Tournament",                       ["gamespy1"],                        7777,  Offset(1),     "",  [], "NQLM", ["unrealtournament", "ut99"];
     "ut2003",            "Unreal Tournament 2003",                  ["unreal2"],                         7757,  Offset(1),     "",  [], "NL", ["unrealtournament2003"];
-    "ut2004",            "Unreal Tournament 2004",                  ["unreal2"],                         7777,  Offset(1),     "",  [], "NQLM", ["unrealtournament2004"];
+    "ut2004",            "Unreal Tournament 2004",                  ["unreal2"],                         7777,  Offset(1),     "",  [], "NQLM", ["unrealtournament2004", "ut2k4"];
     "ut3",               "Unreal Tournament 3",                     ["gamespy3"],                        7777,  Fixed(6500),   "",  [], "NQLM", ["unrealtournament3"];
     "v8-supercar",       "V8 Supercar Challenge",                   ["gamespy1"],                        0,     Fixed(16700),  "",  [], "N", ["v8sc", "v8supercar"];
     "valheim",           "Valheim",                                 ["a2s"],                             2456,  Offset(1),     "",  [StatusNeeds("-public 1"), UnsureCount], "NQM", [];
@@ -463,6 +463,6 @@ games! {
     "zandronum",         "Doom (Zandronum, Skulltag)",              [],                                  10666, ZANDRONUM, "",  [], "L~", [];
     "zdaemon",           "Doom (ZDaemon)",                          [],                                  10666, UNDOCUMENTED, "",  [], "L~", [];
     "zombie-master",     "Zombie Master",                           ["a2s"],                             27015, Same,          "",  [], "N", ["zombiemaster"];
-    "zomboid",           "Project Zomboid",                         ["a2s"],                             16261, Same,          "",  [], "NQM", ["projectzomboid", "przomboid"];
+    "zomboid",           "Project Zomboid",                         ["a2s"],                             16261, Same,          "",  [], "NQM", ["projectzomboid", "przomboid", "pz"];
     "zps",               "Zombie Panic! Source",                    ["a2s"],                             27015, Same,          "",  [], "NM", [];
 }

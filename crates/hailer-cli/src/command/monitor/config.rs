@@ -485,7 +485,7 @@ impl ServerInput {
             let mut text = format!("server.{}: {}", mistake.field, mistake.message);
             if mistake.field == "target"
                 && let Some((scheme, _)) = new.target.split_once("://")
-                && let Some(near) = closest(scheme, names_of_targets())
+                && let Some(near) = catalog::suggestion(scheme)
             {
                 text.push_str(&format!("; did you mean `{near}`?"));
             }
@@ -545,15 +545,6 @@ fn in_game(target: &str, id: &str) -> Result<String, String> {
     }
     let target = parsed.with_game(game).map_err(|error| error.to_string())?;
     Ok(target.to_string())
-}
-
-/// Returns the words that a target may have before `://`.
-fn names_of_targets() -> impl Iterator<Item = &'static str> {
-    let protocols = catalog::protocols().into_iter();
-    let games = catalog::games().into_iter();
-    protocols
-        .map(|protocol| protocol.info().id)
-        .chain(games.map(|game| game.id))
 }
 
 /// Derives a server name from a target: invalid characters become dashes.
