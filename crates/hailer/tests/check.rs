@@ -402,6 +402,7 @@ fn every_known_deviation_is_found() {
         (
             "PyMine",
             &[
+                ("minecraft-query/2.2", "token-echo"),
                 ("minecraft-query/3.1", "port-as-text"),
                 ("minecraft-query/3.2", "spaced-key"),
                 ("minecraft-query/3.3", "basic-for-full"),

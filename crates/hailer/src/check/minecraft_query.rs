@@ -38,6 +38,10 @@ static TOKEN_ZERO: Deviation = Deviation {
     name: "token-zero",
     help: "a challenge token is 0",
 };
+static TOKEN_ECHO: Deviation = Deviation {
+    name: "token-echo",
+    help: "the challenge token is the four bytes that the client added to its handshake",
+};
 static TOKEN_NEGATIVE: Deviation = Deviation {
     name: "token-negative",
     help: "a challenge token is negative",
@@ -94,8 +98,8 @@ pub(super) static SUITE: Suite = Suite {
             title: "A handshake with four more bytes is answered",
             section: "spec/minecraft-query.md#7.1",
             severity: Severity::Warning,
-            effect: "node-gamedig and sites built on it show the server as offline",
-            deviations: &[],
+            effect: "node-gamedig and sites built on it show the server as offline, or attackers choose the token",
+            deviations: &[&TOKEN_ECHO],
             cost: Cost::Low,
             probe: long_handshake,
         },
@@ -527,10 +531,16 @@ fn handshake_layout(p: &mut Probe<'_>) -> Verdict {
 
 fn long_handshake(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
-    let request = [handshake(p.plain_id()), vec![0; 4]].concat();
-    match p.ask(socket, &request, &is_handshake_reply) {
-        Some(_) => pass("11 bytes get a token"),
-        None => fail("no reply to 11 bytes"),
+    let added = [0, 0x12, 0x34, 0x56];
+    let request = [&handshake(p.plain_id())[..], &added].concat();
+    let Some(reply) = p.ask(socket, &request, &is_handshake_reply) else {
+        return fail("no reply to 11 bytes");
+    };
+    match parse_challenge(&reply, None, &mut Notes::default()) {
+        Ok(Some(Parsed::Number(number))) if number.to_be_bytes() == added => {
+            deviates(&TOKEN_ECHO, format!("11 bytes get the token {number}"))
+        }
+        _ => pass("11 bytes get a token"),
     }
 }
 
