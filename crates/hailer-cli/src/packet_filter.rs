@@ -183,7 +183,7 @@ mod tests {
             let packets = rows.map(|row| (row.sample)(&mut SampleRng::new(1), Build::LATEST));
             let names: Vec<_> = packets
                 .filter(|packet| filter.shows(packet, PacketDirection::ToClient))
-                .map(|it| it.name())
+                .map(|packet| packet.name())
                 .collect();
             assert_eq!(names.len() as u64 + filter.hidden, 64);
             names

@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn first_bytes_name_the_builds() {
         let builds =
-            |bytes: &[u8]| ClientHello::of(bytes).map(|it| it.builds().collect::<Vec<_>>());
+            |bytes: &[u8]| ClientHello::of(bytes).map(|hello| hello.builds().collect::<Vec<_>>());
         assert_eq!(builds(&[0xFE]), Some(vec![Build::V1_3_2]));
         assert_eq!(builds(&[0x02, 0]), Some(vec![Build::V1_2_5, Build::W16a]));
         assert_eq!(builds(&[0x02, 32]), Some(vec![Build::W18a, Build::W19a]));

@@ -261,7 +261,7 @@ mod tests {
     fn top(id: u16, metadata: u8) -> Option<f64> {
         boxes(id, metadata)
             .iter()
-            .map(|it| it.max[1])
+            .map(|shape| shape.max[1])
             .reduce(f64::max)
     }
 
@@ -321,7 +321,7 @@ mod tests {
         collision_boxes([0; 3], &block_at, &mut out);
         let reaches = |side: usize, edge: f64| {
             out.iter()
-                .any(|it| it.max[side] == edge || it.min[side] == edge)
+                .any(|shape| shape.max[side] == edge || shape.min[side] == edge)
         };
         assert!(reaches(0, 1.0), "east: a fence");
         assert!(reaches(2, 1.0), "south: stone");

@@ -264,7 +264,7 @@ fn a_survival_player_stays_on_the_ground() {
             assert!(
                 [below, inside]
                     .iter()
-                    .any(|block| block.is_some_and(|it| it != Block::AIR)),
+                    .any(|block| block.is_some_and(|block| block != Block::AIR)),
                 "{build}: {position:?} is in the air"
             );
         }
@@ -344,7 +344,7 @@ fn hovering_players_are_kicked_after_80_packets() {
         assert_eq!(
             reasons
                 .iter()
-                .any(|it| it.contains("Flying is not enabled on this server")),
+                .any(|line| line.contains("Flying is not enabled on this server")),
             is_kicked,
             "{reasons:?}"
         );

@@ -401,7 +401,7 @@ async fn servers_that_misuse_connections_are_bounded() {
             batch
                 .samples
                 .iter()
-                .filter(|it| it.server == ServerId(id))
+                .filter(|sample| sample.server == ServerId(id))
                 .count()
         };
         (1..=200).all(|id| count(id) >= 2) && count(1_000) >= 4
@@ -410,7 +410,7 @@ async fn servers_that_misuse_connections_are_bounded() {
     let of_good = polled
         .samples
         .iter()
-        .filter(|it| it.server == ServerId(1_000));
+        .filter(|sample| sample.server == ServerId(1_000));
     assert!(
         of_good
             .clone()

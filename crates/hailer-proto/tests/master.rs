@@ -134,7 +134,7 @@ fn the_fuzz_corpus_is_made_from_the_vectors() {
     let mut complaints = Vec::new();
     for vector in vectors() {
         let mut masters = MASTERS.iter();
-        let index = masters.position(|it| std::ptr::eq(it, vector.master));
+        let index = masters.position(|master| std::ptr::eq(master, vector.master));
         let entry = [&[index.unwrap() as u8, 7], vector.bytes.as_slice()].concat();
         let path = folder.join(&vector.name);
         if golden::blessing() {

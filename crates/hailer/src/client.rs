@@ -179,7 +179,10 @@ impl Answers {
             match result {
                 Ok(answer) => {
                     let id = answer.transcript.protocol.id;
-                    if !answers.iter().any(|it| it.transcript.protocol.id == id) {
+                    if !answers
+                        .iter()
+                        .any(|answer| answer.transcript.protocol.id == id)
+                    {
                         answers.push(answer);
                     }
                 }

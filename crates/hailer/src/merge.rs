@@ -305,7 +305,7 @@ mod tests {
             .players
             .list
             .iter()
-            .map(|it| it.name.plain())
+            .map(|player| player.name.plain())
             .collect();
         assert_eq!(names, ["Alice", "Bob", "Carol"]);
         // The sample of the main protocol has the UUID.
@@ -313,7 +313,7 @@ mod tests {
         let sources: Vec<_> = merged
             .sources
             .iter()
-            .map(|it| (&*it.field, it.protocol))
+            .map(|source| (&*source.field, source.protocol))
             .collect();
         let from_other = |field| (field, "minecraft-query");
         assert_eq!(

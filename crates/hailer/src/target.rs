@@ -148,7 +148,9 @@ impl Target {
         let ports = game.query_ports_in(protocol.info().id, given);
         let at = |port: u16| {
             let mut addresses = addresses.clone();
-            addresses.iter_mut().for_each(|it| it.set_port(port));
+            addresses
+                .iter_mut()
+                .for_each(|address| address.set_port(port));
             addresses
         };
         let candidates = ports.into_iter().flat_map(at);

@@ -488,7 +488,14 @@ fn every_known_deviation_is_found() {
 #[test]
 fn a_mistake_fails_its_requirements_only() {
     let mistakes = altered::MISTAKES.iter();
-    let mistakes = mistakes.map(|it| (it.protocol, it.name, it.fails, it.wire()));
+    let mistakes = mistakes.map(|mistake| {
+        (
+            mistake.protocol,
+            mistake.name,
+            mistake.fails,
+            mistake.wire(),
+        )
+    });
     let streams = altered::streams().into_iter();
     let streams = streams.map(|(name, fails, wire)| ("minecraft-status", name, fails, wire));
     for (protocol, name, fails, mut wire) in mistakes.chain(streams) {

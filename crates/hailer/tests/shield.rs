@@ -28,7 +28,7 @@ const MEMBERS: [Member; 10] = [
     ("players max", |status| count(status.players.max)),
     ("bots", |status| count(status.players.bots)),
     ("password", |status| {
-        status.has_password.map(|it| it.to_string())
+        status.has_password.map(|flag| flag.to_string())
     }),
     ("icon", |status| {
         status.icon.as_ref().map(|icon| icon.data_uri().to_owned())

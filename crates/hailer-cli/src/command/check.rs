@@ -51,7 +51,11 @@ pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
     };
     let suite = suite_of(protocol)?;
     for id in &args.only {
-        if !suite.requirements.iter().any(|it| it.is_of(id)) {
+        if !suite
+            .requirements
+            .iter()
+            .any(|requirement| requirement.is_of(id))
+        {
             usage!("--only {id}: no such requirement; `hailer check --list` shows them");
         }
     }

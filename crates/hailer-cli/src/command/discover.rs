@@ -142,7 +142,7 @@ fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
     let shown = |all: &[Interface]| {
         let names: Vec<String> = all
             .iter()
-            .map(|it| format!("{} ({})", it.name, it.address))
+            .map(|interface| format!("{} ({})", interface.name, interface.address))
             .collect();
         if names.is_empty() {
             "none".to_owned()
@@ -151,7 +151,11 @@ fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
         }
     };
     if names.is_empty() {
-        let private: Vec<Interface> = all.iter().filter(|it| it.is_private()).cloned().collect();
+        let private: Vec<Interface> = all
+            .iter()
+            .filter(|interface| interface.is_private())
+            .cloned()
+            .collect();
         if private.is_empty() {
             usage!(
                 "no interface has a private IPv4 address; name one with --interface: {}",
@@ -162,7 +166,9 @@ fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
     }
     let mut chosen: Vec<Interface> = Vec::new();
     for name in names {
-        let named = |it: &&Interface| it.name == *name || it.address.to_string() == *name;
+        let named = |interface: &&Interface| {
+            interface.name == *name || interface.address.to_string() == *name
+        };
         let mut matching: Vec<Interface> = all.iter().filter(named).cloned().collect();
         if matching.is_empty() {
             usage!(
@@ -170,7 +176,7 @@ fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
                 shown(&all)
             );
         }
-        matching.retain(|it| !chosen.contains(it));
+        matching.retain(|interface| !chosen.contains(interface));
         chosen.extend(matching);
     }
     Ok(chosen)
@@ -208,7 +214,11 @@ fn nothing(config: &SearchConfig, sightings: &Sightings) -> String {
 }
 
 fn interface_names(config: &SearchConfig) -> String {
-    let names: Vec<&str> = config.interfaces.iter().map(|it| &*it.name).collect();
+    let names: Vec<&str> = config
+        .interfaces
+        .iter()
+        .map(|interface| &*interface.name)
+        .collect();
     line(&names.join(", "), 200)
 }
 

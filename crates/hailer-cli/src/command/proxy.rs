@@ -283,7 +283,7 @@ impl State {
             if self.build.is_none()
                 && let Some(older) = ClientHello::Number(build.protocol())
                     .builds()
-                    .find(|it| it < build)
+                    .find(|older| older < build)
             {
                 let number = build.protocol();
                 stderr!(

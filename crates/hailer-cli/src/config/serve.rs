@@ -488,7 +488,7 @@ impl ServerInput {
         protocols: &[(&'static dyn Protocol, Options)],
         checker: &mut Checker<'_>,
     ) -> bool {
-        let Some(lan_announce) = self.lan_announce.as_ref().filter(|it| *it.get_ref()) else {
+        let Some(lan_announce) = self.lan_announce.as_ref().filter(|flag| *flag.get_ref()) else {
             return false;
         };
         let can_announce = protocols.iter().any(|(protocol, _)| announces(*protocol));

@@ -206,7 +206,11 @@ pub(crate) fn list_json(out: &mut impl Write, suites: &[&'static Suite]) -> anyh
                 protocol: suite.protocol,
                 role: "server",
                 requirement: requirement.into(),
-                deviations: requirement.deviations.iter().map(|&it| it.into()).collect(),
+                deviations: requirement
+                    .deviations
+                    .iter()
+                    .map(|&case| case.into())
+                    .collect(),
                 waits_s: match requirement.cost {
                     Cost::Wait(seconds) => Some(seconds),
                     _ => None,
@@ -336,12 +340,12 @@ pub(crate) fn json(
             .outcome
             .deviations()
             .iter()
-            .map(|&it| it.into())
+            .map(|&case| case.into())
             .collect(),
         measured: finding
             .measured
             .iter()
-            .map(|it| (it.name, it.value))
+            .map(|figure| (figure.name, figure.value))
             .collect(),
         datagrams: finding.transfers.iter().map(Into::into).collect(),
     });
@@ -468,7 +472,7 @@ fn described(finding: &Finding) -> String {
         .outcome
         .deviations()
         .iter()
-        .map(|it| it.name)
+        .map(|deviation| deviation.name)
         .collect();
     match names.as_slice() {
         [] => finding.outcome.detail().to_owned(),

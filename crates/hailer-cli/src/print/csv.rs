@@ -126,7 +126,7 @@ mod tests {
             let record = reader.records().next().unwrap().unwrap();
             let cell = |name: &str| {
                 record
-                    .get(names.iter().position(|it| *it == name).unwrap())
+                    .get(names.iter().position(|known| *known == name).unwrap())
                     .unwrap()
             };
             assert_eq!(cell("ok"), if result.is_ok() { "true" } else { "false" });

@@ -418,7 +418,7 @@ fn write_batch<T: DataType>(
     column.write_batch(
         values,
         Some(&definition[levels]),
-        repetition.filter(|it| !it.is_empty()),
+        repetition.filter(|text| !text.is_empty()),
     )?;
     Ok(())
 }

@@ -380,7 +380,7 @@ impl GameState {
                 let name = name(&packet.name);
                 let [x, y, z] = [packet.x, packet.y, packet.z].map(Absolute::to_unit);
                 let kind = EntityKind::Player(name.clone());
-                let is_known = entities.get(entity).is_some_and(|it| it.kind == kind);
+                let is_known = entities.get(entity).is_some_and(|known| known.kind == kind);
                 let kept = entities.insert(entity, kind, [packet.x, packet.y, packet.z]);
                 // Some servers spawn a player twice.
                 if kept && !is_known {

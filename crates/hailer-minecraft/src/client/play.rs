@@ -244,7 +244,7 @@ impl Client {
             .player
             .abilities
             .as_ref()
-            .is_some_and(|it| it.abilities.has(Abilities::FLYING));
+            .is_some_and(|abilities| abilities.abilities.has(Abilities::FLYING));
         let mut body = Body {
             feet: position.feet,
             vertical_speed: self.play.vertical_speed,
@@ -445,7 +445,8 @@ impl Client {
             face,
         };
         let abilities = self.game.player.abilities.as_ref();
-        let is_instant = abilities.is_some_and(|it| it.abilities.has(Abilities::INSTANT_BUILD));
+        let is_instant =
+            abilities.is_some_and(|abilities| abilities.abilities.has(Abilities::INSTANT_BUILD));
         self.swing()?;
         self.send(start.clone())?;
         self.play.digging = (!is_instant).then_some((PlayerDigging { status: 2, ..start }, ticks));

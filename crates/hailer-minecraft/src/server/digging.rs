@@ -24,7 +24,7 @@ impl Server {
                 let begun = self
                     .player(id)
                     .and_then(|player| player.digging)
-                    .is_some_and(|it| it.block == place);
+                    .is_some_and(|digging| digging.block == place);
                 self.stop_digging(id);
                 if begun {
                     self.dig_out(id, place);

@@ -245,8 +245,11 @@ impl Observer {
                 judgement.detail = "no further request after the reply".into();
             }
         }
-        let judgement = |it: &'static ClientRequirement| {
-            (it, judgements.remove(&it.number).unwrap_or_default())
+        let judgement = |requirement: &'static ClientRequirement| {
+            (
+                requirement,
+                judgements.remove(&requirement.number).unwrap_or_default(),
+            )
         };
         self.suite.all().map(judgement).collect()
     }
@@ -273,7 +276,9 @@ impl Observer {
     pub(super) fn has_missed(&self, number: u32, ip: IpAddr) -> bool {
         let mut ports = self.ports.iter().filter(|(from, _)| from.ip() == ip);
         let is_waiting = |port: &Port| port.awaited.is_some_and(|(awaited, _)| awaited == number);
-        self.judgements.get(&number).is_some_and(|it| it.missed > 0)
+        self.judgements
+            .get(&number)
+            .is_some_and(|judgement| judgement.missed > 0)
             || ports.any(|(_, port)| is_waiting(port))
     }
 

@@ -113,7 +113,9 @@ mod tests {
     #[test]
     fn the_loopback_interface_is_listed() {
         let all = interfaces().unwrap();
-        let loopback = all.iter().find(|it| it.address == Ipv4Addr::LOCALHOST);
+        let loopback = all
+            .iter()
+            .find(|interface| interface.address == Ipv4Addr::LOCALHOST);
         assert_eq!(
             loopback.map(Interface::broadcast),
             Some([127, 255, 255, 255].into())

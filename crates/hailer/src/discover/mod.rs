@@ -85,7 +85,11 @@ impl SearchConfig {
             None => catalog::protocols(),
         };
         if !self.protocols.is_empty() {
-            let named: Vec<&str> = self.protocols.iter().map(|it| it.info().id).collect();
+            let named: Vec<&str> = self
+                .protocols
+                .iter()
+                .map(|protocol| protocol.info().id)
+                .collect();
             protocols.retain(|protocol| named.contains(&protocol.info().id));
         }
         protocols.retain(|protocol| !protocol.discovery().is_empty());
@@ -162,13 +166,17 @@ impl Sightings {
     pub fn servers(&self) -> Vec<FoundServer> {
         let mut servers = Vec::new();
         for (address, seen) in &self.found {
-            let has = |id: &str| seen.protocols.iter().any(|it| it.info().id == id);
+            let has = |id: &str| {
+                seen.protocols
+                    .iter()
+                    .any(|protocol| protocol.info().id == id)
+            };
             let mut protocols = seen.protocols.clone();
             // A server answers a dialect of its protocol too, because the requests are the same.
             protocols.retain(|protocol| !protocol.dialect_of().is_some_and(has));
             let place = |protocol: &&'static dyn Protocol| {
                 let mut all = catalog::protocols().into_iter();
-                all.position(|it| it.info().id == protocol.info().id)
+                all.position(|other| other.info().id == protocol.info().id)
             };
             protocols.sort_by_key(place);
             servers.push(FoundServer {
@@ -186,7 +194,11 @@ impl Sightings {
             interface: interface.into(),
         });
         let id = protocol.info().id;
-        if !seen.protocols.iter().any(|it| it.info().id == id) {
+        if !seen
+            .protocols
+            .iter()
+            .any(|protocol| protocol.info().id == id)
+        {
             seen.protocols.push(protocol);
         }
     }
@@ -579,7 +591,11 @@ mod tests {
         let mut of_game = config();
         of_game.game = catalog::game("xonotic");
         assert_eq!(of_game.ports(quake3, &[27_960]), [26_000]);
-        let protocols: Vec<&str> = of_game.protocols().iter().map(|it| it.info().id).collect();
+        let protocols: Vec<&str> = of_game
+            .protocols()
+            .iter()
+            .map(|protocol| protocol.info().id)
+            .collect();
         assert_eq!(protocols, ["quake3"]);
         of_game.ports = vec![7];
         assert_eq!(of_game.ports(quake3, &[27_960]), [7]);
@@ -606,7 +622,7 @@ mod tests {
     fn each_round_has_a_request_in_every_protocol() {
         for protocol in registry::PROTOCOLS {
             let mut discovery = protocol.discovery().iter();
-            if !discovery.any(|it| matches!(it, Discovery::Broadcast { .. })) {
+            if !discovery.any(|discovery| matches!(discovery, Discovery::Broadcast { .. })) {
                 continue;
             }
             let rounds = first_requests(*protocol, &[1]);
@@ -637,7 +653,7 @@ mod tests {
         sightings.merge(again, 2);
         let servers = sightings.servers();
         let ids = |server: &FoundServer| {
-            let ids = server.protocols.iter().map(|it| it.info().id);
+            let ids = server.protocols.iter().map(|protocol| protocol.info().id);
             ids.collect::<Vec<_>>()
         };
         assert_eq!(servers.len(), 2);

@@ -146,9 +146,9 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
     });
     maybe(out, line.protocol, string);
     out.extend_from_slice(b",\"address\":");
-    maybe(out, line.address, |out, it| {
+    maybe(out, line.address, |out, value| {
         out.push(b'"');
-        address(out, it);
+        address(out, value);
         out.push(b'"');
     });
     out.extend_from_slice(b",\"latency_ms\":");

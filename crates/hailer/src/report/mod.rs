@@ -44,7 +44,11 @@ fn protocol_by_field<S: Serializer>(
     sources: &[FieldSource],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(sources.iter().map(|it| (&it.field, it.protocol)))
+    serializer.collect_map(
+        sources
+            .iter()
+            .map(|source| (&source.field, source.protocol)),
+    )
 }
 
 #[derive(Serialize)]

@@ -570,7 +570,7 @@ impl Connection for AlteredConnection {
         let is_refused = match self.mistake {
             _ if !is_first => false,
             StreamMistake::PingFirst => rest.is_some_and(|rest| rest.starts_with(&[9, 1])),
-            StreamMistake::OneNumber => handshake.is_some_and(|it| it.get(2) != Some(&0xFF)),
+            StreamMistake::OneNumber => handshake.is_some_and(|bytes| bytes.get(2) != Some(&0xFF)),
             StreamMistake::OneSegment => !is_legacy && handshake.is_none(),
             StreamMistake::NoLegacy => is_legacy,
             _ => false,

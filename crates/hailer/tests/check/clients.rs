@@ -307,12 +307,16 @@ fn judged(client: TestedClient) -> (Vec<u32>, Vec<(u32, String)>) {
 
 fn results(observer: &Observer, now: Duration) -> (Vec<u32>, Vec<(u32, String)>) {
     let judgements = observer.judgements(now);
-    let met = judgements.iter().filter(|(_, it)| it.result() == "pass");
-    let missed = judgements.iter().filter(|(_, it)| it.result() == "fail");
+    let met = judgements
+        .iter()
+        .filter(|(_, judgement)| judgement.result() == "pass");
+    let missed = judgements
+        .iter()
+        .filter(|(_, judgement)| judgement.result() == "fail");
     (
         met.map(|(requirement, _)| requirement.number).collect(),
         missed
-            .map(|(requirement, it)| (requirement.number, it.detail.clone()))
+            .map(|(requirement, judgement)| (requirement.number, judgement.detail.clone()))
             .collect(),
     )
 }

@@ -602,9 +602,9 @@ impl OneQuery {
         };
         let id = number(41).unwrap_or(0);
         let has_token = bytes.get(45).is_some_and(|flags| flags & 1 == 1);
-        let length = bytes
-            .get(51..53)
-            .map_or(0, |it| usize::from(it[0]) | usize::from(it[1]) << 8);
+        let length = bytes.get(51..53).map_or(0, |bytes| {
+            usize::from(bytes[0]) | usize::from(bytes[1]) << 8
+        });
         if self.drops_broken_tokens && has_token && (length == 0 || bytes.len() < 53 + length) {
             return None;
         }

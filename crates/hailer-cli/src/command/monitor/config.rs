@@ -11,7 +11,6 @@ use crate::config::reader::{
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
 use crate::values::byte_size;
-use hailer::catalog::closest;
 use hailer::master::MasterUrl;
 use hailer::target::TargetError;
 use hailer::{Target, catalog};

@@ -192,7 +192,7 @@ fn is_file(out: &io::Stdout) -> bool {
     use std::os::fd::AsFd;
     let file = out.as_fd().try_clone_to_owned().map(File::from);
     file.and_then(|file| file.metadata())
-        .is_ok_and(|it| it.is_file())
+        .is_ok_and(|file| file.is_file())
 }
 
 #[cfg(not(unix))]
@@ -211,7 +211,7 @@ fn refuse_to_overwrite(choice: &OutputOptions) -> anyhow::Result<()> {
     }
     for path in choice.output.iter().chain(&choice.journal()) {
         // A sweep that failed at its start leaves an empty file.
-        if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
+        if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
             usage!(
                 "{} exists: choose another name, or overwrite it with --force",
                 path.display()
@@ -364,11 +364,11 @@ fn show_fields() -> anyhow::Result<Exit> {
         ("values", table::Fit::Whole),
         ("meaning", table::Fit::Fold),
     ];
-    let row = |it: &fields::Field| {
+    let row = |field: &fields::Field| {
         vec![
-            it.name.to_owned(),
-            it.kind.name().to_owned(),
-            it.help.to_owned(),
+            field.name.to_owned(),
+            field.kind.name().to_owned(),
+            field.help.to_owned(),
         ]
     };
     let rows: Vec<_> = fields::FIELDS.iter().map(row).collect();

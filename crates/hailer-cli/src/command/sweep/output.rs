@@ -196,7 +196,9 @@ impl Output {
                 checkpoints,
                 last: now,
                 stopped_at: None,
-                before: before.map(|it| (it.counts, it.seconds)).unwrap_or_default(),
+                before: before
+                    .map(|totals| (totals.counts, totals.seconds))
+                    .unwrap_or_default(),
                 started: now,
             },
         })

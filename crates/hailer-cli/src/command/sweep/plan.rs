@@ -94,7 +94,7 @@ impl OutputOptions {
         // A pipe or a device cannot be truncated, and its folder may not accept new files.
         let file = output
             .as_deref()
-            .filter(|path| fs::metadata(path).map_or(true, |it| it.is_file()));
+            .filter(|path| fs::metadata(path).map_or(true, |file| file.is_file()));
         let checkpoint = writing
             .checkpoint
             .clone()
@@ -125,7 +125,7 @@ impl OutputOptions {
     /// list would be overwritten while it is read.
     fn refuse_one_file_for_two(&self, args: &Sweep) -> anyhow::Result<()> {
         // Writing to a pipe or a device overwrites nothing.
-        let is_device = |path: &Path| fs::metadata(path).is_ok_and(|it| !it.is_file());
+        let is_device = |path: &Path| fs::metadata(path).is_ok_and(|file| !file.is_file());
         // Resolve links, so that different paths to an existing file compare equal.
         let whole = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let journal = self.journal();
@@ -278,7 +278,7 @@ fn named(names: &[impl AsRef<str>]) -> anyhow::Result<Vec<&'static Field>> {
         let Some(field) = fields::find(name) else {
             usage!("--fields: unknown field {name:?}; `hailer sweep --fields list` shows all");
         };
-        if !fields.iter().any(|it| it.name == field.name) {
+        if !fields.iter().any(|known| known.name == field.name) {
             fields.push(field);
         }
     }

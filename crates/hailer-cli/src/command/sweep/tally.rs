@@ -8,26 +8,30 @@ type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// All counts with their names in JSON.
 pub(super) const COUNTS: [Count; 20] = [
-    ("probes", |it| &mut it.probes),
-    ("port_retries", |it| &mut it.port_retries),
-    ("answered", |it| &mut it.answered),
-    ("timed_out", |it| &mut it.timed_out),
-    ("port_closed", |it| &mut it.port_closed),
-    ("unreachable", |it| &mut it.unreachable),
-    ("invalid", |it| &mut it.invalid),
-    ("unresolved", |it| &mut it.unresolved),
-    ("datagrams_sent", |it| &mut it.datagrams_sent),
-    ("bytes_sent", |it| &mut it.bytes_sent),
-    ("datagrams_received", |it| &mut it.datagrams_received),
-    ("bytes_received", |it| &mut it.bytes_received),
-    ("datagrams_resent", |it| &mut it.datagrams_resent),
-    ("resent_in_vain", |it| &mut it.resent_in_vain),
-    ("resent_after_overflow", |it| &mut it.resent_after_overflow),
-    ("stray_datagrams", |it| &mut it.stray_datagrams),
-    ("duplicate_datagrams", |it| &mut it.duplicate_datagrams),
-    ("forged_refusals", |it| &mut it.forged_refusals),
-    ("dropped_datagrams", |it| &mut it.dropped_datagrams),
-    ("memory_limited", |it| &mut it.memory_limited),
+    ("probes", |tally| &mut tally.probes),
+    ("port_retries", |tally| &mut tally.port_retries),
+    ("answered", |tally| &mut tally.answered),
+    ("timed_out", |tally| &mut tally.timed_out),
+    ("port_closed", |tally| &mut tally.port_closed),
+    ("unreachable", |tally| &mut tally.unreachable),
+    ("invalid", |tally| &mut tally.invalid),
+    ("unresolved", |tally| &mut tally.unresolved),
+    ("datagrams_sent", |tally| &mut tally.datagrams_sent),
+    ("bytes_sent", |tally| &mut tally.bytes_sent),
+    ("datagrams_received", |tally| &mut tally.datagrams_received),
+    ("bytes_received", |tally| &mut tally.bytes_received),
+    ("datagrams_resent", |tally| &mut tally.datagrams_resent),
+    ("resent_in_vain", |tally| &mut tally.resent_in_vain),
+    ("resent_after_overflow", |tally| {
+        &mut tally.resent_after_overflow
+    }),
+    ("stray_datagrams", |tally| &mut tally.stray_datagrams),
+    ("duplicate_datagrams", |tally| {
+        &mut tally.duplicate_datagrams
+    }),
+    ("forged_refusals", |tally| &mut tally.forged_refusals),
+    ("dropped_datagrams", |tally| &mut tally.dropped_datagrams),
+    ("memory_limited", |tally| &mut tally.memory_limited),
 ];
 
 /// Adds the counts of earlier runs and of this one.
