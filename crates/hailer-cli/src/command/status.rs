@@ -3,10 +3,10 @@
 use crate::args::ServeStatus;
 use crate::exit::Exit;
 use crate::observe::control::{Client, default_path};
-use crate::observe::snapshot::{Counts, Prefix, Snapshot, State, in_words};
+use crate::observe::snapshot::{Counts, Listener, Prefix, Snapshot, Source, State, in_words};
 use crate::print::table::{self, Fit};
 use crate::print::{bytes, count, json, line, rate, since};
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Maximum width of a source's last error, in columns.
 const TROUBLE: usize = 80;
@@ -28,7 +28,34 @@ pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
     Ok(end)
 }
 
-fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
+fn show(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
+    summary(out, snapshot)?;
+    listeners(out, &snapshot.listeners)?;
+    let mut all = Counts::default();
+    for listener in &snapshot.listeners {
+        all.add(&listener.counts);
+    }
+    answers(out, &all)?;
+    dropped(out, &all)?;
+    sources(out, &snapshot.sources)?;
+    busiest(out, &snapshot.top)
+}
+
+/// Writes a heading and a table. Without rows, writes nothing.
+fn section(
+    out: &mut impl Write,
+    heading: &str,
+    header: &[(&str, Fit)],
+    rows: &[Vec<String>],
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n\x1b[1m{heading}\x1b[0m")?;
+    table::print(out, header, rows)
+}
+
+fn summary(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let Snapshot {
         version,
         pid,
@@ -38,7 +65,6 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         relay,
         ..
     } = snapshot;
-    let heading = |text: &str| format!("\n\x1b[1m{text}\x1b[0m");
     let workers = count(*workers, "worker");
     writeln!(
         out,
@@ -64,7 +90,10 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
             relay.sessions_max
         )?;
     }
+    Ok(())
+}
 
+fn listeners(out: &mut impl Write, listeners: &[Listener]) -> io::Result<()> {
     let header = [
         ("address", Fit::Whole),
         ("protocols", Fit::Cut),
@@ -79,137 +108,106 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> std::io::Result<()> {
         ("in", Fit::Spare(0)),
         ("out", Fit::Spare(1)),
     ];
-    let any = |counter: fn(&Counts) -> u64| {
-        snapshot
-            .listeners
+    // Columns without content are not printed.
+    let unless_all_zero = |counter: fn(&Counts) -> u64| {
+        let is_shown = listeners
             .iter()
-            .any(|listener| counter(&listener.counts) > 0)
-    };
-    let is_relayed = any(|counts| counts.relayed);
-    let is_lost = any(|counts| counts.lost);
-    let is_connected = any(|counts| counts.connections);
-    // Empty columns are not printed.
-    let number = |is_shown: bool, count: u64| {
-        if is_shown {
-            count.to_string()
-        } else {
-            String::new()
+            .any(|listener| counter(&listener.counts) > 0);
+        move |counts: &Counts| {
+            let number = is_shown.then(|| counter(counts).to_string());
+            number.unwrap_or_default()
         }
     };
-    let rows: Vec<Vec<String>> = (snapshot.listeners.iter())
-        .map(|listener| {
-            let Counts {
-                received,
-                answered,
-                unverified,
-                received_bytes,
-                sent_bytes,
-                ..
-            } = &listener.counts;
-            vec![
-                line(&listener.address, 60),
-                listener
-                    .protocols
-                    .iter()
-                    .map(|id| line(id, 30))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                received.to_string(),
-                number(is_connected, listener.counts.connections),
-                answered.to_string(),
-                unverified.to_string(),
-                listener.counts.all_dropped().to_string(),
-                number(is_relayed, listener.counts.relayed),
-                number(is_relayed, listener.counts.relayed_back),
-                number(is_lost, listener.counts.lost),
-                bytes(*received_bytes as f64),
-                bytes(*sent_bytes as f64),
-            ]
-        })
-        .collect();
-    if !rows.is_empty() {
-        writeln!(out, "{}", heading("Listening"))?;
-        table::print(out, &header, &rows)?;
-    }
+    let connections = unless_all_zero(|counts| counts.connections);
+    let lost = unless_all_zero(|counts| counts.lost);
+    let is_relayed = listeners.iter().any(|listener| listener.counts.relayed > 0);
+    let relayed = |count: u64| is_relayed.then(|| count.to_string()).unwrap_or_default();
+    let row = |listener: &Listener| {
+        let counts = &listener.counts;
+        let protocols = listener.protocols.iter().map(|id| line(id, 30));
+        vec![
+            line(&listener.address, 60),
+            protocols.collect::<Vec<_>>().join(", "),
+            counts.received.to_string(),
+            connections(counts),
+            counts.answered.to_string(),
+            counts.unverified.to_string(),
+            counts.all_dropped().to_string(),
+            relayed(counts.relayed),
+            relayed(counts.relayed_back),
+            lost(counts),
+            bytes(counts.received_bytes as f64),
+            bytes(counts.sent_bytes as f64),
+        ]
+    };
+    let rows: Vec<_> = listeners.iter().map(row).collect();
+    section(out, "Listening", &header, &rows)
+}
 
-    let mut all = Counts::default();
-    snapshot
-        .listeners
-        .iter()
-        .for_each(|listener| all.add(&listener.counts));
-    let answers = all.answers.iter().flat_map(|(protocol, kinds)| {
+fn answers(out: &mut impl Write, all: &Counts) -> io::Result<()> {
+    let rows = all.answers.iter().flat_map(|(protocol, kinds)| {
         let sent = kinds.iter().filter(|(_, count)| **count > 0);
         sent.map(|(kind, count)| vec![line(protocol, 30), line(kind, 30), count.to_string()])
     });
-    let answers: Vec<_> = answers.collect();
-    if !answers.is_empty() {
-        writeln!(out, "{}", heading("Answers"))?;
-        table::print(
-            out,
-            &[
-                ("protocol", Fit::Whole),
-                ("kind", Fit::Whole),
-                ("count", Fit::Number),
-            ],
-            &answers,
-        )?;
-    }
+    let rows: Vec<_> = rows.collect();
+    let header = [
+        ("protocol", Fit::Whole),
+        ("kind", Fit::Whole),
+        ("count", Fit::Number),
+    ];
+    section(out, "Answers", &header, &rows)
+}
+
+fn dropped(out: &mut impl Write, all: &Counts) -> io::Result<()> {
     let dropped = all.dropped.iter().filter(|(_, count)| **count > 0);
-    let dropped: Vec<_> = dropped
+    let rows: Vec<_> = dropped
         .map(|(key, count)| vec![count.to_string(), line(in_words(key), 60)])
         .collect();
-    if !dropped.is_empty() {
-        writeln!(out, "{}", heading("Left unanswered"))?;
-        table::print(
-            out,
-            &[("count", Fit::Number), ("datagrams", Fit::Fold)],
-            &dropped,
-        )?;
-    }
-    if !snapshot.sources.is_empty() {
-        let header = [
-            ("source", Fit::Cut),
-            ("kind", Fit::Whole),
-            ("state", Fit::Whole),
-            ("age", Fit::Number),
-            ("trouble", Fit::Cut),
-        ];
-        let rows: Vec<_> = (snapshot.sources.iter())
-            .map(|source| {
-                vec![
-                    line(&source.name, table::CELL),
-                    line(&source.kind, 12),
-                    state(source.state).to_owned(),
-                    source.age_s.map(since).unwrap_or_default(),
-                    line(source.last_error.as_deref().unwrap_or_default(), TROUBLE),
-                ]
-            })
-            .collect();
-        writeln!(out, "{}", heading("Truth"))?;
-        table::print(out, &header, &rows)?;
-    }
-    if !snapshot.top.is_empty() {
-        let header = [
-            ("network", Fit::Whole),
-            ("datagrams", Fit::Number),
-            ("replies", Fit::Number),
-            ("in", Fit::Number),
-            ("out", Fit::Number),
-        ];
-        let row = |top: &Prefix| {
-            let packets = [top.packets_per_s, top.replies_per_s].map(rate);
-            let numbers = packets
-                .into_iter()
-                .chain([top.bytes_per_s, top.reply_bytes_per_s].map(bytes));
-            std::iter::once(line(&top.prefix, 60))
-                .chain(numbers.map(|number| format!("{number}/s")))
-                .collect()
-        };
-        let rows: Vec<Vec<String>> = snapshot.top.iter().map(row).collect();
-        writeln!(out, "{}", heading("Who asks most"))?;
-        table::print(out, &header, &rows)?;
-    }
-    Ok(())
+    let header = [("count", Fit::Number), ("datagrams", Fit::Fold)];
+    section(out, "Left unanswered", &header, &rows)
+}
+
+fn sources(out: &mut impl Write, sources: &[Source]) -> io::Result<()> {
+    let header = [
+        ("source", Fit::Cut),
+        ("kind", Fit::Whole),
+        ("state", Fit::Whole),
+        ("age", Fit::Number),
+        ("trouble", Fit::Cut),
+    ];
+    let row = |source: &Source| {
+        vec![
+            line(&source.name, table::CELL),
+            line(&source.kind, 12),
+            state(source.state).to_owned(),
+            source.age_s.map(since).unwrap_or_default(),
+            line(source.last_error.as_deref().unwrap_or_default(), TROUBLE),
+        ]
+    };
+    let rows: Vec<_> = sources.iter().map(row).collect();
+    section(out, "Status sources", &header, &rows)
+}
+
+/// Writes the networks that send most.
+fn busiest(out: &mut impl Write, networks: &[Prefix]) -> io::Result<()> {
+    let header = [
+        ("network", Fit::Whole),
+        ("datagrams", Fit::Number),
+        ("replies", Fit::Number),
+        ("in", Fit::Number),
+        ("out", Fit::Number),
+    ];
+    let row = |top: &Prefix| {
+        let packets = [top.packets_per_s, top.replies_per_s].map(rate);
+        let numbers = packets
+            .into_iter()
+            .chain([top.bytes_per_s, top.reply_bytes_per_s].map(bytes));
+        std::iter::once(line(&top.prefix, 60))
+            .chain(numbers.map(|number| format!("{number}/s")))
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = networks.iter().map(row).collect();
+    section(out, "Busiest networks", &header, &rows)
 }
 
 /// Returns the name of a state.
@@ -246,7 +244,7 @@ mod tests {
             "3h 6m",
             "203.0.113.0/24",
             "unverified",
-            "Who asks most",
+            "Busiest networks",
         ] {
             assert!(shown.contains(expected), "{expected}:\n{shown}");
         }
@@ -255,7 +253,7 @@ mod tests {
         assert!(
             empty.contains("0 workers")
                 && !empty.contains("Listening")
-                && !empty.contains("Truth")
+                && !empty.contains("Status sources")
                 && !empty.contains("relay"),
             "{empty}"
         );

@@ -72,7 +72,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
         status.name = (!name.is_empty()).then(|| Text::unformatted(name));
     }
     status.map = root.short("track");
-    status.has_password = root.truth("pass");
+    status.has_password = root.boolean("pass");
     status.players.online = root.integer("clients");
     status.players.max = root.integer("maxclients");
     status.address = root.port("port");
@@ -89,7 +89,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
     status.add_extra("session", session);
     status.add_extra("time-left", root.integer("timeleft"));
     status.add_extra("time-of-day", root.integer("timeofday"));
-    status.add_extra("pickup", root.truth("pickup"));
+    status.add_extra("pickup", root.boolean("pickup"));
     status.add_extra("tcp-port", root.integer("tport"));
     status.add_extra("http-port", root.integer("cport"));
 }
@@ -97,7 +97,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
 /// Converts a car with a driver. Entries of the list without a connection have names too
 /// (spec/assetto.md#3).
 fn player(car: Members<'_, '_>) -> Option<Player> {
-    if car.truth("IsConnected") != Some(true) {
+    if car.boolean("IsConnected") != Some(true) {
         return None;
     }
     let name = car.unformatted("DriverName").unwrap_or_default();

@@ -59,7 +59,7 @@ impl<'a> Words<'a, '_> {
         number
     }
 
-    fn truth(&mut self) -> Option<bool> {
+    fn boolean(&mut self) -> Option<bool> {
         match self.next()? {
             b"true" => Some(true),
             b"false" => Some(false),
@@ -143,9 +143,9 @@ pub(super) fn read_info(
     }
     add("target-score", w.decimal());
     add("online-state", w.text().map(Value::Str));
-    add("ranked", w.truth().map(Value::Bool));
-    status.has_anti_cheat = w.truth();
-    status.has_password = w.truth();
+    add("ranked", w.boolean().map(Value::Bool));
+    status.has_anti_cheat = w.boolean();
+    status.has_password = w.boolean();
     add("uptime", w.number().map(Value::Int));
     if w.at >= words.len() {
         w.notes.deviation(&SHORT_INFO, 0);

@@ -63,16 +63,22 @@ fn info(status: &Status) -> Vec<String> {
     let names = status.name.iter().chain(&status.motd);
     let mut names = names.map(|name| line(&name.plain()));
     let name = names.find(|name| !name.trim().is_empty());
-    let truth = |value: bool| String::from(if value { "true" } else { "false" });
+    let boolean = |value: bool| String::from(if value { "true" } else { "false" });
     let extra = |key: &str| match status.extra(key) {
         Some(Value::Int(number)) => number.to_string(),
         Some(Value::Float(number)) => number.to_string(),
-        Some(Value::Bool(value)) => truth(*value),
+        Some(Value::Bool(value)) => boolean(*value),
         Some(Value::Str(text)) => line(text),
         _ => String::new(),
     };
     let or_zero = |text: String| if text.is_empty() { "0".into() } else { text };
-    let or_false = |text: String| if text.is_empty() { truth(false) } else { text };
+    let or_false = |text: String| {
+        if text.is_empty() {
+            boolean(false)
+        } else {
+            text
+        }
+    };
     let count = |number: i64| number.to_string();
     let scores: Vec<String> = match status.extra("scores") {
         Some(Value::List(scores)) => {
@@ -104,8 +110,8 @@ fn info(status: &Status) -> Vec<String> {
         or_zero(extra("target-score")),
         extra("online-state"),
         or_false(extra("ranked")),
-        truth(status.has_anti_cheat.unwrap_or(false)),
-        truth(status.has_password.unwrap_or(false)),
+        boolean(status.has_anti_cheat.unwrap_or(false)),
+        boolean(status.has_password.unwrap_or(false)),
         or_zero(extra("uptime")),
         or_zero(extra("round-time")),
     ]);

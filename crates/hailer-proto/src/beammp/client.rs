@@ -105,7 +105,9 @@ fn fill(information: &Information, with_players: bool, status: &mut Status) {
         status.players.set_list(list);
     }
     for (key, name) in [("private", "private"), ("guests", "guests")] {
-        let value = information.truth(key).map(|value| Extra::new(name, value));
+        let value = information
+            .boolean(key)
+            .map(|value| Extra::new(name, value));
         status.extra.extend(value);
     }
     for (key, name) in [

@@ -74,7 +74,7 @@ impl Information {
     }
 
     /// Returns a boolean.
-    pub fn truth(&self, key: &str) -> Option<bool> {
+    pub fn boolean(&self, key: &str) -> Option<bool> {
         match self.text(key)? {
             "true" | "1" => Some(true),
             "false" | "0" => Some(false),
@@ -202,7 +202,7 @@ mod tests {
     fn booleans_are_words_or_digits() {
         let object = br#"{"a":"true","b":"1","c":"false","d":"0","e":"yes","f":""}"#;
         let information = Information::read(object, &mut Notes::default()).unwrap();
-        let found = ["a", "b", "c", "d", "e", "f"].map(|key| information.truth(key));
+        let found = ["a", "b", "c", "d", "e", "f"].map(|key| information.boolean(key));
         let expected = [Some(true), Some(true), Some(false), Some(false), None, None];
         assert_eq!(found, expected);
     }

@@ -53,7 +53,7 @@ impl Files for EcoFiles {
         status.name = text("Description");
         status.motd = text("DetailedDescription");
         status.version = info.short("Version");
-        status.has_password = info.truth("HasPassword");
+        status.has_password = info.boolean("HasPassword");
         status.address = info.port("GamePort");
         status.players.online = info.integer("OnlinePlayers");
         // The number of all accounts is not a number of slots (spec/eco.md#3).

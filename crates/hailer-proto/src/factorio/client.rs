@@ -53,7 +53,7 @@ impl Files for FactorioFiles {
         let root = body.members(Self::is_body(file, body), expected)?;
         status.name = root.unformatted("name");
         status.motd = root.unformatted("description");
-        status.has_password = root.truth("has_password");
+        status.has_password = root.boolean("has_password");
         let version = root.object("application_version");
         status.version = version.and_then(|version| version.short("game_version"));
         status.players.max = root.integer("max_players").filter(|max| *max > 0);

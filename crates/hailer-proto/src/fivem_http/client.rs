@@ -142,7 +142,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status) {
         ("requestSteamTicket", "steam-ticket"),
         ("enhancedHostSupport", "enhanced-host-support"),
     ] {
-        let truth = root.truth(key).map(Value::Bool);
-        status.add_extra(name, truth.or_else(|| root.value(key)));
+        let boolean = root.boolean(key).map(Value::Bool);
+        status.add_extra(name, boolean.or_else(|| root.value(key)));
     }
 }

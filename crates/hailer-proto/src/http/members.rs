@@ -54,8 +54,8 @@ impl<'j, 'a> Members<'j, 'a> {
     }
 
     /// Returns a boolean.
-    pub fn truth(self, key: &str) -> Option<bool> {
-        self.item(key)?.truth()
+    pub fn boolean(self, key: &str) -> Option<bool> {
+        self.item(key)?.boolean()
     }
 
     /// Returns a latency in milliseconds.

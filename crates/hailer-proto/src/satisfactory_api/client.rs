@@ -99,8 +99,8 @@ impl Files for SatisfactoryFiles {
         status.players.online = state.integer("numConnectedPlayers");
         status.players.max = state.integer("playerLimit");
         status.add_extra("session", state.value("activeSessionName"));
-        status.add_extra("running", state.truth("isGameRunning"));
-        status.add_extra("paused", state.truth("isGamePaused"));
+        status.add_extra("running", state.boolean("isGameRunning"));
+        status.add_extra("paused", state.boolean("isGamePaused"));
         status.add_extra("tech-tier", state.integer("techTier"));
         status.add_extra("duration", state.integer("totalGameDuration"));
         let rate = state.float("averageTickRate").map(Value::Float);

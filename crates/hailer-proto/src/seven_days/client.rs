@@ -53,12 +53,12 @@ fn set(status: &mut Status, key: &[u8], value: &[u8]) {
     let number = core::str::from_utf8(value)
         .ok()
         .and_then(|value| value.parse::<i64>().ok());
-    let truth = match value {
+    let boolean = match value {
         b"True" => Some(true),
         b"False" => Some(false),
         _ => None,
     };
-    match (key, number, truth) {
+    match (key, number, boolean) {
         (b"GameType", ..) if value == GAME_TYPE => return,
         (b"GameType", ..) => {
             let kind = filled(value).map(|kind| Extra::new("game-type", kind));
@@ -79,8 +79,8 @@ fn set(status: &mut Status, key: &[u8], value: &[u8]) {
         (b"Port", Some(port @ 0..=0xFFFF), _) => address(status).port = Some(port as u16),
         (b"CurrentPlayers", Some(online), _) => status.players.online = Some(online),
         (b"MaxPlayers", Some(max), _) => status.players.max = Some(max),
-        (b"IsPasswordProtected", _, Some(truth)) => status.has_password = Some(truth),
-        (b"EACEnabled", _, Some(truth)) => status.has_anti_cheat = Some(truth),
+        (b"IsPasswordProtected", _, Some(boolean)) => status.has_password = Some(boolean),
+        (b"EACEnabled", _, Some(boolean)) => status.has_anti_cheat = Some(boolean),
         (b"CurrentServerTime", Some(ticks @ 0..), _) => {
             let day = ticks / TICKS_PER_DAY + 1;
             status.extra.push(Extra::new("day", day));
@@ -93,7 +93,7 @@ fn set(status: &mut Status, key: &[u8], value: &[u8]) {
     );
     // Members keep the text. Numbers that do not parse stay readable as rules.
     let is_number = matches!(key, b"Port" | b"CurrentPlayers" | b"MaxPlayers") && number.is_some();
-    let is_truth = matches!(key, b"IsPasswordProtected" | b"EACEnabled") && truth.is_some();
+    let is_truth = matches!(key, b"IsPasswordProtected" | b"EACEnabled") && boolean.is_some();
     if !(is_member || is_number || is_truth) {
         let decode = |bytes: &[u8]| -> CompactString { by_content(bytes).0.into() };
         status.rules.push(Rule {

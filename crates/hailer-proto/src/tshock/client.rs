@@ -65,7 +65,7 @@ impl Files for TShockFiles {
         status.name = root.unformatted("name");
         status.map = root.short("world");
         status.version = root.short("serverversion");
-        status.has_password = root.truth("serverpassword");
+        status.has_password = root.boolean("serverpassword");
         status.players.online = online;
         status.players.max = root.integer("maxplayers");
         status.address = root.port("port");

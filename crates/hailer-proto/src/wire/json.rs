@@ -239,7 +239,7 @@ impl<'j, 'a> Item<'j, 'a> {
     }
 
     /// Returns a boolean. Accepts texts, and the numbers 0 and 1.
-    pub fn truth(self) -> Option<bool> {
+    pub fn boolean(self) -> Option<bool> {
         match self.scalar()?.as_ref() {
             "true" | "True" | "1" => Some(true),
             "false" | "False" | "0" => Some(false),
@@ -670,8 +670,8 @@ mod tests {
             ["a", "b", "c", "d", "e", "f", "g"].map(integer),
             [Some(7), Some(7), None, None, Some(1), None, None]
         );
-        let truth = |key| root.member(key).and_then(Item::truth);
-        assert_eq!(["a", "d", "e"].map(truth), [None, Some(true), Some(true)]);
+        let boolean = |key| root.member(key).and_then(Item::boolean);
+        assert_eq!(["a", "d", "e"].map(boolean), [None, Some(true), Some(true)]);
         assert_eq!(root.member("b").and_then(Item::float), Some(7.9));
         assert!(root.member("g").is_some() && root.member("h").is_none());
         let mut out = Vec::new();

@@ -1,0 +1,356 @@
+//! Runs one exchange with one address: opens its socket, sends what the exchange asks for, and
+//! passes on what arrives.
+
+use super::Client;
+use super::socket::{self, DetectionWindow, Socket};
+use crate::detection::Detection;
+use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
+use crate::http::{self, Destination};
+use crate::transcript::{Datagram, Transcript};
+use futures_util::FutureExt;
+use hailer_proto::{Ask, Cookie, Direction, Protocol, Tls, Transport};
+use std::io;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Shortest timeout of one request once another protocol has answered.
+const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// An exchange and its socket.
+pub(super) struct ExchangeRun<'a> {
+    client: &'a Client,
+    protocol: &'static dyn Protocol,
+    ask: Ask,
+    detection: Option<&'a Detection>,
+    window: Option<DetectionWindow>,
+    started: Instant,
+    driver: ExchangeDriver,
+    socket: Socket,
+    /// Sends the repetitions of the first request to a server that may reply from another port.
+    open: Option<Socket>,
+    /// The bytes to send.
+    request: Vec<u8>,
+    /// Number of requests over the limits of the detection.
+    withheld: u32,
+    transcript: &'a mut Transcript,
+    /// Explain the answer.
+    notes: &'a mut Vec<String>,
+}
+
+impl Client {
+    /// Runs one exchange on a new socket. The outer error concerns the socket. `notes` explain the
+    /// answer.
+    pub(super) async fn run_exchange(
+        &self,
+        transcript: &mut Transcript,
+        protocol: &'static dyn Protocol,
+        ask: &Ask,
+        detection: Option<&Detection>,
+        notes: &mut Vec<String>,
+    ) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
+        let started = Instant::now();
+        let address = transcript.address;
+        let mut limits = self.config.limits;
+        let mut window = detection.map(Detection::window);
+        let socket = match protocol.info().transport {
+            Transport::Datagram => Socket::Datagram(socket::connected(address).await?),
+            Transport::Http => Socket::Http(None),
+            Transport::Stream => {
+                let due = connect_due(&limits, started, started);
+                let is_allowed = detection.is_none_or(Detection::may_connect);
+                let stream = if is_allowed {
+                    socket::connect(address, due, &mut window).await
+                } else {
+                    None
+                };
+                let Some(stream) = stream else {
+                    let after = started.elapsed();
+                    return Ok(Err(ExchangeError::Silence { after }));
+                };
+                limits.deadline = limits.deadline.saturating_sub(started.elapsed());
+                Socket::Stream(stream?)
+            }
+        };
+        let ask = Ask {
+            // A remote service gets the port of the target in its request.
+            port: match protocol.service() {
+                Some(_) => ask.port,
+                None => address.port(),
+            },
+            address: Some(address),
+            ..ask.clone()
+        };
+        let cookie = Cookie(getrandom::u64()?);
+        let mut run = ExchangeRun {
+            client: self,
+            protocol,
+            driver: ExchangeDriver::new(protocol.exchange(&ask, cookie), limits),
+            ask,
+            detection,
+            window,
+            started,
+            socket,
+            open: None,
+            request: Vec::new(),
+            withheld: 0,
+            transcript,
+            notes,
+        };
+        let result = run.run().await;
+        run.finish();
+        result
+    }
+}
+
+/// Returns the time until which a connection may take that is opened now. The system repeats the
+/// packets that set it up: one wait replaces all tries.
+fn connect_due(limits: &QueryLimits, started: Instant, now: Instant) -> Instant {
+    let tries = limits.retries.saturating_add(1);
+    let due = now + limits.timeout.saturating_mul(tries);
+    due.min(started + limits.deadline)
+}
+
+impl ExchangeRun<'_> {
+    fn transport(&self) -> Transport {
+        self.protocol.info().transport
+    }
+
+    /// Runs the exchange to its end.
+    async fn run(&mut self) -> io::Result<Result<ExchangeOutput, ExchangeError>> {
+        let mut reply = Vec::new();
+        let now = self.started.elapsed();
+        let mut action = self.driver.start(now, &mut self.request);
+        // Moving one timer costs less than creating one for each wait.
+        let mut due = pin!(sleep_until(self.started + self.driver.due()));
+        loop {
+            action = match action {
+                Action::End(result) => return Ok(result),
+                Action::Send if self.transport() == Transport::Http => self.send_over_http(),
+                Action::Send => self.send(false).await?,
+                Action::SendMore => self.send(true).await?,
+                Action::Reconnect => self.reconnect().await?,
+                Action::Wait | Action::Progress => {
+                    self.request.clear();
+                    let end = self.started + self.driver.due();
+                    if due.deadline() != end {
+                        due.as_mut().reset(end);
+                    }
+                    tokio::select! {
+                        biased;
+                        received = socket::receive_first(&mut self.socket, &mut self.open, &mut reply) => {
+                            match received {
+                                Ok(()) => self.pass_on(&reply),
+                                Err(error) => self.fail(error)?,
+                            }
+                        }
+                        () = &mut due => self.driver.tick(self.started.elapsed(), &mut self.request),
+                        length = socket::opened(&mut self.window) => self.hurry(length),
+                    }
+                }
+            };
+        }
+    }
+
+    /// Completes the transcript and the notes.
+    fn finish(self) {
+        if let Socket::Open { source, .. } = self.socket
+            && source != self.transcript.address.port()
+        {
+            let note = format!("The server replies from port {source}");
+            self.notes.push(note);
+        }
+        self.transcript.sent = self.driver.sent() - self.withheld;
+        self.transcript.received = self.driver.received();
+    }
+
+    fn send_over_http(&mut self) -> Action {
+        let now = self.started.elapsed();
+        self.driver.mark_sent(now);
+        if self.exceeds_connections() {
+            return self.driver.give_up(now);
+        }
+        self.store(Direction::Request, now);
+        let to = self.destination();
+        if matches!(to.tls, Tls::AnyCertificate | Tls::Optional) && self.notes.is_empty() {
+            let note = "The certificate of the server was not verified";
+            self.notes.push(note.into());
+        }
+        let bytes = std::mem::take(&mut self.request);
+        let response = async move { http::send(&to, &bytes).await };
+        self.socket = Socket::Http(Some(response.boxed()));
+        Action::Wait
+    }
+
+    /// Sends the request. With `has_more`, the exchange has another one.
+    async fn send(&mut self, has_more: bool) -> io::Result<Action> {
+        let now = self.started.elapsed();
+        let is_stream = self.transport() == Transport::Stream;
+        let is_new = !is_stream && self.driver.received() == 0;
+        let is_allowed = !is_new || self.detection.is_none_or(Detection::may_send);
+        self.driver.mark_sent(now);
+        if self.accepts_other_ports() && self.open.is_none() {
+            self.open = Some(Socket::open(self.transcript.address).await?);
+        }
+        if is_allowed {
+            self.store(Direction::Request, now);
+            let sender = self.open.as_mut().unwrap_or(&mut self.socket);
+            if let Err(error) = sender.send(&self.request).await {
+                return self.fail(error);
+            }
+        } else {
+            self.withheld += 1;
+        }
+        self.request.clear();
+        Ok(if has_more {
+            self.driver.resume(now, &mut self.request)
+        } else if is_stream {
+            // More messages may have arrived with the last one.
+            self.driver.stream(now, &[], &mut self.request)
+        } else {
+            Action::Wait
+        })
+    }
+
+    /// Opens another connection and sends the request there.
+    async fn reconnect(&mut self) -> io::Result<Action> {
+        if self.exceeds_connections() {
+            let now = self.started.elapsed();
+            // A server that has replied is not silent: the exchange has the reason.
+            return Ok(if self.driver.received() > 0 {
+                self.driver.closed(now, &mut self.request)
+            } else {
+                self.driver.give_up(now)
+            });
+        }
+        let limits = &self.client.config.limits;
+        let due = connect_due(limits, self.started, Instant::now());
+        match socket::connect(self.transcript.address, due, &mut self.window).await {
+            Some(Ok(stream)) => {
+                self.socket = Socket::Stream(stream);
+                self.send(false).await
+            }
+            Some(Err(error)) => self.end_with(error),
+            None => {
+                let after = self.started.elapsed();
+                let silence = ExchangeError::Silence { after };
+                Ok(Action::End(self.driver.take_partial().ok_or(silence)))
+            }
+        }
+    }
+
+    /// Passes a reply on to the exchange.
+    fn pass_on(&mut self, reply: &[u8]) -> Action {
+        let now = self.started.elapsed();
+        if let Some(detection) = self.detection {
+            detection.record_reply();
+        }
+        self.store_bytes(Direction::Reply, now, reply);
+        let request = &mut self.request;
+        match self.protocol.info().transport {
+            Transport::Datagram => self.driver.datagram(now, reply, request),
+            Transport::Stream => self.driver.stream(now, reply, request),
+            Transport::Http => self.driver.response(now, reply, request),
+        }
+    }
+
+    /// Continues after an error of the socket, which may be the proper end of a stream.
+    fn fail(&mut self, error: io::Error) -> io::Result<Action> {
+        let now = self.started.elapsed();
+        self.request.clear();
+        if let Some(problem) = http::invalid_response(&error) {
+            return Ok(self
+                .driver
+                .invalid_response(now, problem, &mut self.request));
+        }
+        match socket::closed_or(error, self.transport().is_connected()) {
+            None => Ok(self.driver.closed(now, &mut self.request)),
+            Some(error) => self.end_with(error),
+        }
+    }
+
+    /// Ends with what has been received, or else with the error.
+    fn end_with(&mut self, error: io::Error) -> io::Result<Action> {
+        let partial = self.driver.take_partial().ok_or(error)?;
+        Ok(Action::End(Ok(partial)))
+    }
+
+    /// Adapts the timeout after another protocol has answered. `length` is the time that is left.
+    fn hurry(&mut self, length: Duration) -> Action {
+        let tries = self.client.config.limits.retries.saturating_add(1);
+        let timeout = (length / tries).max(MIN_DETECTION_TIMEOUT);
+        self.driver.hurry(self.started.elapsed(), timeout, length);
+        Action::Wait
+    }
+
+    /// Returns whether another connection would exceed the limit of the detection. If so, drops the
+    /// request.
+    fn exceeds_connections(&mut self) -> bool {
+        if self.detection.is_none_or(Detection::may_connect) {
+            return false;
+        }
+        self.withheld += 1;
+        self.request.clear();
+        true
+    }
+
+    /// Returns whether the last request repeats one that got no reply, and the reply may come from
+    /// another port.
+    fn accepts_other_ports(&self) -> bool {
+        self.detection.is_none()
+            && self.transport() == Transport::Datagram
+            && self.protocol.has_replies_from_other_ports()
+            && self.driver.sent() > 1
+            && self.driver.received() == 0
+    }
+
+    fn store(&mut self, direction: Direction, at: Duration) {
+        let bytes = std::mem::take(&mut self.request);
+        self.store_bytes(direction, at, &bytes);
+        self.request = bytes;
+    }
+
+    /// Adds bytes to the transcript, if it has datagrams.
+    fn store_bytes(&mut self, direction: Direction, at: Duration, bytes: &[u8]) {
+        if !self.client.config.has_datagrams {
+            return;
+        }
+        let is_stream = self.transport() == Transport::Stream;
+        let datagrams = &mut self.transcript.datagrams;
+        match datagrams.last_mut() {
+            // The pieces of a stream have no meaning.
+            Some(last) if is_stream && last.direction == direction => {
+                last.at = at;
+                last.bytes.extend_from_slice(bytes);
+            }
+            _ => datagrams.push(Datagram {
+                direction,
+                at,
+                bytes: bytes.to_vec(),
+            }),
+        }
+    }
+
+    /// Returns where a request over HTTP goes.
+    fn destination(&self) -> Destination {
+        let config = &self.client.config;
+        let host = match (self.protocol.service(), &config.service) {
+            (Some(_), Some(service)) => return service.clone(),
+            (Some(host), None) => host.into(),
+            (None, _) => self.ask.host.to_string(),
+        };
+        let route = self.driver.route();
+        let mut address = self.transcript.address;
+        if let Some(port) = address.port().checked_add_signed(route.port_offset) {
+            address.set_port(port);
+        }
+        Destination {
+            address,
+            host,
+            tls: match self.protocol.service() {
+                Some(_) => route.tls,
+                None => config.tls.unwrap_or(route.tls),
+            },
+        }
+    }
+}

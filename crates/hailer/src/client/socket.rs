@@ -1,0 +1,212 @@
+//! The connection of one exchange: a datagram socket, a stream, or requests over HTTP.
+
+use futures_util::future::BoxFuture;
+use std::future::pending;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
+const MAX_DATAGRAM: usize = 65_535;
+/// Bytes per read from a stream.
+const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
+
+/// Notifies the exchanges of a detection that another protocol has answered, with their time limit
+/// for the first reply.
+pub(super) type DetectionWindow = watch::Receiver<Option<Duration>>;
+
+/// Waits until the detection window opens, and returns its length once. Without a window, waits
+/// forever.
+pub(super) async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
+    let length = match window {
+        Some(window) => match window.wait_for(Option::is_some).await {
+            Ok(length) => *length,
+            Err(_) => None,
+        },
+        None => None,
+    };
+    *window = None;
+    match length {
+        Some(length) => length,
+        None => pending().await,
+    }
+}
+
+/// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this
+/// takes too long. The window then starts again for the reply.
+pub(super) async fn connect(
+    address: SocketAddr,
+    deadline: Instant,
+    window: &mut Option<DetectionWindow>,
+) -> Option<io::Result<TcpStream>> {
+    let mut window = window.clone();
+    let mut stream = pin!(TcpStream::connect(address));
+    let mut due = pin!(sleep_until(deadline));
+    loop {
+        tokio::select! {
+            biased;
+            stream = &mut stream => return Some(stream),
+            () = &mut due => return None,
+            length = opened(&mut window) => {
+                let end = due.deadline().min(Instant::now() + length);
+                due.as_mut().reset(end);
+            }
+        }
+    }
+}
+
+/// Returns a datagram socket that is connected to the address, on a random port.
+pub(super) async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(any_port(address)).await?;
+    socket.connect(address).await?;
+    Ok(socket)
+}
+
+/// Returns a local address from which `address` can be reached, without a port.
+fn any_port(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+/// Receives from either socket. The one that receives stays as `socket`. Cancel-safe.
+pub(super) async fn receive_first(
+    socket: &mut Socket,
+    open: &mut Option<Socket>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let Some(other) = open else {
+        return socket.receive(buffer).await;
+    };
+    let mut bytes = Vec::new();
+    let is_other = tokio::select! {
+        biased;
+        result = socket.receive(buffer) => result.map(|()| false)?,
+        result = other.receive(&mut bytes) => result.map(|()| true)?,
+    };
+    if let Some(other) = open.take().filter(|_| is_other) {
+        *socket = other;
+        *buffer = bytes;
+    }
+    Ok(())
+}
+
+/// A connection to one server.
+pub(super) enum Socket {
+    Datagram(UdpSocket),
+    /// Not connected. Receives from every port of the address.
+    Open {
+        socket: UdpSocket,
+        address: SocketAddr,
+        /// Port of the last datagram.
+        source: u16,
+    },
+    Stream(TcpStream),
+    /// The response to the last request over HTTP, until it is received.
+    Http(Option<BoxFuture<'static, io::Result<Vec<u8>>>>),
+}
+
+impl Socket {
+    /// Opens a socket that receives from every port of the address.
+    pub(super) async fn open(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self::Open {
+            socket: UdpSocket::bind(any_port(address)).await?,
+            address,
+            source: address.port(),
+        })
+    }
+
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Datagram(socket) => socket.send(bytes).await.map(drop),
+            Self::Open {
+                socket, address, ..
+            } => socket.send_to(bytes, *address).await.map(drop),
+            Self::Stream(stream) => stream.write_all(bytes).await,
+            // Requests over HTTP have their own connections.
+            Self::Http(_) => Ok(()),
+        }
+    }
+
+    /// Receives one datagram in place of the buffer's content, or appends bytes of a stream.
+    /// Cancel-safe: no data is lost on drop.
+    async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        match self {
+            Self::Datagram(socket) => {
+                // The buffer is allocated only when there is a datagram, since most exchanges are
+                // waiting.
+                loop {
+                    let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+                    let result = if ready.is_error() {
+                        // ICMP errors do not make a socket readable.
+                        socket.try_io(Interest::ERROR, || match socket.take_error()? {
+                            Some(error) => Err(error),
+                            None => Err(ErrorKind::WouldBlock.into()),
+                        })
+                    } else {
+                        buffer.clear();
+                        buffer.reserve(MAX_DATAGRAM);
+                        socket.try_recv_buf(buffer).map(drop)
+                    };
+                    match result {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        result => return result,
+                    }
+                }
+            }
+            Self::Open {
+                socket,
+                address,
+                source,
+            } => loop {
+                socket.readable().await?;
+                buffer.clear();
+                buffer.reserve(MAX_DATAGRAM);
+                match socket.try_recv_buf_from(buffer) {
+                    Ok((_, from)) if from.ip() == address.ip() => {
+                        *source = from.port();
+                        return Ok(());
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            },
+            Self::Http(None) => pending().await,
+            Self::Http(Some(response)) => {
+                let result = response.await;
+                *self = Self::Http(None);
+                *buffer = result?;
+                Ok(())
+            }
+            Self::Stream(stream) => {
+                buffer.clear();
+                buffer.reserve(STREAM_CHUNK_BYTES);
+                if stream.read_buf(buffer).await? == 0 {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Returns `None` if the error is the end of a stream, properly closed or reset.
+pub(super) fn closed_or(error: io::Error, is_stream: bool) -> Option<io::Error> {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let ends_stream = matches!(
+        error.kind(),
+        UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe
+    );
+    if is_stream && ends_stream {
+        None
+    } else {
+        Some(error)
+    }
+}
