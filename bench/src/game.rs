@@ -236,7 +236,7 @@ const QUAKE3_CHALLENGE: &[u8] = b"\\challenge\\";
 
 /// Content of a request: the step, and the bytes that the reply repeats.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct RequestParts {
     step: u8,
     echo: [u8; 8],
 }
@@ -342,7 +342,7 @@ impl Canned {
 
     /// Parses a request.
     #[inline]
-    pub(crate) fn hear(&self, from: Peer, to: u32, request: &[u8]) -> Option<Wish> {
+    pub(crate) fn parse(&self, from: Peer, to: u32, request: &[u8]) -> Option<RequestParts> {
         let four = |at: usize| -> [u8; 4] { request[at..at + 4].try_into().unwrap_or_default() };
         let echo = |at: usize, length: usize| {
             let mut echo = [0; 8];
@@ -378,34 +378,40 @@ impl Canned {
             (Game::Samp, 11) => (u8::from(request[10] == b'r'), echo(4, 6)),
             _ => return None,
         };
-        Some(Wish { step, echo })
+        Some(RequestParts { step, echo })
     }
 
     /// Writes the reply. Returns its length in bytes.
     #[inline]
-    pub(crate) fn answer(&self, wish: Wish, from: Peer, to: u32, out: &mut [u8; SLOT]) -> usize {
+    pub(crate) fn answer(
+        &self,
+        request_parts: RequestParts,
+        from: Peer,
+        to: u32,
+        out: &mut [u8; SLOT],
+    ) -> usize {
         let variant = Cookie(4).derive(u64::from(to)) as usize % VARIANTS;
-        let reply = &self.replies[variant][usize::from(wish.step)];
+        let reply = &self.replies[variant][usize::from(request_parts.step)];
         let mut length = reply.len();
         out[..length].copy_from_slice(reply);
-        match (self.game, wish.step) {
+        match (self.game, request_parts.step) {
             (Game::Minecraft, 0) => {
-                out[1..5].copy_from_slice(&wish.echo[..4]);
+                out[1..5].copy_from_slice(&request_parts.echo[..4]);
                 length = 5 + decimal(minecraft_token(self.token(from, to)), &mut out[5..]);
             }
-            (Game::Minecraft, _) => out[1..5].copy_from_slice(&wish.echo[..4]),
+            (Game::Minecraft, _) => out[1..5].copy_from_slice(&request_parts.echo[..4]),
             (Game::Onequery, 0) => out[9..17].copy_from_slice(&self.token(from, to).to_be_bytes()),
-            (Game::Onequery, _) => out[11..15].copy_from_slice(&wish.echo[..4]),
+            (Game::Onequery, _) => out[11..15].copy_from_slice(&request_parts.echo[..4]),
             (Game::A2sInfo | Game::A2sPlayers, 0) => {
                 let token = self.token(from, to) as u32;
                 out[5..9].copy_from_slice(&token.to_le_bytes());
             }
-            (Game::Qr2, _) => out[1..5].copy_from_slice(&wish.echo[..4]),
+            (Game::Qr2, _) => out[1..5].copy_from_slice(&request_parts.echo[..4]),
             (Game::Quake3, _) => {
                 let at = self.challenges[variant];
-                out[at..at + 8].copy_from_slice(&wish.echo);
+                out[at..at + 8].copy_from_slice(&request_parts.echo);
             }
-            (Game::Samp, _) => out[4..10].copy_from_slice(&wish.echo[..6]),
+            (Game::Samp, _) => out[4..10].copy_from_slice(&request_parts.echo[..6]),
             (Game::Ugp | Game::A2sInfo | Game::A2sPlayers | Game::Slp, _) => {}
         }
         length

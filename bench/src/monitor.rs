@@ -60,10 +60,10 @@ pub(crate) fn monitor(hailer: &Path, targets: u32, minutes: f64) -> anyhow::Resu
 /// Serves the farm until standard input ends. Prints the port of each protocol.
 pub(crate) fn fleet() -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
+    let stopping = stop.clone();
     thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
-        told.store(true, Ordering::Relaxed);
+        stopping.store(true, Ordering::Relaxed);
     });
     let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
     settings.ports = registry::responders()

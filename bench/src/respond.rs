@@ -278,7 +278,7 @@ impl Server {
         drop(self.child.stdin.take());
         let mut line = String::new();
         self.out.read_line(&mut line)?;
-        line.trim().parse().context("the pool told nothing")
+        line.trim().parse().context("the pool stopping nothing")
     }
 }
 
@@ -361,7 +361,7 @@ fn load(
     let cpu = || host::cpu_of(server.child.id()).context("/proc/PID/stat");
     let started = Instant::now();
     let before = cpu()?;
-    let mut heard = 0_u64;
+    let mut received = 0_u64;
     let mut last = Instant::now();
     send(&mut output, WINDOW)?;
     loop {
@@ -373,7 +373,7 @@ fn load(
         let good = (0..count)
             .filter(|&i| input.get(i).2.len() == length)
             .count();
-        heard += good as u64;
+        received += good as u64;
         if count > 0 {
             last = now;
             send(&mut output, count)?;
@@ -387,7 +387,7 @@ fn load(
     // Replies in flight must not count for the next run.
     std::thread::sleep(Duration::from_millis(50));
     while input.receive(socket)? > 0 {}
-    Ok((heard as f64 / wall, used * 1e6 / heard.max(1) as f64))
+    Ok((received as f64 / wall, used * 1e6 / received.max(1) as f64))
 }
 
 /// Sends `rate` requests per second for `time`, each when it is due, without waiting for replies.

@@ -2,7 +2,7 @@
 //! library.
 
 use crate::bare::{self, BATCH, Batch, Peer};
-use crate::game::{Canned, Game, Wish, alive, ip};
+use crate::game::{Canned, Game, RequestParts, alive, ip};
 use crate::slp;
 use clap::{Args, ValueEnum};
 use hailer::respond::farm;
@@ -51,10 +51,10 @@ pub(crate) struct Plan {
 /// Serves until standard input ends. Prints the port, and the number of targets that reply.
 pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stopping = Arc::clone(&stop);
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
-        told.store(true, Ordering::Relaxed);
+        stopping.store(true, Ordering::Relaxed);
     });
     match plan.kind {
         Kind::Canned if plan.game == Game::Slp => {
@@ -87,7 +87,7 @@ struct Delayed {
     due: Instant,
     from: Peer,
     to: u32,
-    wish: Wish,
+    request_parts: RequestParts,
 }
 
 /// Much longer than a datagram takes, and too short for a queue to overflow.
@@ -114,7 +114,7 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
                 && let Some(one) = delayed.pop_front_if(|one| one.due <= now)
             {
                 output.push(one.from, one.to, |out| {
-                    canned.answer(one.wish, one.from, one.to, out)
+                    canned.answer(one.request_parts, one.from, one.to, out)
                 });
                 released += 1;
                 if output.len() == BATCH {
@@ -129,11 +129,11 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
             if canned.is_silent(to) {
                 continue;
             }
-            let Some(wish) = canned.hear(from, to, request) else {
+            let Some(request_parts) = canned.parse(from, to, request) else {
                 continue;
             };
             if delay.is_zero() {
-                output.push(from, to, |out| canned.answer(wish, from, to, out));
+                output.push(from, to, |out| canned.answer(request_parts, from, to, out));
                 if output.len() == BATCH {
                     output.send(&socket)?;
                 }
@@ -142,7 +142,7 @@ fn canned(plan: &Plan, stop: &AtomicBool) -> anyhow::Result<()> {
                     due,
                     from,
                     to,
-                    wish,
+                    request_parts,
                 });
             } else {
                 dropped += 1;

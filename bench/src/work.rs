@@ -236,8 +236,8 @@ fn lines(game: Game, times: u64) -> anyhow::Result<u64> {
         for (to, _, request) in out.v4.pending() {
             let SocketAddr::V4(v4) = to else { continue };
             let ip = v4.ip().to_bits();
-            let wish = replies.hear(us, ip, request).context("a known request")?;
-            let length = replies.answer(wish, us, ip, &mut reply);
+            let request_parts = replies.parse(us, ip, request).context("a known request")?;
+            let length = replies.answer(request_parts, us, ip, &mut reply);
             batch.push((to, reply[..length].to_vec()));
         }
         out.v4.clear();
@@ -316,8 +316,8 @@ fn datagrams(times: u64) -> anyhow::Result<u64> {
         for _ in 0..BATCH {
             client.send(&[7; 15])?;
         }
-        let mut heard = 0;
-        while heard < BATCH {
+        let mut received = 0;
+        while received < BATCH {
             let count = socket.receive(&mut inbox)?;
             if count == 0 {
                 wait(&[&socket], false, Duration::from_secs(1))?;
@@ -328,7 +328,7 @@ fn datagrams(times: u64) -> anyhow::Result<u64> {
                 });
             }
             done += socket.send(&mut outbox)? as u64;
-            heard += count;
+            received += count;
         }
     }
     Ok(done)

@@ -133,12 +133,12 @@ mod tests {
         let a = one.local_addr().unwrap();
         let b = two.local_addr().unwrap();
         // Datagrams that arrive before the child starts stay in the queue.
-        let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
-        asker
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
-        asker.send_to(b"early", a).unwrap();
-        asker.send_to(b"early", b).unwrap();
+        client.send_to(b"early", a).unwrap();
+        client.send_to(b"early", b).unwrap();
         let pass = |socket: &UdpSocket| OwnedFd::from(socket.try_clone().unwrap());
         let path = std::env::temp_dir().join(format!("hailer-notify-{}", std::process::id()));
         let manager = UnixDatagram::bind(&path).unwrap();
@@ -163,7 +163,7 @@ mod tests {
             "{received}"
         );
         for _ in 0..2 {
-            assert_eq!(asker.recv(&mut [0; 16]).unwrap(), 5);
+            assert_eq!(client.recv(&mut [0; 16]).unwrap(), 5);
         }
         for not_ours in [
             "LISTEN_FDS=2",

@@ -40,10 +40,13 @@ impl ClientHello {
             .filter(fits)
     }
 
-    /// Returns the build to use: `wish` if it is possible, else the newest.
-    pub fn build(self, wish: Option<Build>) -> Option<Build> {
-        let wish = wish.filter(|wish| self.builds().any(|build| build.dialect() == wish.dialect()));
-        wish.or_else(|| self.builds().last())
+    /// Returns the build to use: `preferred` if it is possible, else the newest.
+    pub fn build(self, preferred: Option<Build>) -> Option<Build> {
+        let preferred = preferred.filter(|preferred| {
+            self.builds()
+                .any(|build| build.dialect() == preferred.dialect())
+        });
+        preferred.or_else(|| self.builds().last())
     }
 }
 

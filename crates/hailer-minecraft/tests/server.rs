@@ -68,7 +68,7 @@ impl Table {
     }
 
     /// Connects without sending anything.
-    fn sit(&mut self, build: Build, name: &str) -> usize {
+    fn connect(&mut self, build: Build, name: &str) -> usize {
         let id = self.server.connect(self.now, HOME).unwrap();
         self.clients.push(TestClient {
             id,
@@ -88,18 +88,18 @@ impl Table {
         self.clients.len() - 1
     }
 
-    fn send(&mut self, seat: usize, packet: impl Into<Packet>) {
+    fn send(&mut self, client: usize, packet: impl Into<Packet>) {
         let packet = packet.into();
-        let sent = self.clients[seat].connection.send(&packet);
+        let sent = self.clients[client].connection.send(&packet);
         sent.unwrap_or_else(|error| panic!("{error}: {packet:?}"));
         self.flush();
     }
 
-    fn shake(&mut self, seat: usize) {
-        let build = self.clients[seat].connection.build();
-        let name = self.clients[seat].name.clone();
+    fn shake(&mut self, client: usize) {
+        let build = self.clients[client].connection.build();
+        let name = self.clients[client].name.clone();
         self.send(
-            seat,
+            client,
             Handshake {
                 who: format!("{name};localhost:25565").as_str().into(),
                 protocol: build.protocol(),
@@ -112,16 +112,16 @@ impl Table {
 
     /// Adds a player in the game.
     fn enter(&mut self, build: Build, name: &str) -> usize {
-        let seat = self.sit(build, name);
-        self.shake(seat);
+        let client = self.connect(build, name);
+        self.shake(client);
         self.ticks(2);
         assert_eq!(
-            self.clients[seat].connection.state(),
+            self.clients[client].connection.state(),
             ConnectionState::Play,
             "{build} {:?}",
-            self.clients[seat].kicked
+            self.clients[client].kicked
         );
-        seat
+        client
     }
 
     /// Transfers bytes in both directions, split at random, until none are left.
@@ -129,22 +129,23 @@ impl Table {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             for i in 0..self.clients.len() {
-                let seat = &mut self.clients[i];
-                while !seat.connection.outgoing().is_empty() {
-                    let cut = 1 + self.dice.below(seat.connection.outgoing().len().min(40));
+                let client = &mut self.clients[i];
+                while !client.connection.outgoing().is_empty() {
+                    let cut = 1 + self.dice.below(client.connection.outgoing().len().min(40));
                     self.server
-                        .receive(seat.id, self.now, &seat.connection.outgoing()[..cut]);
-                    seat.connection.sent_bytes(cut);
+                        .receive(client.id, self.now, &client.connection.outgoing()[..cut]);
+                    client.connection.sent_bytes(cut);
                     moved = true;
                 }
-                while !self.server.outgoing(seat.id).is_empty() {
+                while !self.server.outgoing(client.id).is_empty() {
                     let cut = 1 + self
                         .dice
-                        .below(self.server.outgoing(seat.id).len().min(3000));
-                    seat.connection
-                        .receive(&self.server.outgoing(seat.id)[..cut]);
-                    self.server.sent(seat.id, cut);
-                    seat.read(&mut self.dice);
+                        .below(self.server.outgoing(client.id).len().min(3000));
+                    client
+                        .connection
+                        .receive(&self.server.outgoing(client.id)[..cut]);
+                    self.server.sent(client.id, cut);
+                    client.read(&mut self.dice);
                     moved = true;
                 }
             }
@@ -165,11 +166,11 @@ impl Table {
         self.ticks(12);
     }
 
-    fn walk(&mut self, seat: usize, to: [f64; 3]) {
-        self.clients[seat].place = to;
+    fn walk(&mut self, client: usize, to: [f64; 3]) {
+        self.clients[client].place = to;
         let [x, y, z] = to;
         self.send(
-            seat,
+            client,
             PlayerPosition {
                 x,
                 y,
@@ -180,9 +181,9 @@ impl Table {
         );
     }
 
-    fn look(&mut self, seat: usize, yaw: f32, pitch: f32) {
+    fn look(&mut self, client: usize, yaw: f32, pitch: f32) {
         self.send(
-            seat,
+            client,
             PlayerLook {
                 yaw,
                 pitch,
@@ -191,14 +192,14 @@ impl Table {
         );
     }
 
-    fn say(&mut self, seat: usize, text: &str) {
-        self.send(seat, Chat { text: text.into() });
+    fn say(&mut self, client: usize, text: &str) {
+        self.send(client, Chat { text: text.into() });
         self.ticks(1);
     }
 
-    fn dig(&mut self, seat: usize, status: u8, (x, y, z): (i32, u8, i32)) {
+    fn dig(&mut self, client: usize, status: u8, (x, y, z): (i32, u8, i32)) {
         self.send(
-            seat,
+            client,
             PlayerDigging {
                 status,
                 x,
@@ -209,7 +210,7 @@ impl Table {
         );
     }
 
-    fn put(&mut self, seat: usize, (x, y, z): (i32, u8, i32), direction: u8) {
+    fn put(&mut self, client: usize, (x, y, z): (i32, u8, i32), direction: u8) {
         let held = Slot::of(1, 64, 0);
         let packet = PlayerBlockPlacement {
             x,
@@ -219,7 +220,7 @@ impl Table {
             held,
             ..PlayerBlockPlacement::default()
         };
-        self.send(seat, packet);
+        self.send(client, packet);
     }
 }
 
@@ -387,9 +388,9 @@ impl TestClient {
 }
 
 /// Asserts that all columns of a client equal the server's.
-fn assert_same_world(table: &mut Table, seat: usize, blocks_only: bool) {
-    let build = table.clients[seat].connection.build();
-    for (&(x, z), column) in &table.clients[seat].columns {
+fn assert_same_world(table: &mut Table, client: usize, blocks_only: bool) {
+    let build = table.clients[client].connection.build();
+    for (&(x, z), column) in &table.clients[client].columns {
         let real = table.server.column(x, z);
         if blocks_only {
             for (bx, y, bz) in
@@ -413,13 +414,13 @@ fn a_session_in_every_wire_version() {
         let mut table = Table::new(settings(build));
         let one = table.enter(build, "One");
         table.settle();
-        let seat = &table.clients[one];
+        let client = &table.clients[one];
         assert_eq!(
-            seat.connection.is_encrypted(),
+            client.connection.is_encrypted(),
             build >= Build::W17a,
             "{build}"
         );
-        assert_eq!((seat.mode, seat.columns.len()), (1, 49));
+        assert_eq!((client.mode, client.columns.len()), (1, 49));
         for name in [
             "Login",
             "SpawnPosition",
@@ -428,7 +429,7 @@ fn a_session_in_every_wire_version() {
             "PlayerListItem",
             "PlayerTeleport",
         ] {
-            assert!(seat.count(name) >= 1, "{build}: no {name}");
+            assert!(client.count(name) >= 1, "{build}: no {name}");
         }
         assert_same_world(&mut table, one, false);
 
@@ -457,9 +458,9 @@ fn a_session_in_every_wire_version() {
         );
         table.ticks(1);
         let entity = table.clients[one].entity;
-        let seat = &table.clients[two];
+        let client = &table.clients[two];
         let mut place = None;
-        for packet in &seat.got {
+        for packet in &client.got {
             match packet {
                 Packet::SpawnNamedEntity(spawn) if spawn.entity == entity => {
                     assert!(spawn.name == *"One");
@@ -488,9 +489,9 @@ fn a_session_in_every_wire_version() {
             "Animation",
             "EntityEquipment",
         ]
-        .map(|name| seat.count(name));
+        .map(|name| client.count(name));
         assert_eq!(counts, [2, 1, 1, 1, 1], "{build}");
-        assert!(seat.got.iter().any(|packet| {
+        assert!(client.got.iter().any(|packet| {
             matches!(packet, Packet::EntityMetadata(to) if to.metadata.get(0) == Some(&MetadataValue::Byte(2)))
         }));
         table.say(two, "hello, Ümläut");
@@ -562,9 +563,9 @@ fn terrain_arrives_unchanged() {
         table.settle();
         assert_eq!(table.clients[one].columns.len(), 49);
         assert_same_world(&mut table, one, false);
-        let seat = &table.clients[one];
-        let [x, y, z] = seat.place.map(|at| at.floor() as i32);
-        let column = &seat.columns[&(x >> 4, z >> 4)];
+        let client = &table.clients[one];
+        let [x, y, z] = client.place.map(|at| at.floor() as i32);
+        let column = &client.columns[&(x >> 4, z >> 4)];
         assert_ne!(
             column.block(x as u8, y as u8 - 1, z as u8).id,
             0,
@@ -584,7 +585,7 @@ fn terrain_arrives_unchanged() {
 fn unencrypted_logins_if_encryption_is_optional_or_off() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(settings(build));
-        let one = table.sit(build, "Plain");
+        let one = table.connect(build, "Plain");
         table.clients[one].encrypts = false;
         table.shake(one);
         assert_eq!(
@@ -607,7 +608,7 @@ fn unencrypted_logins_if_encryption_is_optional_or_off() {
             encryption: Encryption::Required,
             ..settings(build)
         });
-        let one = table.sit(build, "Plain");
+        let one = table.connect(build, "Plain");
         table.clients[one].encrypts = false;
         table.shake(one);
         let can = build >= Build::W17a;
@@ -626,7 +627,7 @@ fn one_build_and_1_2_5_share_the_port() {
     for &served in Build::DIALECTS {
         for &theirs in Build::DIALECTS {
             let mut table = Table::new(settings(served));
-            let one = table.sit(theirs, "Who");
+            let one = table.connect(theirs, "Who");
             // Two builds may have the same protocol number. The server then assumes its own build.
             if served != theirs && served.protocol() == theirs.protocol() {
                 continue;
@@ -648,7 +649,7 @@ fn one_build_and_1_2_5_share_the_port() {
             is_build_only: true,
             ..settings(served)
         });
-        let one = table.sit(Build::V1_2_5, "Old");
+        let one = table.connect(Build::V1_2_5, "Old");
         table.shake(one);
         let expected = (served > Build::W15a).then_some("Outdated client!");
         assert_eq!(table.clients[one].kicked.as_deref(), expected, "{served}");
@@ -720,7 +721,7 @@ fn refused_logins() {
         "§4red",
     ] {
         let mut table = Table::new(settings(build));
-        let one = table.sit(build, name);
+        let one = table.connect(build, name);
         // Longer names are truncated to 16 UTF-16 units by the client.
         if name.len() > 16 {
             continue;
@@ -735,7 +736,7 @@ fn refused_logins() {
     // A wrong token, and an invalid secret.
     let mut table = Table::new(settings(build));
     for wrong in ["token", "secret", "both"] {
-        let one = table.sit(build, "Wrong");
+        let one = table.connect(build, "Wrong");
         let hello = Handshake {
             protocol: 39,
             name: "Wrong".into(),
@@ -794,7 +795,7 @@ fn refused_logins() {
     });
     let one = table.enter(build, "One");
     let _ = table.enter(build, "Two");
-    let three = table.sit(build, "Three");
+    let three = table.connect(build, "Three");
     table.shake(three);
     assert_eq!(
         table.clients[three].kicked.as_deref(),
@@ -812,8 +813,8 @@ fn refused_logins() {
 fn silent_clients_time_out() {
     let build = Build::V1_3_2;
     let mut table = Table::new(settings(build));
-    let mute = table.sit(build, "Mute");
-    let slow = table.sit(build, "Slow");
+    let mute = table.connect(build, "Mute");
+    let slow = table.connect(build, "Slow");
     let player = table.enter(build, "Player");
     let bytes = [0x02, 39, 0, 4, 0, b'S'];
     table
@@ -971,13 +972,13 @@ fn columns_are_loaded_and_unloaded_while_walking() {
             table.ticks(1);
         }
         table.settle();
-        let seat = &table.clients[one];
-        let at = (seat.place[0].floor() as i32) >> 4;
+        let client = &table.clients[one];
+        let at = (client.place[0].floor() as i32) >> 4;
         assert!(
-            seat.columns.keys().all(|(x, _)| (x - at).abs() <= 4),
+            client.columns.keys().all(|(x, _)| (x - at).abs() <= 4),
             "{build}"
         );
-        let near = seat
+        let near = client
             .columns
             .keys()
             .filter(|(x, z)| (x - at).abs() <= 3 && z.abs() <= 4)
@@ -1014,9 +1015,9 @@ fn falling_out_of_the_world() {
         table.send(one, request);
         assert!(table.clients[one].columns.is_empty() && table.clients[one].allocated.is_empty());
         table.settle();
-        let seat = &table.clients[one];
+        let client = &table.clients[one];
         assert_eq!(
-            (seat.count("Respawn"), seat.place, seat.columns.len()),
+            (client.count("Respawn"), client.place, client.columns.len()),
             (1, start, 49),
             "{build}"
         );
@@ -1357,7 +1358,7 @@ fn garbage_never_panics() {
         let player = table.enter(build, "Player");
         for round in 0..60 {
             // Stage of the login when the garbage starts: before it, after the name, in the game.
-            let one = table.sit(build, "Garbage");
+            let one = table.connect(build, "Garbage");
             table.clients[one].encrypts = round % 2 == 0;
             let id = table.clients[one].id;
             if round % 3 == 1 {
@@ -1550,20 +1551,20 @@ fn respawning_players_unload_everything() {
             RespawnRequest::default().into()
         };
         table.send(one, request);
-        let seat = &table.clients[one];
+        let client = &table.clients[one];
         assert_eq!(
             (
-                seat.columns.len(),
-                seat.allocated.len(),
-                seat.count("DestroyEntities")
+                client.columns.len(),
+                client.allocated.len(),
+                client.count("DestroyEntities")
             ),
             (0, 0, 1),
             "{build}"
         );
         table.settle();
-        let seat = &table.clients[one];
+        let client = &table.clients[one];
         assert_eq!(
-            (seat.columns.len(), seat.count("SpawnNamedEntity")),
+            (client.columns.len(), client.count("SpawnNamedEntity")),
             (49, 2),
             "{build}"
         );
@@ -1607,11 +1608,11 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
         );
     }
     table.ticks(1);
-    let seat = &table.clients[one];
+    let client = &table.clients[one];
     assert_eq!(
         (
-            seat.count("ConfirmTransaction"),
-            seat.count("SetWindowItems") - inventories
+            client.count("ConfirmTransaction"),
+            client.count("SetWindowItems") - inventories
         ),
         (100, 1)
     );
@@ -1647,11 +1648,11 @@ fn jumping_players_do_not_starve_others_of_columns() {
         table.walk(walker, [x + 4.0, y, z]);
         table.ticks(1);
     }
-    let seat = &table.clients[walker];
-    let at = seat.place.map(|at| at.floor() as i32 >> 4);
+    let client = &table.clients[walker];
+    let at = client.place.map(|at| at.floor() as i32 >> 4);
     assert!(
-        seat.columns.contains_key(&(at[0] + 1, at[2])),
+        client.columns.contains_key(&(at[0] + 1, at[2])),
         "{:?}",
-        seat.columns.keys().max()
+        client.columns.keys().max()
     );
 }

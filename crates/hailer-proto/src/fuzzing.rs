@@ -127,13 +127,13 @@ pub fn responder(bytes: &[u8]) {
     let Some(responder) = build(protocol, &status(second)) else {
         return;
     };
-    if let Some(mut connection) = responder.connection(asker()) {
+    if let Some(mut connection) = responder.connection(client_address()) {
         return converse(protocol, &mut *connection, [first, second]);
     }
     let mut reply = Vec::new();
     for request in [first, second, first] {
         reply.clear();
-        let verdict = responder.answer(asker(), EPOCH, request, &mut reply);
+        let verdict = responder.answer(client_address(), EPOCH, request, &mut reply);
         let Verdict::Reply { verified } = verdict else {
             assert!(
                 reply.is_empty(),
@@ -232,7 +232,7 @@ pub fn exchange(bytes: &[u8]) {
     let mut step = exchange.handle(Input::Start, &mut out);
     let mut server = responder
         .as_deref()
-        .map(|responder| Server::new(responder, asker(), EPOCH));
+        .map(|responder| Server::new(responder, client_address(), EPOCH));
     loop {
         match step {
             Step::Send | Step::SendMore => core::mem::swap(&mut sent, &mut out),
@@ -367,7 +367,7 @@ const MAX_CONTINUATIONS: usize = 64;
 
 const EPOCH: Epoch = Epoch(59_833_333);
 
-fn asker() -> SocketAddr {
+fn client_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 50_000))
 }
 

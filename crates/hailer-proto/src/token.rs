@@ -127,29 +127,29 @@ mod tests {
 
     #[test]
     fn rotation_keeps_one_generation() {
-        let asker = from("192.0.2.7:5000");
+        let client_address = from("192.0.2.7:5000");
         let epoch = Epoch(9);
         let first = Keys::new([1; 16]);
-        let tag = first.mint(0, asker, epoch);
+        let tag = first.mint(0, client_address, epoch);
         let second = first.rotate([2; 16]);
-        assert!(second.accepted(0, asker, epoch).any(|t| t == tag));
+        assert!(second.accepted(0, client_address, epoch).any(|t| t == tag));
         assert!(
             !second
                 .rotate([3; 16])
-                .accepted(0, asker, epoch)
+                .accepted(0, client_address, epoch)
                 .any(|t| t == tag)
         );
         assert!(
             second
                 .renew([2; 16])
-                .accepted(0, asker, epoch)
+                .accepted(0, client_address, epoch)
                 .any(|t| t == tag),
             "the same again is no rotation"
         );
         assert!(
             !second
                 .renew([3; 16])
-                .accepted(0, asker, epoch)
+                .accepted(0, client_address, epoch)
                 .any(|t| t == tag)
         );
     }

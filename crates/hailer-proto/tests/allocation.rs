@@ -132,7 +132,7 @@ fn talk(
     wanted: Direction,
 ) -> Vec<Vec<u8>> {
     let mut exchange = protocol.exchange(ask, Cookie(1));
-    let mut server = memory::Server::new(responder, asker(), NOW);
+    let mut server = memory::Server::new(responder, client_address(), NOW);
     let mut datagrams = Vec::new();
     memory::run(&mut *exchange, &mut server, |direction, bytes| {
         if direction == wanted {
@@ -220,7 +220,7 @@ fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
         out.clear();
         let mut verdict = Verdict::Pass;
         let (count, bytes) =
-            measure(|| verdict = responder.answer(asker(), NOW, request, &mut out));
+            measure(|| verdict = responder.answer(client_address(), NOW, request, &mut out));
         verified += usize::from(matches!(verdict, Verdict::Reply { .. }));
         if count > 0 {
             complaints.push(format!(
@@ -236,7 +236,7 @@ fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
 
 const NOW: Epoch = Epoch(59_833_333);
 
-fn asker() -> SocketAddr {
+fn client_address() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 7], 50_000))
 }
 

@@ -265,7 +265,7 @@ fn responder(protocol: &dyn Protocol, status: &Status) -> Arc<dyn Responder> {
         .expect("no options are good options")
 }
 
-fn asker() -> SocketAddr {
+fn client_address() -> SocketAddr {
     "192.0.2.7:50000".parse().expect("an address")
 }
 
@@ -325,7 +325,7 @@ fn dialects_name_an_earlier_protocol() {
 
 /// Returns whether a responder takes the first bytes of a connection or a datagram.
 fn is_claimed(responder: &dyn Responder, bytes: &[u8]) -> bool {
-    match responder.connection(asker()) {
+    match responder.connection(client_address()) {
         Some(mut connection) => {
             let mut out = Vec::new();
             let mut received = connection.receive(NOW, bytes, &mut out);
@@ -334,7 +334,7 @@ fn is_claimed(responder: &dyn Responder, bytes: &[u8]) -> bool {
             }
             received.step != ConnectionStep::Pass
         }
-        None => responder.answer(asker(), NOW, bytes, &mut Vec::new()) != Verdict::Pass,
+        None => responder.answer(client_address(), NOW, bytes, &mut Vec::new()) != Verdict::Pass,
     }
 }
 
@@ -394,7 +394,7 @@ fn no_responder_answers_a_reply() {
     }
     for (name, bytes) in &replies {
         for (id, responder) in &responders {
-            let verdict = responder.answer(asker(), NOW, bytes, &mut Vec::new());
+            let verdict = responder.answer(client_address(), NOW, bytes, &mut Vec::new());
             if matches!(verdict, Verdict::Reply { .. }) {
                 complaints.push(format!(
                     "{id}'s responder answers {name}, which is a reply; tell the two apart"
@@ -408,7 +408,7 @@ fn no_responder_answers_a_reply() {
 /// Runs an exchange against a responder without loss. Returns the last step and the replies.
 fn talk(responder: &dyn Responder, mut exchange: Box<dyn Exchange>) -> (Step, Vec<Vec<u8>>) {
     let mut received = Vec::new();
-    let mut server = memory::Server::new(responder, asker(), NOW);
+    let mut server = memory::Server::new(responder, client_address(), NOW);
     let step = memory::run(&mut *exchange, &mut server, |direction, bytes| {
         if direction == Direction::Reply {
             received.push(bytes.clone());
@@ -479,7 +479,7 @@ fn amplification_is_as_documented() {
         for status in statuses::several() {
             let responder = responder(protocol, &status);
             for request in &requests {
-                try_one(&*responder, asker(), NOW, request, &mut out);
+                try_one(&*responder, client_address(), NOW, request, &mut out);
             }
             // The length of a challenge depends on the client's address.
             for _ in 0..200 {
@@ -589,7 +589,7 @@ fn a_token_is_valid_only_for_its_address_and_time() {
         };
         let responder = build(7, &is_port_bound);
         let mut exchange = protocol.exchange(&Ask::default(), Cookie(5));
-        let mut server = memory::Server::new(&*responder, asker(), NOW);
+        let mut server = memory::Server::new(&*responder, client_address(), NOW);
         let mut request = Vec::new();
         let mut last = Vec::new();
         let mut replies = VecDeque::new();

@@ -27,19 +27,20 @@ pub(crate) fn send<'a>(
     socket: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = (Envelope, &'a [u8])>,
 ) -> io::Result<usize> {
-    let mut parcels = [const { MaybeUninit::uninit() }; BATCH];
+    let mut messages = [const { MaybeUninit::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::uninit() }; BATCH];
     let mut count = 0;
-    for ((parcel, header), (envelope, bytes)) in parcels.iter_mut().zip(&mut headers).zip(datagrams)
+    for ((message, header), (envelope, bytes)) in
+        messages.iter_mut().zip(&mut headers).zip(datagrams)
     {
         let payload = iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        header.write(address(parcel.write(DatagramData { envelope, payload })));
+        header.write(address(message.write(DatagramData { envelope, payload })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not
+    // SAFETY: the first `count` headers are initialized. They point into `messages`, which does not
     // move until the end of this function, and from there to payloads that are borrowed for 'a,
     // which the call only reads.
     let sent = unsafe {
@@ -62,21 +63,21 @@ pub(crate) fn receive<'a>(
     slots: impl Iterator<Item = &'a mut [u8]>,
     mut received: impl FnMut(usize, &Envelope),
 ) -> io::Result<usize> {
-    let mut parcels = [const { MaybeUninit::<DatagramData>::uninit() }; BATCH];
+    let mut messages = [const { MaybeUninit::<DatagramData>::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
     let mut count = 0;
-    for ((parcel, header), slot) in parcels.iter_mut().zip(&mut headers).zip(slots) {
+    for ((message, header), slot) in messages.iter_mut().zip(&mut headers).zip(slots) {
         let payload = iovec {
             iov_base: slot.as_mut_ptr().cast(),
             iov_len: slot.len(),
         };
-        header.write(address(parcel.write(DatagramData {
+        header.write(address(message.write(DatagramData {
             envelope: Envelope::room(),
             payload,
         })));
         count += 1;
     }
-    // SAFETY: the first `count` headers are initialized. They point into `parcels`, which does not
+    // SAFETY: the first `count` headers are initialized. They point into `messages`, which does not
     // move until the end of this function, and from there to slots that are borrowed mutably and
     // separately for 'a. All of it is bytes, for which every value is valid.
     let result = unsafe {
@@ -90,38 +91,38 @@ pub(crate) fn receive<'a>(
         )
     };
     let count_received = usize::try_from(result).map_err(|_| io::Error::last_os_error())?;
-    for (parcel, header) in parcels
+    for (message, header) in messages
         .iter_mut()
         .zip(&headers)
         .take(count_received.min(count))
     {
         // SAFETY: the first `count` of both are initialized, and no pointer to them is used after
         // the call.
-        let (parcel, header) = unsafe { (parcel.assume_init_mut(), header.assume_init_ref()) };
-        parcel.envelope.filled(
+        let (message, header) = unsafe { (message.assume_init_mut(), header.assume_init_ref()) };
+        message.envelope.filled(
             header.msg_hdr.msg_namelen as _,
             header.msg_hdr.msg_controllen as _,
         );
         received(
-            (header.msg_len as usize).min(parcel.payload.iov_len),
-            &parcel.envelope,
+            (header.msg_len as usize).min(message.payload.iov_len),
+            &message.envelope,
         );
     }
     Ok(count_received)
 }
 
-/// Returns a header that points to all parts of the parcel.
-fn address(parcel: &mut DatagramData) -> mmsghdr {
+/// Returns a header that points to all parts of the message.
+fn address(message: &mut DatagramData) -> mmsghdr {
     // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has
     // unnamed padding.)
     let mut header: mmsghdr = unsafe { zeroed() };
     let outside = &mut header.msg_hdr;
-    let (name, control) = parcel.envelope.parts();
+    let (name, control) = message.envelope.parts();
     outside.msg_name = name.as_mut_ptr().cast();
     outside.msg_namelen = name.len() as _;
     outside.msg_control = control.as_mut_ptr().cast();
     outside.msg_controllen = control.len() as _;
-    outside.msg_iov = &raw mut parcel.payload;
+    outside.msg_iov = &raw mut message.payload;
     outside.msg_iovlen = 1;
     header
 }

@@ -19,7 +19,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn asker() -> SocketAddr {
+fn client_address() -> SocketAddr {
     ([192, 0, 2, 7], 50_000).into()
 }
 
@@ -34,7 +34,7 @@ fn responder(protocol: &dyn Protocol, players: usize) -> Arc<dyn Responder> {
 
 fn reply_to(responder: &dyn Responder, request: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
-    responder.answer(asker(), Epoch(59_833_333), request, &mut reply);
+    responder.answer(client_address(), Epoch(59_833_333), request, &mut reply);
     reply
 }
 

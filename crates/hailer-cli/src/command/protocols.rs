@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
                 ("protocol", Fit::Whole),
                 ("title", Fit::Spare(0)),
                 ("port", Fit::Whole),
-                ("asker proves", Fit::Spare(1)),
+                ("client proves", Fit::Spare(1)),
                 ("unverified reply", Fit::Spare(2)),
                 ("games", Fit::Fold),
             ];

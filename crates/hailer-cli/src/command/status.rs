@@ -121,7 +121,13 @@ fn listeners(out: &mut impl Write, listeners: &[Listener]) -> io::Result<()> {
     let connections = unless_all_zero(|counts| counts.connections);
     let lost = unless_all_zero(|counts| counts.lost);
     let is_relayed = listeners.iter().any(|listener| listener.counts.relayed > 0);
-    let relayed = |count: u64| is_relayed.then(|| count.to_string()).unwrap_or_default();
+    let relayed = |count: u64| {
+        if is_relayed {
+            count.to_string()
+        } else {
+            String::new()
+        }
+    };
     let row = |listener: &Listener| {
         let counts = &listener.counts;
         let protocols = listener.protocols.iter().map(|id| line(id, 30));

@@ -37,10 +37,10 @@ const PLAINS: [u8; 12] = [
 
 impl Server {
     /// Sets the view distance that the client requests: 0 far, 1 normal, 2 short, 3 tiny.
-    pub(super) fn set_view(&mut self, id: ClientId, wish: i32) {
+    pub(super) fn set_view(&mut self, id: ClientId, requested: i32) {
         let most = i32::from(self.config.view_distance.clamp(3, 15));
         if let Some(player) = self.player_mut(id) {
-            player.view = most.min((16 >> wish.clamp(0, 3)).max(3));
+            player.view = most.min((16 >> requested.clamp(0, 3)).max(3));
             player.centre = None;
         }
     }

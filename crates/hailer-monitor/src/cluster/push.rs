@@ -176,11 +176,11 @@ impl Pusher {
             .values_mut()
             .flat_map(HashMap::values_mut)
             .for_each(|noted| noted.digest = 0);
-        for (_, parcel) in self.fresh.drain(..).rev() {
-            self.kept_rows += parcel.rows;
+        for (_, entry) in self.fresh.drain(..).rev() {
+            self.kept_rows += entry.rows;
             self.kept.push_front(StreamEntry {
                 is_resend: true,
-                ..parcel
+                ..entry
             });
         }
     }
@@ -302,9 +302,9 @@ impl Pusher {
             } else {
                 self.shared.trouble("push", None);
                 let now = Instant::now();
-                for parcel in self.kept.drain(..entries) {
-                    self.kept_rows -= parcel.rows;
-                    self.fresh.push_back((now, parcel));
+                for entry in self.kept.drain(..entries) {
+                    self.kept_rows -= entry.rows;
+                    self.fresh.push_back((now, entry));
                 }
                 for (chunk, server, memory) in memories {
                     if let Some(noted) = self

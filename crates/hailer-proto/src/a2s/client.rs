@@ -983,8 +983,8 @@ mod tests {
             &mut info,
         );
         exchange.handle(Input::Start, &mut Vec::new());
-        assert_eq!(hear(&mut exchange, &challenge(1)), Step::Send);
-        assert_eq!(hear(&mut exchange, &info), Step::SendMore);
+        assert_eq!(receive(&mut exchange, &challenge(1)), Step::Send);
+        assert_eq!(receive(&mut exchange, &info), Step::SendMore);
         let step = exchange.handle(Input::Continue, &mut Vec::new());
         assert_eq!(step, Step::Send);
         exchange
@@ -995,8 +995,8 @@ mod tests {
         let mut exchange = at_lists(app_id, online);
         let players = [b"\xFF\xFF\xFF\xFFD", players].concat();
         let rules = [b"\xFF\xFF\xFF\xFFE", rules].concat();
-        assert_eq!(hear(&mut exchange, &players), Step::Progress);
-        done(hear(&mut exchange, &rules))
+        assert_eq!(receive(&mut exchange, &players), Step::Progress);
+        done(receive(&mut exchange, &rules))
     }
 
     fn met(status: &Status) -> Vec<&'static str> {
@@ -1065,7 +1065,7 @@ mod tests {
         );
     }
 
-    fn hear(exchange: &mut A2sExchange, datagram: &[u8]) -> Step {
+    fn receive(exchange: &mut A2sExchange, datagram: &[u8]) -> Step {
         exchange.handle(Input::Datagram(datagram), &mut Vec::new())
     }
 
@@ -1078,7 +1078,7 @@ mod tests {
         let mut exchange = A2sExchange::new(&Ask::default());
         exchange.handle(Input::Start, &mut Vec::new());
         let old = b"\xFF\xFF\xFF\xFFm1\0Old\0m\0f\0g\0\x01\x08\x2Fdl\0\0\0\0";
-        assert_eq!(hear(&mut exchange, old), Step::Send);
+        assert_eq!(receive(&mut exchange, old), Step::Send);
         for (name, step) in [(&b"First"[..], Step::Progress), (b"Second", Step::Wait)] {
             let mut info = Vec::new();
             let name = Info {
@@ -1086,9 +1086,9 @@ mod tests {
                 ..Info::default()
             };
             message::write_info(&name, &mut info);
-            assert_eq!(hear(&mut exchange, &info), step);
+            assert_eq!(receive(&mut exchange, &info), step);
         }
-        assert_eq!(hear(&mut exchange, old), Step::Wait);
+        assert_eq!(receive(&mut exchange, old), Step::Wait);
         let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
         assert_eq!(status.name, Some(Text::unformatted("First")));
         assert_eq!(met(&status), ["both-info"]);
@@ -1105,7 +1105,7 @@ mod tests {
         };
         // A timeout before the challenge does not count.
         assert_eq!(repeat(&mut exchange), 25);
-        assert_eq!(hear(&mut exchange, &challenge(1)), Step::Send);
+        assert_eq!(receive(&mut exchange, &challenge(1)), Step::Send);
         let lengths = [(); 3].map(|()| repeat(&mut exchange));
         assert_eq!(lengths, [29, 29, 25]);
     }
@@ -1140,13 +1140,13 @@ mod tests {
         let mut info = Vec::new();
         message::write_info(&Info::default(), &mut info);
         exchange.handle(Input::Start, &mut Vec::new());
-        assert_eq!(hear(&mut exchange, &info), Step::Send);
+        assert_eq!(receive(&mut exchange, &info), Step::Send);
         let mut out = Vec::new();
         let players = b"\xFF\xFF\xFF\xFFD\0";
         let step = exchange.handle(Input::Datagram(players), &mut out);
         assert_eq!((step, &out[4..]), (Step::Send, &b"V\xFF\xFF\xFF\xFF"[..]));
-        assert_eq!(hear(&mut exchange, players), Step::Wait);
-        let status = done(hear(&mut exchange, b"\xFF\xFF\xFF\xFFE\0\0"));
+        assert_eq!(receive(&mut exchange, players), Step::Wait);
+        let status = done(receive(&mut exchange, b"\xFF\xFF\xFF\xFFE\0\0"));
         assert_eq!(met(&status), ["no-challenge"]);
     }
 
@@ -1154,7 +1154,7 @@ mod tests {
     fn an_unreadable_list_is_explained() {
         let mut exchange = at_lists(440, 1);
         let cut = b"\xFF\xFF\xFF\xFFE\x01";
-        assert_eq!(hear(&mut exchange, cut), Step::Wait);
+        assert_eq!(receive(&mut exchange, cut), Step::Wait);
         let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
         assert_eq!(
             (status.extra("unanswered"), status.extra("list-error")),
@@ -1172,7 +1172,7 @@ mod tests {
         let mut exchange = A2sExchange::new(&Ask::default());
         exchange.handle(Input::Start, &mut Vec::new());
         let steps: Vec<Step> = (0..1_000)
-            .map(|i| hear(&mut exchange, &challenge(i)))
+            .map(|i| receive(&mut exchange, &challenge(i)))
             .collect();
         let sends = steps.iter().filter(|step| **step == Step::Send).count();
         assert_eq!(sends, usize::from(MAX_CHALLENGES));
@@ -1181,7 +1181,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
         assert_eq!(out[25..], 4u32.to_le_bytes());
-        assert_eq!(hear(&mut exchange, &challenge(4)), Step::Wait);
+        assert_eq!(receive(&mut exchange, &challenge(4)), Step::Wait);
     }
 
     #[test]

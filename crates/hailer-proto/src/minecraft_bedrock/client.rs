@@ -170,24 +170,24 @@ mod tests {
     fn stray_datagrams_are_dropped_and_other_times_reported() {
         let (mut exchange, request) = exchange(Depth::Full);
         let reply = pong(&request, "MCPE;N;1;v;0;9;5;L;Survival;1;1;1;");
-        let mut hear = |bytes: &[u8]| exchange.handle(Input::Datagram(bytes), &mut Vec::new());
+        let mut receive = |bytes: &[u8]| exchange.handle(Input::Datagram(bytes), &mut Vec::new());
         for stray in [&b""[..], b"\x1C", &request, &reply[1..], &reply[..32]] {
-            assert_eq!(hear(stray), Step::Wait, "{stray:02x?}");
+            assert_eq!(receive(stray), Step::Wait, "{stray:02x?}");
         }
         for at in 1..9 {
             let mut other = reply.clone();
             other[at] ^= 1;
             assert!(
-                matches!(hear(&other), Step::Bad(Fault::Misbehaved(_))),
+                matches!(receive(&other), Step::Bad(Fault::Misbehaved(_))),
                 "{at}"
             );
         }
         for at in 17..33 {
             let mut other = reply.clone();
             other[at] ^= 1;
-            assert_eq!(hear(&other), Step::Wait, "{at}");
+            assert_eq!(receive(&other), Step::Wait, "{at}");
         }
-        assert!(matches!(hear(&reply), Step::Done(_)));
+        assert!(matches!(receive(&reply), Step::Done(_)));
     }
 
     #[test]

@@ -456,7 +456,7 @@ mod tests {
     const SESSION: SessionId = SessionId([1, 2, 3, 4]);
     const NOW: Epoch = Epoch(1000);
 
-    fn asker() -> SocketAddr {
+    fn client_address() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
     }
 
@@ -508,30 +508,30 @@ mod tests {
     #[test]
     fn a_token_lives_two_epochs_at_one_address_and_port() {
         let responder = responder(&status(1), &MinecraftQueryConfig::default());
-        let token = token(&responder, asker(), NOW);
+        let token = token(&responder, client_address(), NOW);
         let Token::Number(number) = token else {
             panic!()
         };
         assert!(number > 0);
         let ok = Verdict::Reply { verified: true };
-        assert_eq!(stat(&responder, asker(), NOW, token).0, ok);
-        assert_eq!(stat(&responder, asker(), Epoch(1001), token).0, ok);
+        assert_eq!(stat(&responder, client_address(), NOW, token).0, ok);
+        assert_eq!(stat(&responder, client_address(), Epoch(1001), token).0, ok);
         assert_eq!(
-            stat(&responder, asker(), Epoch(1002), token).0,
+            stat(&responder, client_address(), Epoch(1002), token).0,
             Verdict::Drop("token")
         );
         assert_eq!(
-            stat(&responder, asker(), Epoch(999), token).0,
+            stat(&responder, client_address(), Epoch(999), token).0,
             Verdict::Drop("token"),
             "from the future"
         );
-        let other = SocketAddr::new(asker().ip(), 50001);
+        let other = SocketAddr::new(client_address().ip(), 50001);
         assert_eq!(
             stat(&responder, other, NOW, token).0,
             Verdict::Drop("token")
         );
         assert_eq!(
-            stat(&responder, asker(), NOW, Token::Number(0)).0,
+            stat(&responder, client_address(), NOW, Token::Number(0)).0,
             Verdict::Drop("token")
         );
         let far = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
@@ -545,8 +545,8 @@ mod tests {
             ..MinecraftQueryConfig::default()
         };
         let responder = responder(&status(1), &config);
-        let token = token(&responder, asker(), NOW);
-        let other_port = SocketAddr::new(asker().ip(), 50001);
+        let token = token(&responder, client_address(), NOW);
+        let other_port = SocketAddr::new(client_address().ip(), 50001);
         assert_eq!(
             stat(&responder, other_port, NOW, token).0,
             Verdict::Reply { verified: true }
@@ -561,14 +561,14 @@ mod tests {
     #[test]
     fn only_the_length_decides_the_reply() {
         let responder = responder(&status(2), &MinecraftQueryConfig::default());
-        let Token::Number(token) = token(&responder, asker(), NOW) else {
+        let Token::Number(token) = token(&responder, client_address(), NOW) else {
             panic!()
         };
         let mut request = [&[0xFE, 0xFD, 0, 1, 2, 3, 4][..], &token.to_be_bytes()].concat();
         request.resize(2000, 0xFF);
         for length in 0..=64 {
             let mut out = Vec::new();
-            let verdict = responder.answer(asker(), NOW, &request[..length], &mut out);
+            let verdict = responder.answer(client_address(), NOW, &request[..length], &mut out);
             let mut notes = Notes::default();
             match length {
                 0 | 1 => assert_eq!(verdict, Verdict::Pass),
@@ -587,12 +587,12 @@ mod tests {
         for length in 0..=32 {
             let mut out = Vec::new();
             let handshake = [&[0xFE, 0xFD, 9, 1, 2, 3, 4][..], &[0; 32]].concat();
-            let verdict = responder.answer(asker(), NOW, &handshake[..length], &mut out);
+            let verdict = responder.answer(client_address(), NOW, &handshake[..length], &mut out);
             assert_eq!(verdict == Verdict::Reply { verified: false }, length >= 7);
         }
         let raknet = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0];
         assert_eq!(
-            responder.answer(asker(), NOW, &raknet, &mut Vec::new()),
+            responder.answer(client_address(), NOW, &raknet, &mut Vec::new()),
             Verdict::Pass
         );
     }
@@ -605,11 +605,11 @@ mod tests {
             .set_list(alloc::vec![Player::named(Text::legacy("Notch"))]);
         status.version = Some("1.0.0".into());
         let responder = responder(&status, &MinecraftQueryConfig::default());
-        let token = token(&responder, asker(), NOW);
+        let token = token(&responder, client_address(), NOW);
         let expected = b"\0\x01\x02\x03\x04splitnum\0\x80\0hostname\0A \xA7aMinecraft Server\0gametype\0SMP\0\
             game_id\0MINECRAFT\0version\x001.0.0\0plugins\0\0map\0world\0numplayers\x001\0maxplayers\x0020\0\
             hostport\x0025565\0hostip\x00127.0.0.1\0\0\x01player_\0\0Notch\0\0";
-        assert_eq!(stat(&responder, asker(), NOW, token).1, expected);
+        assert_eq!(stat(&responder, client_address(), NOW, token).1, expected);
     }
 
     #[test]
@@ -636,9 +636,9 @@ mod tests {
             },
         ];
         let responder = responder(&status, &MinecraftQueryConfig::default());
-        let token = token(&responder, asker(), NOW);
+        let token = token(&responder, client_address(), NOW);
         let mut notes = Notes::default();
-        let reply = stat(&responder, asker(), NOW, token).1;
+        let reply = stat(&responder, client_address(), NOW, token).1;
         let Stat::Full(full) = message::parse_stat(&reply, Some(true), &mut notes).unwrap() else {
             panic!()
         };
@@ -659,8 +659,8 @@ mod tests {
     /// Returns the texts of a full reply to `status`, as bytes.
     fn full_texts(status: &Status, config: &MinecraftQueryConfig) -> Vec<Vec<u8>> {
         let responder = responder(status, config);
-        let token = token(&responder, asker(), NOW);
-        let reply = stat(&responder, asker(), NOW, token).1;
+        let token = token(&responder, client_address(), NOW);
+        let reply = stat(&responder, client_address(), NOW, token).1;
         let stat = message::parse_stat(&reply, Some(true), &mut Notes::default());
         let Ok(Stat::Full(full)) = stat else { panic!() };
         let pairs = full.pairs.iter().map(|(_, value)| value.to_vec());
@@ -773,8 +773,8 @@ mod tests {
                     ..MinecraftQueryConfig::default()
                 },
             );
-            let token = token(&responder, asker(), NOW);
-            let reply = stat(&responder, asker(), NOW, token).1;
+            let token = token(&responder, client_address(), NOW);
+            let reply = stat(&responder, client_address(), NOW, token).1;
             let Ok(Stat::Full(full)) =
                 message::parse_stat(&reply, Some(true), &mut Notes::default())
             else {
@@ -802,8 +802,8 @@ mod tests {
                     ..MinecraftQueryConfig::default()
                 },
             );
-            let token = token(&responder, asker(), NOW);
-            let reply = stat(&responder, asker(), NOW, token).1;
+            let token = token(&responder, client_address(), NOW);
+            let reply = stat(&responder, client_address(), NOW, token).1;
             assert!(reply.len() <= max_reply, "{} > {max_reply}", reply.len());
             let mut notes = Notes::default();
             let Ok(Stat::Full(full)) = message::parse_stat(&reply, Some(true), &mut notes) else {

@@ -189,7 +189,7 @@ impl StatusExchange {
         Some(self.done(status))
     }
 
-    fn hear(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
+    fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         if let Some(reason) = message::foreign(bytes).filter(|_| self.status.is_none()) {
             return Step::Fail(Fault::Misbehaved(reason));
         }
@@ -262,7 +262,7 @@ impl StatusExchange {
         }
         if !rest.is_empty() {
             // A packet that is shorter than its length may hold a whole status.
-            let step = self.hear(rest, out);
+            let step = self.receive(rest, out);
             if step == Step::Send {
                 out.clear();
                 return self.without_pong().unwrap_or(Step::Wait);
@@ -283,7 +283,7 @@ impl Exchange for StatusExchange {
                 self.request(Form::Modern, out);
                 Step::Send
             }
-            Input::Datagram(bytes) => self.hear(bytes, out),
+            Input::Datagram(bytes) => self.receive(bytes, out),
             Input::Closed(rest) => self.cut(rest, out),
             Input::Timeout => self.silence(out),
             Input::GiveUp => self.without_pong().unwrap_or(Step::Wait),

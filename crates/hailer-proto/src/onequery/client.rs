@@ -566,7 +566,7 @@ mod tests {
     const TOKEN: Token = Token([0x5A; 32]);
     const NO_PLAYERS: &[(&str, u8)] = &[];
 
-    fn asker() -> SocketAddr {
+    fn client_address() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
     }
 
@@ -1185,7 +1185,7 @@ mod tests {
             // A new status for each datagram, then the last one for good.
             let responder = responders.get(sent - 1).or(responders.last()).unwrap();
             assert!(matches!(
-                responder.answer(asker(), Epoch(9), &request, &mut reply),
+                responder.answer(client_address(), Epoch(9), &request, &mut reply),
                 Verdict::Reply { .. }
             ));
             assert!(reply.len() <= message::MAX_REPLY);

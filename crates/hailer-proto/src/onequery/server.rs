@@ -471,7 +471,7 @@ mod tests {
     const NOW: Epoch = Epoch(1000);
     const VERIFIED: Verdict = Verdict::Reply { verified: true };
 
-    fn asker() -> SocketAddr {
+    fn client_address() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
     }
 
@@ -515,7 +515,10 @@ mod tests {
 
     fn receive(responder: &OneQueryResponder, bytes: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
-        (responder.answer(asker(), NOW, bytes, &mut out), out)
+        (
+            responder.answer(client_address(), NOW, bytes, &mut out),
+            out,
+        )
     }
 
     fn token(responder: &OneQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
@@ -531,7 +534,7 @@ mod tests {
     fn query(responder: &OneQueryResponder, endpoint: Endpoint) -> Query<'static> {
         Query {
             endpoint,
-            token: token(responder, asker(), NOW),
+            token: token(responder, client_address(), NOW),
             id: 0xFFFF_FFFE,
             offset: 0,
             auth_token: None,
@@ -748,7 +751,7 @@ mod tests {
     #[test]
     fn a_token_is_valid_for_four_epochs_at_one_address() {
         let responder = responder(&status(1), &Options::default());
-        let minted = token(&responder, asker(), NOW);
+        let minted = token(&responder, client_address(), NOW);
         assert_eq!(minted.0[..8], [0, 0, 3, 0xE8, 0, 0, 0, 0]);
         let verdict = |from, epoch, token| {
             let mut request = Vec::new();
@@ -766,13 +769,13 @@ mod tests {
         for age in 0..8 {
             let expected = if age < 4 { VERIFIED } else { dropped };
             assert_eq!(
-                verdict(asker(), Epoch(1000 + age), minted),
+                verdict(client_address(), Epoch(1000 + age), minted),
                 expected,
                 "{age} epochs later"
             );
         }
         assert_eq!(
-            verdict(asker(), Epoch(999), minted),
+            verdict(client_address(), Epoch(999), minted),
             dropped,
             "from the future"
         );
@@ -793,9 +796,13 @@ mod tests {
         for bit in 0..256 {
             let mut forged = minted;
             forged.0[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(verdict(asker(), NOW, forged), dropped, "bit {bit} changed");
+            assert_eq!(
+                verdict(client_address(), NOW, forged),
+                dropped,
+                "bit {bit} changed"
+            );
         }
-        assert_eq!(verdict(asker(), NOW, Token([0; 32])), dropped);
+        assert_eq!(verdict(client_address(), NOW, Token([0; 32])), dropped);
     }
 
     #[test]
@@ -805,7 +812,7 @@ mod tests {
         let with =
             |keys: &Keys| OneQueryResponder::new(&status(1), keys, &OneQueryConfig::default());
         let old = Query {
-            token: token(&with(&first), asker(), NOW),
+            token: token(&with(&first), client_address(), NOW),
             ..query(&with(&second), Endpoint::Basic)
         };
         assert!(read(&ask(&with(&second), old)).info.is_some());
@@ -1144,7 +1151,10 @@ mod tests {
         Request::Query(query(&responder, Endpoint::Players)).write(&mut request);
         let mut out = Vec::with_capacity(MAX_REPLY);
         let place = out.as_ptr();
-        assert_eq!(responder.answer(asker(), NOW, &request, &mut out), VERIFIED);
+        assert_eq!(
+            responder.answer(client_address(), NOW, &request, &mut out),
+            VERIFIED
+        );
         assert_eq!(out.as_ptr(), place);
     }
 }

@@ -109,7 +109,7 @@ pub struct Bridge {
     near: Connection,
     far: Connection,
     key: Arc<KeyPair>,
-    wish: Option<Build>,
+    preferred: Option<Build>,
     is_announced: bool,
     is_sure: bool,
     /// Verify token sent to the client.
@@ -125,14 +125,14 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Creates a bridge. `wish` decides where the client's protocol number has two builds.
-    pub fn new(key: Arc<KeyPair>, wish: Option<Build>) -> Self {
-        let build = wish.unwrap_or_default();
+    /// Creates a bridge. `preferred` decides where the client's protocol number has two builds.
+    pub fn new(key: Arc<KeyPair>, preferred: Option<Build>) -> Self {
+        let build = preferred.unwrap_or_default();
         Self {
             near: Connection::new(Role::Server, build).keeping_bytes(),
             far: Connection::new(Role::Client, build).keeping_bytes(),
             key,
-            wish,
+            preferred,
             is_announced: false,
             is_sure: false,
             token: [0; TOKEN],
@@ -262,7 +262,7 @@ impl Bridge {
             // Not a client of the game: the decoder reports the error.
             (None, _) => {}
             (Some(announced), _) => {
-                let Some(build) = announced.build(self.wish) else {
+                let Some(build) = announced.build(self.preferred) else {
                     let ClientHello::Number(number) = announced else {
                         return Ok(false);
                     };

@@ -159,7 +159,7 @@ struct State {
     needs_rewrite: bool,
     known: NetworkView,
     connected: bool,
-    heard: Option<Instant>,
+    last_message: Option<Instant>,
     refreshed: Option<Instant>,
     errors: u64,
     last_error: Option<String>,
@@ -199,7 +199,7 @@ impl Network {
             stale: millis(settings.stale),
         };
         let mut known = NetworkView::new(bounds);
-        let mut heard = None;
+        let mut last_message = None;
         let mut refreshed = None;
         let is_same = |config: &NetworkConfig| {
             config.redis == settings.redis
@@ -209,7 +209,7 @@ impl Network {
         if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.shared.settings)) {
             let mut state = earlier.shared.state();
             std::mem::swap(&mut known, &mut state.known);
-            heard = state.heard;
+            last_message = state.last_message;
             refreshed = state.refreshed.take();
             known.remove(&settings.server_id);
         }
@@ -228,7 +228,7 @@ impl Network {
             needs_rewrite: false,
             known,
             connected: false,
-            heard,
+            last_message,
             refreshed,
             errors: 0,
             last_error: None,
@@ -397,7 +397,9 @@ impl Network {
         servers.insert(0, Arc::new(own));
         View {
             servers,
-            age: state.heard.map(|heard| heard.elapsed()),
+            age: state
+                .last_message
+                .map(|last_message| last_message.elapsed()),
         }
     }
 
@@ -407,7 +409,9 @@ impl Network {
         Health {
             connected: state.connected,
             has_network: self.shared.counts_others(&state),
-            age: state.heard.map(|heard| heard.elapsed()),
+            age: state
+                .last_message
+                .map(|last_message| last_message.elapsed()),
             refreshed: state.refreshed.map(|at| at.elapsed()),
             errors: state.errors,
             last_error: state.last_error.clone(),
@@ -496,10 +500,10 @@ impl Shared {
     }
 
     fn counts_others(&self, state: &State) -> bool {
-        let fresh = |heard: Instant| heard.elapsed() <= self.settings.keep_view;
+        let fresh = |last_message: Instant| last_message.elapsed() <= self.settings.keep_view;
         self.settings.mode == Mode::Aggregate
             && state.refreshed.is_some()
-            && state.heard.is_some_and(fresh)
+            && state.last_message.is_some_and(fresh)
     }
 
     fn status(&self) -> Status {

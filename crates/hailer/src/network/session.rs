@@ -114,7 +114,10 @@ impl Session<'_> {
         let reads = self.shared.settings.mode.reads();
         {
             let mut state = self.shared.state();
-            match state.heard.map(|heard| heard.elapsed()) {
+            match state
+                .last_message
+                .map(|last_message| last_message.elapsed())
+            {
                 // A view that is too old to be used must be read again.
                 Some(away) if away > self.shared.settings.keep_view => {
                     state.known.clear();
@@ -152,8 +155,8 @@ impl Session<'_> {
         }
     }
 
-    fn heard(&self) {
-        self.shared.state().heard = Some(std::time::Instant::now());
+    fn record_message(&self) {
+        self.shared.state().last_message = Some(std::time::Instant::now());
     }
 
     /// Writes the complete state of this server.
@@ -209,7 +212,7 @@ impl Session<'_> {
             }
         }
         *self.registered = true;
-        self.heard();
+        self.record_message();
         self.beat_at = Instant::now() + shared.settings.heartbeat;
         Ok(())
     }
@@ -349,7 +352,7 @@ impl Session<'_> {
         self.read(&ids, true).await?;
         let now = std::time::Instant::now();
         let mut state = self.shared.state();
-        state.heard = Some(now);
+        state.last_message = Some(now);
         state.refreshed = Some(now);
         drop(state);
         self.refresh_at = Instant::now() + self.shared.settings.refresh;
@@ -362,7 +365,7 @@ impl Session<'_> {
         let ids = self.ids().await?;
         let changed = self.read(&ids, false).await?;
         self.read(&changed, true).await?;
-        self.heard();
+        self.record_message();
         self.put_off_pulse();
         Ok(())
     }
@@ -598,7 +601,7 @@ impl Session<'_> {
                 break;
             }
         }
-        self.heard();
+        self.record_message();
         Ok(())
     }
 

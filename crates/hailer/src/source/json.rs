@@ -68,7 +68,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
         Ok(Peeked { schema: Some(_) }) => {
             let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
             match line.status {
-                Some(said) => Ok(said.into()),
+                Some(input) => Ok(input.into()),
                 None => Err(ReadError {
                     line: 1,
                     problem: "an answer without a status: the query failed".into(),
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for PlayersInput {
         #[derive(Deserialize, Default)]
         #[serde(default, deny_unknown_fields)]
         struct Members {
-            #[serde(deserialize_with = "said")]
+            #[serde(deserialize_with = "nullable")]
             online: Option<Option<i64>>,
             max: Option<i64>,
             bots: Option<i64>,
@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for PlayersInput {
     }
 }
 
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>>, D::Error> {
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -210,20 +210,20 @@ struct AddressInput {
 }
 
 impl From<StatusInput> for Status {
-    fn from(said: StatusInput) -> Self {
+    fn from(input: StatusInput) -> Self {
         let mut status = Self {
-            name: said.name.map(|text| text.0),
-            motd: said.motd.map(|text| text.0),
-            game: said.game.map(Into::into),
-            mode: said.mode.map(Into::into),
-            map: said.map.map(Into::into),
-            version: said.version.map(Into::into),
-            rules: said.rules.map(|rules| rules.0).unwrap_or_default(),
-            has_password: said.password,
-            has_anti_cheat: said.anti_cheat,
-            icon: said.icon.map(|icon| icon.0),
-            extra: said.extra.map(|extra| extra.0).unwrap_or_default(),
-            deviations: said
+            name: input.name.map(|text| text.0),
+            motd: input.motd.map(|text| text.0),
+            game: input.game.map(Into::into),
+            mode: input.mode.map(Into::into),
+            map: input.map.map(Into::into),
+            version: input.version.map(Into::into),
+            rules: input.rules.map(|rules| rules.0).unwrap_or_default(),
+            has_password: input.password,
+            has_anti_cheat: input.anti_cheat,
+            icon: input.icon.map(|icon| icon.0),
+            extra: input.extra.map(|extra| extra.0).unwrap_or_default(),
+            deviations: input
                 .deviations
                 .into_iter()
                 .flatten()
@@ -232,22 +232,22 @@ impl From<StatusInput> for Status {
             ..Self::default()
         };
         // The short forms override extras with the same name.
-        if let Some(software) = said.software {
+        if let Some(software) = input.software {
             status.extra.retain(|extra| extra.key != "software");
             status.extra.push(Extra::new("software", software));
         }
-        if let Some(Plugins(plugins)) = said.plugins {
+        if let Some(Plugins(plugins)) = input.plugins {
             status.extra.retain(|extra| extra.key != "plugins");
             let plugins = plugins
                 .iter()
                 .map(|plugin| (&*plugin.name, &*plugin.version));
             status.extra.extend(minecraft_query::plugins(plugins));
         }
-        status.address = said.address.map(|AddressInput { host, port }| Address {
+        status.address = input.address.map(|AddressInput { host, port }| Address {
             host: host.map(Into::into),
             port,
         });
-        let players = said.players.unwrap_or_default();
+        let players = input.players.unwrap_or_default();
         let list: Option<Vec<Player>> = players
             .list
             .map(|list| list.into_iter().map(|player| player.0).collect());
@@ -345,15 +345,15 @@ impl<'de> Deserialize<'de> for PlayerInput {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlayerInput, A::Error> {
-                let said = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                let extra = said.extra.map(|extra| extra.0).unwrap_or_default();
+                let input = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let extra = input.extra.map(|extra| extra.0).unwrap_or_default();
                 Ok(PlayerInput(Player {
-                    name: said.name.0,
-                    uuid: said.uuid.map(|uuid| uuid.0),
-                    score: said.score,
-                    time_s: said.time_s,
-                    team: said.team.map(Into::into),
-                    latency_ms: said.latency_ms,
+                    name: input.name.0,
+                    uuid: input.uuid.map(|uuid| uuid.0),
+                    score: input.score,
+                    time_s: input.time_s,
+                    team: input.team.map(Into::into),
+                    latency_ms: input.latency_ms,
                     extra,
                 }))
             }
@@ -662,8 +662,8 @@ mod tests {
     }
 
     /// Writes, reads and writes again. Asserts that both results are equal.
-    fn assert_reads_back(said: &Status) {
-        let json = serde_json::to_value(said).unwrap();
+    fn assert_reads_back(parsed: &Status) {
+        let json = serde_json::to_value(parsed).unwrap();
         let read =
             status(json.to_string().as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
         assert_eq!(serde_json::to_value(&read).unwrap(), json);
@@ -707,15 +707,15 @@ mod tests {
                 if json.get("players_listed").is_some() {
                     continue;
                 }
-                let said = status(text.as_bytes())
+                let parsed = status(text.as_bytes())
                     .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 assert_eq!(
-                    serde_json::to_value(&said).unwrap(),
+                    serde_json::to_value(&parsed).unwrap(),
                     json,
                     "{}",
                     path.display()
                 );
-                let again = status(&line(said)).unwrap();
+                let again = status(&line(parsed)).unwrap();
                 assert_eq!(
                     serde_json::to_value(&again).unwrap(),
                     json,
@@ -730,7 +730,7 @@ mod tests {
 
     #[test]
     fn reads_short_forms() {
-        let said = read(
+        let parsed = read(
             r#"{ "name": "§aBob's", "motd": { "plain": "5 § a head" }, "players": { "max": 9, "list": ["Ann", { "name": "Bo",
                 "uuid": "00000000000040008000000000000001", "extra": { "ping": 41, "position": [1.0, null, 3] } }] },
                 "rules": { "pvp": true, "rate": 2, "owner": "me" }, "extra": { "software": null, "password": false } }"#,
@@ -738,31 +738,31 @@ mod tests {
         .unwrap();
         assert_eq!(
             (
-                said.name.as_ref().unwrap().plain().as_str(),
-                said.players.online
+                parsed.name.as_ref().unwrap().plain().as_str(),
+                parsed.players.online
             ),
             ("Bob's", Some(2))
         );
-        assert_eq!(said.motd.as_ref().unwrap().plain(), "5 § a head");
+        assert_eq!(parsed.motd.as_ref().unwrap().plain(), "5 § a head");
         assert_eq!(
-            (said.players.max, said.players.roster),
+            (parsed.players.max, parsed.players.roster),
             (Some(9), Roster::Whole)
         );
         assert_eq!(
-            said.players.list[1].uuid.map(u128::from_be_bytes),
+            parsed.players.list[1].uuid.map(u128::from_be_bytes),
             Some(0x4000_8000_0000_0000_0001)
         );
-        let rules: Vec<_> = said
+        let rules: Vec<_> = parsed
             .rules
             .iter()
             .map(|rule| (rule.key.as_str(), rule.value.as_str()))
             .collect();
         assert_eq!(rules, [("pvp", "true"), ("rate", "2"), ("owner", "me")]);
         assert_eq!(
-            (said.extra.len(), said.extra("password")),
+            (parsed.extra.len(), parsed.extra("password")),
             (1, Some(&Value::Bool(false)))
         );
-        assert_reads_back(&said);
+        assert_reads_back(&parsed);
         assert_eq!(read("{}"), Ok(Status::default()));
         assert_eq!(
             read(r#"{ "players": null, "extra": null, "rules": null, "address": null }"#),
@@ -774,13 +774,13 @@ mod tests {
 
     #[test]
     fn plugins_may_stand_in_the_status_itself() {
-        let said = read(
+        let parsed = read(
             r#"{ "software": "Paper", "plugins": ["Shy", { "name": "WorldEdit", "version": "7.3" }], "extra": { "software": "x" } }"#,
         )
         .unwrap();
-        assert_eq!(said.extra.len(), 2);
-        assert_eq!(said.extra("software"), Some(&Value::Str("Paper".into())));
-        let plugins = serde_json::to_value(said.extra("plugins")).unwrap();
+        assert_eq!(parsed.extra.len(), 2);
+        assert_eq!(parsed.extra("software"), Some(&Value::Str("Paper".into())));
+        let plugins = serde_json::to_value(parsed.extra("plugins")).unwrap();
         assert_eq!(
             plugins,
             serde_json::json!([{ "name": "Shy" }, { "name": "WorldEdit", "version": "7.3" }])

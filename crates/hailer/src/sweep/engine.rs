@@ -662,11 +662,11 @@ impl SweepEngine {
                 is_ours |= slot.has_answered();
                 continue;
             }
-            let mut said = std::mem::take(&mut self.scratch);
-            said.clear();
-            let (drive, _) = self.replay(id, now, &mut said);
-            let matches = said.starts_with(quoted) || quoted.starts_with(&said);
-            self.scratch = said;
+            let mut request = std::mem::take(&mut self.scratch);
+            request.clear();
+            let (drive, _) = self.replay(id, now, &mut request);
+            let matches = request.starts_with(quoted) || quoted.starts_with(&request);
+            self.scratch = request;
             if matches {
                 is_ours = true;
                 let transcript = Box::new(self.transcript(id, Some(&drive)));

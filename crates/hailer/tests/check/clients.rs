@@ -24,7 +24,7 @@ struct TestedClient {
     /// Returns the datagrams that are sent in place of one.
     send: fn(&[u8]) -> Vec<Vec<u8>>,
     /// Changes a reply, after the datagram that was sent last.
-    hear: fn(&[u8], &mut Vec<u8>),
+    receive: fn(&[u8], &mut Vec<u8>),
     /// Returns the port of a datagram, from the port of the query.
     port: fn(u16, &[u8]) -> u16,
 }
@@ -38,7 +38,7 @@ impl TestedClient {
             retries: 3,
             has_one_cookie: false,
             send: |bytes| vec![bytes.to_vec()],
-            hear: |_, _| {},
+            receive: |_, _| {},
             port: |port, _| port,
         }
     }
@@ -73,12 +73,12 @@ static CLIENTS: &[TestedClient] = &[
     },
     TestedClient {
         send: |bytes| replaced(bytes, 3, &[bytes[3] | 0x80]),
-        hear: |_, reply| reply[1] &= 0x7F,
+        receive: |_, reply| reply[1] &= 0x7F,
         ..TestedClient::of("minecraft-query", "ids of any bytes", &[4])
     },
     TestedClient {
         send: |bytes| replaced(bytes, 3, &[bytes[3] ^ u8::from(is_stat(bytes))]),
-        hear: |_, reply| reply[1] ^= u8::from(reply[0] == 0),
+        receive: |_, reply| reply[1] ^= u8::from(reply[0] == 0),
         ..TestedClient::of("minecraft-query", "a new id for each datagram", &[5])
     },
     TestedClient {
@@ -86,7 +86,7 @@ static CLIENTS: &[TestedClient] = &[
         ..TestedClient::of("minecraft-query", "a socket for each datagram", &[6])
     },
     TestedClient {
-        hear: |sent, reply| reply[1..5].copy_from_slice(&sent[3..7]),
+        receive: |sent, reply| reply[1..5].copy_from_slice(&sent[3..7]),
         ..TestedClient::of("minecraft-query", "replies with any id", &[7])
     },
     TestedClient {
@@ -94,7 +94,7 @@ static CLIENTS: &[TestedClient] = &[
             let id = [bytes[3] ^ u8::from(is_stat(bytes))];
             replaced(&replaced(bytes, 3, &id)[0], 11, &[1])
         },
-        hear: |sent, reply| match reply[0] {
+        receive: |sent, reply| match reply[0] {
             0 => reply[1] ^= 1,
             _ => reply[1..5].copy_from_slice(&sent[3..7]),
         },
@@ -143,7 +143,7 @@ static CLIENTS: &[TestedClient] = &[
         ..TestedClient::of("onequery", "auth tokens of length 0", &[])
     },
     TestedClient {
-        hear: |sent, reply| {
+        receive: |sent, reply| {
             if reply.starts_with(b"ONEREPLY\x01") && sent.len() > 45 {
                 reply[11..15].copy_from_slice(&sent[41..45]);
             }
@@ -276,7 +276,7 @@ impl Session {
             if self.replies.first().is_some_and(is_next) {
                 let (at, mut reply) = self.replies.remove(0);
                 self.now = at;
-                (self.client.hear)(&self.last, &mut reply);
+                (self.client.receive)(&self.last, &mut reply);
                 action = driver.datagram(self.now, &reply, &mut out);
             } else {
                 self.now = driver.due();

@@ -316,14 +316,14 @@ impl Section {
 
 /// Divides `total` lines: each section first gets its minimum, in turn, then up to its maximum.
 /// Without enough lines, the last sections get none.
-fn share<const N: usize>(wishes: [(u16, u16); N], total: u16) -> [u16; N] {
+fn share<const N: usize>(ranges: [(u16, u16); N], total: u16) -> [u16; N] {
     let mut given = [0; N];
-    share_out(&wishes, total, &mut given);
+    share_out(&ranges, total, &mut given);
     given
 }
 
-fn share_out(wishes: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
-    for ((least, most), given) in wishes.iter().zip(&mut *given) {
+fn share_out(ranges: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
+    for ((least, most), given) in ranges.iter().zip(&mut *given) {
         let least = *least.min(most);
         if least <= left {
             *given = least;
@@ -332,7 +332,7 @@ fn share_out(wishes: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
     }
     while left > 0 {
         let before = left;
-        for ((_, most), given) in wishes.iter().zip(&mut *given) {
+        for ((_, most), given) in ranges.iter().zip(&mut *given) {
             if left > 0 && (1..*most).contains(given) {
                 *given += 1;
                 left -= 1;
@@ -345,12 +345,12 @@ fn share_out(wishes: &[(u16, u16)], mut left: u16, given: &mut [u16]) {
 }
 
 fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
-    let wishes: Vec<_> = sections
+    let ranges: Vec<_> = sections
         .iter()
         .map(|section| (section.least, section.height()))
         .collect();
     let mut heights = vec![0; sections.len()];
-    share_out(&wishes, area.height, &mut heights);
+    share_out(&ranges, area.height, &mut heights);
     let used: u16 = heights.iter().sum();
     // Unused lines make the charts taller.
     let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });

@@ -10,7 +10,7 @@ use std::time::Instant;
 const START: Duration = Duration::from_secs(1_795_000_000);
 const LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 0);
 
-fn asker() -> SocketAddr {
+fn client_address() -> SocketAddr {
     "127.0.0.1:50000".parse().unwrap()
 }
 
@@ -49,9 +49,15 @@ fn query(
     for _ in 0..100 {
         match &step {
             Step::Send | Step::SendMore => {
-                port.receive(START, asker(), Some(address.ip()), &request, &mut outbox);
+                port.receive(
+                    START,
+                    client_address(),
+                    Some(address.ip()),
+                    &request,
+                    &mut outbox,
+                );
                 for (to, from, bytes) in outbox.pending() {
-                    assert_eq!((to, from), (asker(), Some(address.ip())));
+                    assert_eq!((to, from), (client_address(), Some(address.ip())));
                     longest = longest.max(bytes.len());
                     replies.push_back(bytes.to_vec());
                 }
@@ -207,7 +213,7 @@ fn pings(port: &mut FarmPort<'_>, count: u32, out: &mut Outbox) {
     for number in 0..count {
         port.receive(
             START,
-            asker(),
+            client_address(),
             Some(server(number, 0).ip()),
             b"\xFE\xFD\x09\x01\x02\x03\x04",
             out,
