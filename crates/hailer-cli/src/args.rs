@@ -788,7 +788,7 @@ pub(crate) struct Decode {
     pub(crate) protocol: Option<&'static dyn Protocol>,
     /// Direction of the bytes; in game sessions, show only packets of this direction
     #[arg(long, value_parser = values::direction, value_name = "request|reply")]
-    pub(crate) way: Option<Direction>,
+    pub(crate) direction: Option<Direction>,
     /// Print one line of JSON for each datagram or packet, as in schema/datagram-v2.json and schema/packet-v2.json
     #[arg(long)]
     pub(crate) json: bool,

@@ -255,13 +255,13 @@ impl Connection {
         packet: &Packet,
         write: impl FnOnce(&mut Vec<u8>, Build),
     ) -> Result<(), UnexpectedPacket> {
-        let way = self.role.sends();
+        let direction = self.role.sends();
         let build = self.build();
-        let (state, encrypts) = self.state.after(packet, way, build)?;
-        if !packet.is_in(way, build) || encrypts && self.secret.is_none() {
+        let (state, encrypts) = self.state.after(packet, direction, build)?;
+        if !packet.is_in(direction, build) || encrypts && self.secret.is_none() {
             return Err(UnexpectedPacket {
                 state: self.state,
-                way,
+                direction,
                 packet: packet.name(),
             });
         }

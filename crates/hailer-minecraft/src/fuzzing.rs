@@ -17,11 +17,11 @@ use std::time::Duration;
 
 /// Returns the build and the direction selected by the first two bytes.
 fn chosen(bytes: &[u8]) -> Option<(Build, PacketDirection, &[u8])> {
-    let (&[build, way], rest) = bytes.split_first_chunk()?;
+    let (&[build, direction], rest) = bytes.split_first_chunk()?;
     let build = *Build::DIALECTS.get(usize::from(build) % Build::DIALECTS.len())?;
     Some((
         build,
-        if way % 2 == 0 {
+        if direction % 2 == 0 {
             PacketDirection::ToClient
         } else {
             PacketDirection::ToServer
@@ -34,12 +34,12 @@ fn chosen(bytes: &[u8]) -> Option<(Build, PacketDirection, &[u8])> {
 /// and the noted fields must lie within the input. Also checks that incomplete packets request more
 /// bytes within the limit.
 pub fn stream(bytes: &[u8]) {
-    let Some((build, way, mut rest)) = chosen(bytes) else {
+    let Some((build, direction, mut rest)) = chosen(bytes) else {
         return;
     };
     loop {
         let mut notes = Notes::explaining();
-        let outcome = read(rest, way, build, MAX_PACKET, &mut notes);
+        let outcome = read(rest, direction, build, MAX_PACKET, &mut notes);
         assert!(
             notes
                 .fields()
@@ -51,9 +51,13 @@ pub fn stream(bytes: &[u8]) {
                 let mut written = Vec::new();
                 let mut again = Vec::new();
                 packet.write(&mut written, build);
-                let ReadOutcome::Packet(second, _) =
-                    read(&written, way, build, MAX_PACKET, &mut Notes::discarding())
-                else {
+                let ReadOutcome::Packet(second, _) = read(
+                    &written,
+                    direction,
+                    build,
+                    MAX_PACKET,
+                    &mut Notes::discarding(),
+                ) else {
                     return assert!(
                         written.len() > length,
                         "only what grows may stop being a packet"
@@ -134,10 +138,10 @@ pub fn nested(bytes: &[u8]) {
 
 /// Feeds a connection in either role, in pieces of 7 bytes.
 pub fn connection(bytes: &[u8]) {
-    let Some((build, way, rest)) = chosen(bytes) else {
+    let Some((build, direction, rest)) = chosen(bytes) else {
         return;
     };
-    let role = if way == PacketDirection::ToClient {
+    let role = if direction == PacketDirection::ToClient {
         Role::Client
     } else {
         Role::Server

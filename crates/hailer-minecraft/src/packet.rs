@@ -44,9 +44,9 @@ pub enum PacketDirections {
 impl PacketDirections {
     /// Returns whether a packet may be sent in this direction.
     #[inline]
-    pub const fn admits(self, way: PacketDirection) -> bool {
+    pub const fn admits(self, direction: PacketDirection) -> bool {
         matches!(
-            (self, way),
+            (self, direction),
             (Self::Both, _)
                 | (Self::ToClient, PacketDirection::ToClient)
                 | (Self::ToServer, PacketDirection::ToServer)
@@ -77,8 +77,8 @@ pub struct PacketInfo {
 
 impl PacketInfo {
     /// Returns whether the packet exists in this build and direction.
-    pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
-        self.directions.admits(way) && (self.exists)(build)
+    pub fn is_in(&self, direction: PacketDirection, build: Build) -> bool {
+        self.directions.admits(direction) && (self.exists)(build)
     }
 }
 
@@ -233,17 +233,17 @@ macro_rules! packets {
             }
 
             /// Returns whether the packet exists in this build and direction.
-            pub fn is_in(&self, way: PacketDirection, build: Build) -> bool {
-                match self { $( Self::$name(_) => PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+), )* }
+            pub fn is_in(&self, direction: PacketDirection, build: Build) -> bool {
+                match self { $( Self::$name(_) => PacketDirections::$ways.admits(direction) && packets!(@covers build $($range),+), )* }
             }
 
             /// Reads the packet with this id; `None` if this build and direction have none.
             #[inline]
-            pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, way: PacketDirection, build: Build)
+            pub(crate) fn read_row(id: u8, reader: &mut Reader<'_, '_>, direction: PacketDirection, build: Build)
                 -> Option<(&'static str, Result<Self, Error>)>
             {
                 match id {
-                    $( $id if PacketDirections::$ways.admits(way) && packets!(@covers build $($range),+) => {
+                    $( $id if PacketDirections::$ways.admits(direction) && packets!(@covers build $($range),+) => {
                         Some((stringify!($name), $name::read(reader, build).map(Self::$name)))
                     } )*
                     _ => None,

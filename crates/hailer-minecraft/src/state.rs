@@ -42,7 +42,7 @@ pub struct Transition {
     /// State before the packet; `None` for any.
     pub from: Option<ConnectionState>,
     /// Direction of the packet.
-    pub way: PacketDirection,
+    pub direction: PacketDirection,
     /// First byte of the packet.
     pub id: u8,
     /// First and last build that have the transition.
@@ -57,7 +57,7 @@ const ALL: RangeInclusive<Build> = V1_2_4..=V1_3_2;
 
 const fn on(
     from: ConnectionState,
-    way: PacketDirection,
+    direction: PacketDirection,
     id: u8,
     builds: RangeInclusive<Build>,
     to: ConnectionState,
@@ -65,7 +65,7 @@ const fn on(
     let builds = (*builds.start(), *builds.end());
     Transition {
         from: Some(from),
-        way,
+        direction,
         id,
         builds,
         to: Some(to),
@@ -73,10 +73,10 @@ const fn on(
     }
 }
 
-const fn any(way: PacketDirection, id: u8, to: Option<ConnectionState>) -> Transition {
+const fn any(direction: PacketDirection, id: u8, to: Option<ConnectionState>) -> Transition {
     Transition {
         from: None,
-        way,
+        direction,
         id,
         builds: (*ALL.start(), *ALL.end()),
         to,
@@ -205,7 +205,7 @@ pub struct UnexpectedPacket {
     /// State of the connection.
     pub state: ConnectionState,
     /// Direction of the packet.
-    pub way: PacketDirection,
+    pub direction: PacketDirection,
     /// Name of the packet.
     pub packet: &'static str,
 }
@@ -215,7 +215,7 @@ impl fmt::Display for UnexpectedPacket {
         write!(
             f,
             "{} {} is out of place in the state {:?}",
-            self.packet, self.way, self.state
+            self.packet, self.direction, self.state
         )
     }
 }
@@ -231,13 +231,13 @@ impl ConnectionState {
     pub fn after(
         self,
         packet: &Packet,
-        way: PacketDirection,
+        direction: PacketDirection,
         build: Build,
     ) -> Result<(Self, bool), UnexpectedPacket> {
         let id = packet.id();
         let unexpected = UnexpectedPacket {
             state: self,
-            way,
+            direction,
             packet: packet.name(),
         };
         if self == Self::Closed {
@@ -246,18 +246,18 @@ impl ConnectionState {
         let fits = |transition: &&Transition| {
             let (first, last) = transition.builds;
             (transition.from.is_none() || transition.from == Some(self))
-                && (transition.way, transition.id) == (way, id)
+                && (transition.direction, transition.id) == (direction, id)
                 && (first..=last).contains(&build)
         };
         match TRANSITIONS.iter().find(fits) {
             Some(transition) => Ok((transition.to.unwrap_or(self), transition.is_encrypted_after)),
-            None if self.is_welcome(way) && !LOGIN_ONLY.contains(&id) => Ok((self, false)),
+            None if self.is_welcome(direction) && !LOGIN_ONLY.contains(&id) => Ok((self, false)),
             None => Err(unexpected),
         }
     }
 
     /// Returns whether packets of the game are allowed.
-    fn is_welcome(self, way: PacketDirection) -> bool {
-        self == Self::Play || self == Self::Entering && way == PacketDirection::ToClient
+    fn is_welcome(self, direction: PacketDirection) -> bool {
+        self == Self::Play || self == Self::Entering && direction == PacketDirection::ToClient
     }
 }

@@ -34,7 +34,7 @@ pub enum ReadOutcome {
 /// Reads the packet at the start of `bytes`. Records its fields in `notes`.
 pub fn read(
     bytes: &[u8],
-    way: PacketDirection,
+    direction: PacketDirection,
     build: Build,
     max_packet: usize,
     notes: &mut Notes,
@@ -44,7 +44,7 @@ pub fn read(
     };
     let mut reader = Reader::new(bytes, notes);
     let _ = reader.take(1, "id");
-    let (packet, error) = match Packet::read_row(id, &mut reader, way, build) {
+    let (packet, error) = match Packet::read_row(id, &mut reader, direction, build) {
         Some((_, Ok(packet))) => return ReadOutcome::Packet(packet, reader.at()),
         Some((name, Err(error))) => (Some(name), error),
         None => (
@@ -80,7 +80,7 @@ pub fn read(
 /// Decrypted bytes of one direction of a connection, read packet by packet.
 #[derive(Debug)]
 pub struct PacketStream {
-    way: PacketDirection,
+    direction: PacketDirection,
     build: Build,
     max_packet: usize,
     notes: Notes,
@@ -96,9 +96,9 @@ pub struct PacketStream {
 
 impl PacketStream {
     /// Creates an empty stream.
-    pub fn new(way: PacketDirection, build: Build) -> Self {
+    pub fn new(direction: PacketDirection, build: Build) -> Self {
         Self {
-            way,
+            direction,
             build,
             max_packet: MAX_PACKET,
             notes: Notes::discarding(),
@@ -118,8 +118,8 @@ impl PacketStream {
     }
 
     /// Returns the direction.
-    pub fn way(&self) -> PacketDirection {
-        self.way
+    pub fn direction(&self) -> PacketDirection {
+        self.direction
     }
 
     /// Returns the build.
@@ -158,7 +158,13 @@ impl PacketStream {
         if rest.len() < self.wanted {
             return Ok(None);
         }
-        match read(rest, self.way, self.build, self.max_packet, &mut self.notes) {
+        match read(
+            rest,
+            self.direction,
+            self.build,
+            self.max_packet,
+            &mut self.notes,
+        ) {
             ReadOutcome::Packet(packet, length) => {
                 let start = self.start;
                 self.start = start + length;

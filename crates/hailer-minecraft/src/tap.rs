@@ -31,7 +31,7 @@ const MAX_BYTES_AHEAD: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TapPacket {
     /// Direction of the packet.
-    pub way: PacketDirection,
+    pub direction: PacketDirection,
     /// Build in which it was decoded.
     pub build: Build,
     /// Packet that was decoded.
@@ -105,9 +105,9 @@ impl Tap {
     }
 
     /// Adds bytes of a direction, in pieces of any length.
-    pub fn push(&mut self, way: PacketDirection, bytes: &[u8]) {
+    pub fn push(&mut self, direction: PacketDirection, bytes: &[u8]) {
         for candidate in &mut self.candidates {
-            candidate.lane_mut(way).push(bytes);
+            candidate.lane_mut(direction).push(bytes);
         }
     }
 
@@ -133,8 +133,8 @@ impl Tap {
     }
 
     /// Returns whether a direction ended with an error that was returned.
-    pub fn is_closed(&self, way: PacketDirection) -> bool {
-        self.newest(way).is_some_and(|lane| lane.is_closed)
+    pub fn is_closed(&self, direction: PacketDirection) -> bool {
+        self.newest(direction).is_some_and(|lane| lane.is_closed)
     }
 
     /// Returns the next packet of either direction.
@@ -148,8 +148,10 @@ impl Tap {
     )]
     pub fn next(&mut self) -> Result<Option<TapPacket>, (PacketDirection, TapError)> {
         self.listen()?;
-        for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
-            let seen = self.next_of(way).map_err(|error| (way, error))?;
+        for direction in [PacketDirection::ToServer, PacketDirection::ToClient] {
+            let seen = self
+                .next_of(direction)
+                .map_err(|error| (direction, error))?;
             if seen.is_some() {
                 return Ok(seen);
             }
@@ -158,8 +160,8 @@ impl Tap {
     }
 
     /// Returns the encrypted rest of a direction whose secret is unknown.
-    pub fn sealed(&self, way: PacketDirection) -> Option<EncryptedRest> {
-        let lane = self.newest(way)?;
+    pub fn sealed(&self, direction: PacketDirection) -> Option<EncryptedRest> {
+        let lane = self.newest(direction)?;
         let bytes = lane.sealed?;
         Some(EncryptedRest {
             offset: lane.encrypted_at?,
@@ -168,23 +170,26 @@ impl Tap {
     }
 
     /// Returns the offset of a direction's first encrypted byte, once encryption has started.
-    pub fn encrypted_at(&self, way: PacketDirection) -> Option<u64> {
-        self.newest(way)?.encrypted_at
+    pub fn encrypted_at(&self, direction: PacketDirection) -> Option<u64> {
+        self.newest(direction)?.encrypted_at
     }
 
     /// Returns the decrypted bytes of a direction that were not read: an incomplete or invalid
     /// packet.
-    pub fn rest(&self, way: PacketDirection) -> &[u8] {
-        self.newest(way).map_or(&[], |lane| lane.stream.rest())
+    pub fn rest(&self, direction: PacketDirection) -> &[u8] {
+        self.newest(direction)
+            .map_or(&[], |lane| lane.stream.rest())
     }
 
     /// Returns the offset of [`rest`](Self::rest) in the stream of its direction.
-    pub fn at(&self, way: PacketDirection) -> u64 {
-        self.newest(way).map_or(0, |lane| lane.stream.at())
+    pub fn at(&self, direction: PacketDirection) -> u64 {
+        self.newest(direction).map_or(0, |lane| lane.stream.at())
     }
 
-    fn newest(&self, way: PacketDirection) -> Option<&Lane> {
-        self.candidates.last().map(|candidate| candidate.lane(way))
+    fn newest(&self, direction: PacketDirection) -> Option<&Lane> {
+        self.candidates
+            .last()
+            .map(|candidate| candidate.lane(direction))
     }
 
     /// Keeps the candidates that fit the client's first bytes.
@@ -219,17 +224,17 @@ impl Tap {
         }
     }
 
-    fn next_of(&mut self, way: PacketDirection) -> Result<Option<TapPacket>, TapError> {
-        self.read(way, 1);
-        if !self.agree(way) {
+    fn next_of(&mut self, direction: PacketDirection) -> Result<Option<TapPacket>, TapError> {
+        self.read(direction, 1);
+        if !self.agree(direction) {
             // Wrong candidates usually fail within the next packets.
-            self.read(way, MAX_PACKETS_AHEAD);
-            if !self.agree(way) {
+            self.read(direction, MAX_PACKETS_AHEAD);
+            if !self.agree(direction) {
                 if !self.has_ended
                     && self
                         .candidates
                         .iter()
-                        .all(|candidate| candidate.lane(way).is_close_by())
+                        .all(|candidate| candidate.lane(direction).is_close_by())
                 {
                     return Ok(None);
                 }
@@ -237,9 +242,9 @@ impl Tap {
                 let furthest = self
                     .candidates
                     .iter()
-                    .map(|candidate| candidate.lane(way).stream.at())
+                    .map(|candidate| candidate.lane(direction).stream.at())
                     .max();
-                self.keep(|candidate| Some(candidate.lane(way).stream.at()) == furthest);
+                self.keep(|candidate| Some(candidate.lane(direction).stream.at()) == furthest);
                 self.candidates
                     .drain(..self.candidates.len().saturating_sub(1));
             }
@@ -247,7 +252,7 @@ impl Tap {
         let mut seen = None;
         let mut failed = None;
         for candidate in &mut self.candidates {
-            let lane = candidate.lane_mut(way);
+            let lane = candidate.lane_mut(direction);
             match lane.ahead.pop_front() {
                 Some(packet) => seen = Some(packet),
                 None if !lane.is_closed => failed = lane.failed,
@@ -263,25 +268,30 @@ impl Tap {
 
     /// Lets each candidate read ahead up to `packets` packets. Candidates that fail are dropped; if
     /// all fail, those that read furthest stay.
-    fn read(&mut self, way: PacketDirection, ahead: usize) {
+    fn read(&mut self, direction: PacketDirection, ahead: usize) {
         let secret = self.secret.as_deref();
         for candidate in &mut self.candidates {
-            while candidate.lane(way).ahead.len() < ahead && candidate.read(way, secret) {}
+            while candidate.lane(direction).ahead.len() < ahead && candidate.read(direction, secret)
+            {
+            }
         }
         let furthest = self
             .candidates
             .iter()
-            .map(|candidate| candidate.lane(way).reach())
+            .map(|candidate| candidate.lane(direction).reach())
             .max();
-        self.keep(|candidate| Some(candidate.lane(way).reach()) == furthest);
+        self.keep(|candidate| Some(candidate.lane(direction).reach()) == furthest);
     }
 
     /// Returns whether all candidates agree on the bytes of the next packet, or none has one.
-    fn agree(&self, way: PacketDirection) -> bool {
-        let mut next = self
-            .candidates
-            .iter()
-            .map(|candidate| candidate.lane(way).ahead.front().map(|seen| &seen.bytes));
+    fn agree(&self, direction: PacketDirection) -> bool {
+        let mut next = self.candidates.iter().map(|candidate| {
+            candidate
+                .lane(direction)
+                .ahead
+                .front()
+                .map(|seen| &seen.bytes)
+        });
         let first = next.next().flatten();
         next.all(|next| next == first)
     }
@@ -299,8 +309,8 @@ struct Candidate {
 
 impl Candidate {
     fn new(build: Build, is_guess: bool) -> Self {
-        let lane = |way| Lane {
-            stream: PacketStream::new(way, build),
+        let lane = |direction| Lane {
+            stream: PacketStream::new(direction, build),
             cipher: None,
             encrypted_at: None,
             sealed: None,
@@ -316,15 +326,15 @@ impl Candidate {
         }
     }
 
-    fn lane(&self, way: PacketDirection) -> &Lane {
-        match way {
+    fn lane(&self, direction: PacketDirection) -> &Lane {
+        match direction {
             PacketDirection::ToServer => &self.to_server,
             PacketDirection::ToClient => &self.to_client,
         }
     }
 
-    fn lane_mut(&mut self, way: PacketDirection) -> &mut Lane {
-        match way {
+    fn lane_mut(&mut self, direction: PacketDirection) -> &mut Lane {
+        match direction {
             PacketDirection::ToServer => &mut self.to_server,
             PacketDirection::ToClient => &mut self.to_client,
         }
@@ -336,10 +346,10 @@ impl Candidate {
     }
 
     /// Reads one packet ahead, if it is complete.
-    fn read(&mut self, way: PacketDirection, secret: Option<&[u8]>) -> bool {
+    fn read(&mut self, direction: PacketDirection, secret: Option<&[u8]>) -> bool {
         let build = self.build;
         let mut is_guess = self.is_guess;
-        let lane = self.lane_mut(way);
+        let lane = self.lane_mut(direction);
         if lane.failed.is_some() || lane.is_closed {
             return false;
         }
@@ -366,7 +376,7 @@ impl Candidate {
             _ => {}
         }
         lane.ahead.push_back(TapPacket {
-            way,
+            direction,
             build,
             packet,
             bytes,

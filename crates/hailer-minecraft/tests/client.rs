@@ -1492,16 +1492,19 @@ fn packets_are_counted_and_kept() {
             (PacketDirection::ToClient, vec![0, 0, 0, 0, 77])
         );
         let tally = lab.client.traffic();
-        for way in PacketDirection::BOTH {
-            let kept: Vec<_> = packets.iter().filter(|(other, _)| *other == way).collect();
-            assert_eq!(tally.total(way).packets, kept.len() as u64);
+        for direction in PacketDirection::BOTH {
+            let kept: Vec<_> = packets
+                .iter()
+                .filter(|(other, _)| *other == direction)
+                .collect();
+            assert_eq!(tally.total(direction).packets, kept.len() as u64);
             assert_eq!(
-                tally.total(way).bytes,
+                tally.total(direction).bytes,
                 kept.iter()
                     .map(|(_, bytes)| bytes.len() as u64)
                     .sum::<u64>()
             );
-            assert_eq!(tally.by_name(way)["KeepAlive"].bytes, 5);
+            assert_eq!(tally.by_name(direction)["KeepAlive"].bytes, 5);
         }
         assert!(lab.client.take_packets().is_empty());
     }

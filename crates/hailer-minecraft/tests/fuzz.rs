@@ -60,8 +60,8 @@ fn server() {
 #[test]
 fn damaged_packets() {
     for (number, &build) in Build::DIALECTS.iter().enumerate() {
-        for (bit, way) in PacketDirection::BOTH.into_iter().enumerate() {
-            for row in TABLE.iter().filter(|row| row.is_in(way, build)) {
+        for (bit, direction) in PacketDirection::BOTH.into_iter().enumerate() {
+            for row in TABLE.iter().filter(|row| row.is_in(direction, build)) {
                 let mut dice = SampleRng::new(u64::from(row.id));
                 for _ in 0..20 {
                     let mut bytes = vec![number as u8, bit as u8];
@@ -98,12 +98,12 @@ fn damaged_packets() {
 fn the_corpus_has_every_build() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/__fuzz__/stream/corpus");
     for (number, &build) in Build::DIALECTS.iter().enumerate() {
-        for (bit, way) in PacketDirection::BOTH.into_iter().enumerate() {
+        for (bit, direction) in PacketDirection::BOTH.into_iter().enumerate() {
             let mut bytes = vec![number as u8, bit as u8];
             let mut dice = SampleRng::new(11);
             TABLE
                 .iter()
-                .filter(|row| row.is_in(way, build))
+                .filter(|row| row.is_in(direction, build))
                 .for_each(|row| (row.sample)(&mut dice, build).write(&mut bytes, build));
             let file = folder.join(format!("{build}-{bit}"));
             if std::env::var_os("BLESS").is_some_and(|value| value == "1") {

@@ -148,9 +148,12 @@ fn fill(dice: &mut SampleRng) -> impl FnMut(&mut [u8]) + '_ {
 
 /// Sends some random game packets of the build.
 fn play(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) {
-    let way = from.role().sends();
+    let direction = from.role().sends();
     let build = from.build();
-    let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
+    let rows: Vec<_> = TABLE
+        .iter()
+        .filter(|row| row.is_in(direction, build))
+        .collect();
     let packets: Vec<Packet> = (0..20)
         .map(|_| (rows[dice.below(rows.len())].sample)(dice, build))
         .filter(|packet| !matches!(packet.id(), 0x02 | 0xFC | 0xFD | 0xFE | 0xFF))
@@ -160,7 +163,7 @@ fn play(from: &mut Connection, to: &mut Connection, dice: &mut SampleRng) {
     assert_eq!(
         names(&carry(from, to, dice)),
         names(&packets),
-        "{build} {way}"
+        "{build} {direction}"
     );
 }
 

@@ -78,10 +78,10 @@ fn counts() -> String {
         "| from | protocol | ids | to client | to server | both |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for &build in Build::DIALECTS {
-        let ids = |way| {
+        let ids = |direction| {
             TABLE
                 .iter()
-                .filter(|row| row.is_in(way, build))
+                .filter(|row| row.is_in(direction, build))
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
@@ -176,10 +176,10 @@ fn packets() -> String {
             })
             .collect();
         let name = format!("{name} {}", margin(builds));
-        let way = directions(*row_ways);
+        let direction = directions(*row_ways);
         writeln!(
             out,
-            "| {id:02X} | {} | {way} | {} | {} |",
+            "| {id:02X} | {} | {direction} | {} | {} |",
             name.trim_end(),
             fields.join(", "),
             help.trim()
@@ -212,11 +212,11 @@ fn states() -> String {
         } else {
             ""
         };
-        let way = transition.way;
+        let direction = transition.direction;
         let id = transition.id;
         writeln!(
             out,
-            "| {from} | {id:02X} | {way} | {builds} | {to} | {encrypts} |"
+            "| {from} | {id:02X} | {direction} | {builds} | {to} | {encrypts} |"
         )
         .unwrap();
     }
@@ -275,10 +275,10 @@ fn the_table_in_json() {
             .collect();
         let id = row.id;
         let name = row.name;
-        let way = directions(row.directions);
+        let direction = directions(row.directions);
         let builds = builds_of(row.exists);
         let comma = if i + 1 < TABLE.len() { "," } else { "" };
-        writeln!(out, "{{\"id\": {id}, \"name\": \"{name}\", \"way\": \"{way}\", \"builds\": {builds},\n  \"fields\": [{}]}}{comma}", fields.join(",\n    ")).unwrap();
+        writeln!(out, "{{\"id\": {id}, \"name\": \"{name}\", \"way\": \"{direction}\", \"builds\": {builds},\n  \"fields\": [{}]}}{comma}", fields.join(",\n    ")).unwrap();
     }
     out.push_str("]\n");
     check("golden/minecraft-12w.packets.json", &out);

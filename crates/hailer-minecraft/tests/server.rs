@@ -243,12 +243,13 @@ impl TestClient {
         match &packet {
             Packet::HandshakeReply(_) => self.ask_in(),
             Packet::EncryptionRequest(_) if !self.encrypts => self.ask_in(),
-            Packet::EncryptionRequest(asked) => {
+            Packet::EncryptionRequest(request) => {
                 let secret = dice.bytes(CipherKind::of(build).unwrap().secret_len());
                 let mut random = random(dice.bits());
                 self.connection.secure(&secret).unwrap();
-                let secret = Bytes16::new(encrypt(&asked.key, &secret, &mut random).unwrap());
-                let token = Bytes16::new(encrypt(&asked.key, &asked.token, &mut random).unwrap());
+                let secret = Bytes16::new(encrypt(&request.key, &secret, &mut random).unwrap());
+                let token =
+                    Bytes16::new(encrypt(&request.key, &request.token, &mut random).unwrap());
                 self.connection
                     .send(&EncryptionResponse { secret, token }.into())
                     .unwrap();
@@ -761,11 +762,11 @@ fn refused_logins() {
         client.receive(table.server.outgoing(id));
         let sent = table.server.outgoing(id).len();
         table.server.sent(id, sent);
-        let Ok(Some(Packet::EncryptionRequest(asked))) = client.next() else {
+        let Ok(Some(Packet::EncryptionRequest(request))) = client.next() else {
             panic!()
         };
         let field =
-            |plain: &[u8]| Bytes16::new(encrypt(&asked.key, plain, &mut random(1)).unwrap());
+            |plain: &[u8]| Bytes16::new(encrypt(&request.key, plain, &mut random(1)).unwrap());
         let answer = EncryptionResponse {
             secret: if wrong == "token" {
                 field(&[1; 16])
@@ -773,7 +774,7 @@ fn refused_logins() {
                 Bytes16::new(vec![0xFF; 128])
             },
             token: if wrong == "secret" {
-                field(&asked.token)
+                field(&request.token)
             } else {
                 field(&[9; 4])
             },

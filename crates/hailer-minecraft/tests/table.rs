@@ -8,8 +8,14 @@ use hailer_minecraft::{Build, Packet, PacketDirection, PacketStream, TABLE};
 use hailer_proto::wire::Notes;
 use std::collections::BTreeSet;
 
-fn read_one(bytes: &[u8], way: PacketDirection, build: Build) -> ReadOutcome {
-    read(bytes, way, build, MAX_PACKET, &mut Notes::discarding())
+fn read_one(bytes: &[u8], direction: PacketDirection, build: Build) -> ReadOutcome {
+    read(
+        bytes,
+        direction,
+        build,
+        MAX_PACKET,
+        &mut Notes::discarding(),
+    )
 }
 
 /// Calls `each` for every row, in every wire version and direction that has it.
@@ -17,11 +23,11 @@ fn every_row(
     mut each: impl FnMut(&'static hailer_minecraft::packet::PacketInfo, PacketDirection, Build),
 ) {
     for &build in Build::DIALECTS {
-        for way in PacketDirection::BOTH {
+        for direction in PacketDirection::BOTH {
             TABLE
                 .iter()
-                .filter(|row| row.is_in(way, build))
-                .for_each(|row| each(row, way, build));
+                .filter(|row| row.is_in(direction, build))
+                .for_each(|row| each(row, direction, build));
         }
     }
 }
@@ -30,10 +36,10 @@ fn every_row(
 #[test]
 fn each_build_has_the_documented_number_of_packets() {
     let counts = |build: Build| {
-        let ids = |way| {
+        let ids = |direction| {
             TABLE
                 .iter()
-                .filter(|row| row.is_in(way, build))
+                .filter(|row| row.is_in(direction, build))
                 .map(|row| row.id)
                 .collect::<BTreeSet<u8>>()
         };
@@ -64,12 +70,12 @@ fn each_build_has_the_documented_number_of_packets() {
 
 #[test]
 fn ids_are_unique_in_each_build() {
-    every_row(|row, way, build| {
+    every_row(|row, direction, build| {
         let rows: Vec<_> = TABLE
             .iter()
-            .filter(|other| other.id == row.id && other.is_in(way, build))
+            .filter(|other| other.id == row.id && other.is_in(direction, build))
             .collect();
-        assert_eq!(rows.len(), 1, "0x{:02X} {way} in {build}", row.id);
+        assert_eq!(rows.len(), 1, "0x{:02X} {direction} in {build}", row.id);
     });
     assert!(TABLE.is_sorted_by_key(|row| row.id));
 }
@@ -77,16 +83,16 @@ fn ids_are_unique_in_each_build() {
 #[test]
 fn ids_without_a_row_end_the_stream() {
     for &build in Build::DIALECTS {
-        for way in PacketDirection::BOTH {
+        for direction in PacketDirection::BOTH {
             for id in 0..=u8::MAX {
                 let known = TABLE
                     .iter()
-                    .any(|row| row.id == id && row.is_in(way, build));
-                let outcome = read_one(&[id], way, build);
+                    .any(|row| row.id == id && row.is_in(direction, build));
+                let outcome = read_one(&[id], direction, build);
                 if known {
                     assert!(
                         !matches!(outcome, ReadOutcome::Invalid(_)),
-                        "0x{id:02X} {way} in {build}"
+                        "0x{id:02X} {direction} in {build}"
                     )
                 } else {
                     assert!(
@@ -103,14 +109,18 @@ fn ids_without_a_row_end_the_stream() {
 #[test]
 fn every_row_round_trips_in_every_build_cut_at_every_byte() {
     let mut packets = 0;
-    every_row(|row, way, build| {
+    every_row(|row, direction, build| {
         for seed in 0..20 {
             let packet = (row.sample)(&mut SampleRng::new(seed << 8 | u64::from(row.id)), build);
-            assert!(packet.is_in(way, build) && packet.id() == row.id && packet.name() == row.name);
+            assert!(
+                packet.is_in(direction, build)
+                    && packet.id() == row.id
+                    && packet.name() == row.name
+            );
             let mut bytes = Vec::new();
             packet.write(&mut bytes, build);
             for cut in 0..bytes.len() {
-                match read_one(&bytes[..cut], way, build) {
+                match read_one(&bytes[..cut], direction, build) {
                     ReadOutcome::Need(need) => assert!(
                         need >= 1 && cut + need <= bytes.len(),
                         "{packet:?} cut at {cut}"
@@ -118,7 +128,7 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
                     other => panic!("{packet:?} of {build} cut at {cut}: {other:?}"),
                 }
             }
-            let ReadOutcome::Packet(again, length) = read_one(&bytes, way, build) else {
+            let ReadOutcome::Packet(again, length) = read_one(&bytes, direction, build) else {
                 panic!("{packet:?} of {build}")
             };
             assert_eq!(length, bytes.len(), "{packet:?} of {build}");
@@ -137,9 +147,12 @@ fn every_row_round_trips_in_every_build_cut_at_every_byte() {
 #[test]
 fn streams_read_at_any_split() {
     for &build in Build::DIALECTS {
-        for way in PacketDirection::BOTH {
+        for direction in PacketDirection::BOTH {
             let mut dice = SampleRng::new(u64::from(build.protocol() as u8));
-            let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
+            let rows: Vec<_> = TABLE
+                .iter()
+                .filter(|row| row.is_in(direction, build))
+                .collect();
             let packets: Vec<Packet> = (0..400)
                 .map(|i| (rows[i % rows.len()].sample)(&mut dice, build))
                 .collect();
@@ -147,7 +160,7 @@ fn streams_read_at_any_split() {
             packets
                 .iter()
                 .for_each(|packet| packet.write(&mut bytes, build));
-            let mut stream = PacketStream::new(way, build);
+            let mut stream = PacketStream::new(direction, build);
             let mut rest = &bytes[..];
             let mut read = 0;
             let mut raw = Vec::new();
@@ -173,11 +186,11 @@ fn streams_read_at_any_split() {
 fn random_bytes_never_panic_and_errors_have_an_offset() {
     for &build in Build::DIALECTS {
         let mut dice = SampleRng::new(7);
-        for way in PacketDirection::BOTH {
+        for direction in PacketDirection::BOTH {
             for _ in 0..4_000 {
                 let mut bytes = dice.bytes(60);
                 bytes[0] = TABLE[dice.below(TABLE.len())].id;
-                if let ReadOutcome::Invalid(broken) = read_one(&bytes, way, build) {
+                if let ReadOutcome::Invalid(broken) = read_one(&bytes, direction, build) {
                     assert!(broken.error.at <= bytes.len() && !broken.error.field.is_empty());
                 }
             }
@@ -206,12 +219,12 @@ fn announced_sizes_above_the_limit_are_refused() {
 
 #[test]
 fn invalid_counts_are_reported() {
-    let error = |way, hex: &str| {
+    let error = |direction, hex: &str| {
         let bytes: Vec<u8> = (0..hex.len())
             .step_by(2)
             .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
             .collect();
-        let ReadOutcome::Invalid(broken) = read_one(&bytes, way, Build::LATEST) else {
+        let ReadOutcome::Invalid(broken) = read_one(&bytes, direction, Build::LATEST) else {
             panic!("{hex}")
         };
         broken

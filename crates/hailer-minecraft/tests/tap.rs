@@ -10,9 +10,9 @@ fn all(tap: &mut Tap) -> Vec<TapPacket> {
     std::iter::from_fn(|| tap.next().unwrap()).collect()
 }
 
-fn bytes_of(seen: &[TapPacket], way: PacketDirection) -> Vec<&[u8]> {
+fn bytes_of(seen: &[TapPacket], direction: PacketDirection) -> Vec<&[u8]> {
     seen.iter()
-        .filter(|seen| seen.way == way)
+        .filter(|seen| seen.direction == direction)
         .map(|seen| &seen.bytes[..])
         .collect()
 }
@@ -20,11 +20,11 @@ fn bytes_of(seen: &[TapPacket], way: PacketDirection) -> Vec<&[u8]> {
 /// Feeds the session in random pieces, then ends it.
 fn watch(session: &Session, tap: &mut Tap, dice: &mut SampleRng, widest: usize) -> Vec<TapPacket> {
     let mut seen = Vec::new();
-    for (way, wire) in &session.wire {
+    for (direction, wire) in &session.wire {
         let mut rest = &wire[..];
         while !rest.is_empty() {
             let (now, later) = rest.split_at(dice.below(rest.len().min(widest)) + 1);
-            tap.push(*way, now);
+            tap.push(*direction, now);
             seen.extend(all(tap));
             rest = later;
         }
@@ -61,30 +61,36 @@ fn sessions_are_decoded_and_the_build_is_detected() {
                 Some(build) => assert_eq!(build.dialect(), session.build),
                 None => assert!(may_stay, "{about:?}"),
             }
-            for way in PacketDirection::BOTH {
+            for direction in PacketDirection::BOTH {
                 assert_eq!(
-                    bytes_of(&seen, way),
-                    session.packets_of(way),
-                    "{about:?} {way}"
+                    bytes_of(&seen, direction),
+                    session.packets_of(direction),
+                    "{about:?} {direction}"
                 );
                 let mut offset = 0;
-                for seen in seen.iter().filter(|seen| seen.way == way) {
+                for seen in seen.iter().filter(|seen| seen.direction == direction) {
                     assert_eq!(seen.offset, offset);
                     offset += seen.bytes.len() as u64;
                 }
-                assert_eq!((tap.sealed(way), tap.rest(way)), (None, &[][..]));
-                assert_eq!(tap.encrypted_at(way).is_some(), session.secret.is_some());
+                assert_eq!(
+                    (tap.sealed(direction), tap.rest(direction)),
+                    (None, &[][..])
+                );
+                assert_eq!(
+                    tap.encrypted_at(direction).is_some(),
+                    session.secret.is_some()
+                );
             }
             if widest == 1 {
                 let order: Vec<_> = session
                     .packets
                     .iter()
-                    .map(|(way, bytes)| (*way, &bytes[..]))
+                    .map(|(direction, bytes)| (*direction, &bytes[..]))
                     .collect();
                 let settled = ![32, 38].contains(&session.build.protocol());
                 let read: Vec<_> = seen
                     .iter()
-                    .map(|seen| (seen.way, &seen.bytes[..]))
+                    .map(|seen| (seen.direction, &seen.bytes[..]))
                     .collect();
                 assert!(!settled || read == order, "{about:?}");
             }
@@ -108,15 +114,15 @@ fn packets_after_encryption_need_the_secret() {
                 "EncryptionResponse"
             ]
         );
-        for way in PacketDirection::BOTH {
-            let sealed = tap.sealed(way).unwrap();
+        for direction in PacketDirection::BOTH {
+            let sealed = tap.sealed(direction).unwrap();
             assert_eq!(
                 (sealed.offset + sealed.bytes) as usize,
-                session.stream(way).len()
+                session.stream(direction).len()
             );
             assert_eq!(
                 sealed.offset,
-                bytes_of(&seen, way)
+                bytes_of(&seen, direction)
                     .iter()
                     .map(|bytes| bytes.len() as u64)
                     .sum::<u64>()
@@ -128,22 +134,22 @@ fn packets_after_encryption_need_the_secret() {
 #[test]
 fn one_direction_is_enough() {
     for session in sessions() {
-        for way in PacketDirection::BOTH {
-            let stream = session.stream(way);
+        for direction in PacketDirection::BOTH {
+            let stream = session.stream(direction);
             // The direction to the client does not name the build.
-            let build = (way == PacketDirection::ToClient).then_some(session.build);
+            let build = (direction == PacketDirection::ToClient).then_some(session.build);
             let mut tap = Tap::new(build, session.secret.clone());
             let mut seen = Vec::new();
             for piece in stream.chunks(777) {
-                tap.push(way, piece);
+                tap.push(direction, piece);
                 seen.extend(all(&mut tap));
             }
             tap.end();
             seen.extend(all(&mut tap));
             assert_eq!(
-                bytes_of(&seen, way),
-                session.packets_of(way),
-                "{} {way}",
+                bytes_of(&seen, direction),
+                session.packets_of(direction),
+                "{} {direction}",
                 session.build
             );
         }
@@ -175,16 +181,16 @@ fn either_direction_may_come_first() {
     for session in sessions() {
         let mut tap = Tap::new(None, session.secret.clone());
         let mut seen = Vec::new();
-        for way in PacketDirection::BOTH {
-            tap.push(way, &session.stream(way));
+        for direction in PacketDirection::BOTH {
+            tap.push(direction, &session.stream(direction));
         }
         tap.end();
         seen.extend(all(&mut tap));
-        for way in PacketDirection::BOTH {
+        for direction in PacketDirection::BOTH {
             assert_eq!(
-                bytes_of(&seen, way),
-                session.packets_of(way),
-                "{} {way}",
+                bytes_of(&seen, direction),
+                session.packets_of(direction),
+                "{} {direction}",
                 session.build
             );
         }
@@ -277,10 +283,10 @@ fn noise_never_panics() {
         let secret = (round % 3 == 0).then(|| dice.bytes(16));
         let mut tap = Tap::new(None, secret);
         for _ in 0..dice.below(30) {
-            let way = PacketDirection::BOTH[dice.below(2)];
+            let direction = PacketDirection::BOTH[dice.below(2)];
             let count = dice.below(200);
             let noise = dice.bytes(count);
-            tap.push(way, &noise);
+            tap.push(direction, &noise);
             while tap.next() != Ok(None) {}
         }
         tap.end();

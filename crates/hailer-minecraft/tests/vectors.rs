@@ -15,12 +15,12 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[track_caller]
-fn is(way: PacketDirection, hex: &str, packet: impl Into<Packet>) {
+fn is(direction: PacketDirection, hex: &str, packet: impl Into<Packet>) {
     let bytes = bytes(hex);
     let packet = packet.into();
     let outcome = read(
         &bytes,
-        way,
+        direction,
         Build::LATEST,
         MAX_PACKET,
         &mut Notes::discarding(),

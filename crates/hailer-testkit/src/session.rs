@@ -33,17 +33,17 @@ impl Session {
         };
         session.login(build, kind.is_some(), dice);
         for _ in 0..count {
-            let way = PacketDirection::BOTH[dice.below(2)];
+            let direction = PacketDirection::BOTH[dice.below(2)];
             let rows: Vec<_> = TABLE
                 .iter()
-                .filter(|row| row.is_in(way, build) && row.id != 0xFF)
+                .filter(|row| row.is_in(direction, build) && row.id != 0xFF)
                 .collect();
             let rows: Vec<_> = rows
                 .into_iter()
                 .filter(|row| ![0x02, 0xFC, 0xFD, 0xFE].contains(&row.id))
                 .collect();
             let packet = (rows[dice.below(rows.len())].sample)(dice, build);
-            session.say(way, packet);
+            session.say(direction, packet);
         }
         session.say(
             PacketDirection::ToClient,
@@ -117,9 +117,9 @@ impl Session {
         );
     }
 
-    fn say(&mut self, way: PacketDirection, packet: impl Into<Packet>) {
+    fn say(&mut self, direction: PacketDirection, packet: impl Into<Packet>) {
         let packet = packet.into();
-        let (from, to) = match way {
+        let (from, to) = match direction {
             PacketDirection::ToServer => (&mut self.client, &mut self.server),
             PacketDirection::ToClient => (&mut self.server, &mut self.client),
         };
@@ -135,26 +135,26 @@ impl Session {
         );
         let mut bytes = Vec::new();
         packet.write(&mut bytes, self.build);
-        self.wire.push((way, wire));
-        self.packets.push((way, bytes));
+        self.wire.push((direction, wire));
+        self.packets.push((direction, bytes));
     }
 
     /// Returns all bytes of one direction, as sent on the wire.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub fn stream(&self, way: PacketDirection) -> Vec<u8> {
+    pub fn stream(&self, direction: PacketDirection) -> Vec<u8> {
         self.wire
             .iter()
-            .filter(|(of, _)| *of == way)
+            .filter(|(of, _)| *of == direction)
             .flat_map(|(_, bytes)| bytes.clone())
             .collect()
     }
 
     /// Returns the packets of one direction.
     #[allow(dead_code, reason = "not every test needs it")]
-    pub fn packets_of(&self, way: PacketDirection) -> Vec<&[u8]> {
+    pub fn packets_of(&self, direction: PacketDirection) -> Vec<&[u8]> {
         self.packets
             .iter()
-            .filter(|(of, _)| *of == way)
+            .filter(|(of, _)| *of == direction)
             .map(|(_, bytes)| &bytes[..])
             .collect()
     }

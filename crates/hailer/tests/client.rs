@@ -1573,7 +1573,7 @@ async fn srv_records_are_looked_up_only_where_they_apply() {
             "{target}"
         );
     }
-    assert!(!dns.was_asked_for_services(), "{:?}", dns.asked());
+    assert!(!dns.was_asked_for_services(), "{:?}", dns.queries());
 }
 
 #[tokio::test]

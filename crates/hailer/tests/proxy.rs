@@ -38,7 +38,7 @@ impl ProxyObserver for Notebook {
         let note = match event {
             ProxyEvent::Opened => return,
             ProxyEvent::Packet(passed) => Note::Packet(
-                passed.way,
+                passed.direction,
                 passed.build,
                 passed.bytes.clone(),
                 passed.offset,
@@ -300,8 +300,11 @@ async fn log_in(
     (server, secrets)
 }
 
-fn any_packet(way: PacketDirection, build: Build, dice: &mut SampleRng) -> Packet {
-    let rows: Vec<_> = TABLE.iter().filter(|row| row.is_in(way, build)).collect();
+fn any_packet(direction: PacketDirection, build: Build, dice: &mut SampleRng) -> Packet {
+    let rows: Vec<_> = TABLE
+        .iter()
+        .filter(|row| row.is_in(direction, build))
+        .collect();
     loop {
         let row = rows[dice.below(rows.len())];
         if ![0x01, 0x02, 0xFC, 0xFD, 0xFE, 0xFF].contains(&row.id) {
@@ -353,7 +356,7 @@ async fn session(build: Build, login: Login) {
         plain(&server.replies) == plain(&client.received),
         "{build} {login:?}"
     );
-    for (way, replies) in [
+    for (direction, replies) in [
         (PacketDirection::ToServer, &client.replies),
         (PacketDirection::ToClient, &server.replies),
     ] {
@@ -361,14 +364,14 @@ async fn session(build: Build, login: Login) {
         let mut seen = Vec::new();
         for note in lab.notes.notes() {
             if let Note::Packet(of, in_build, bytes, at) = note
-                && of == way
+                && of == direction
             {
                 assert_eq!((at, in_build.protocol()), (offset, build.protocol()));
                 offset += bytes.len() as u64;
                 seen.push(bytes);
             }
         }
-        assert!(seen == *replies, "{build} {login:?} {way}");
+        assert!(seen == *replies, "{build} {login:?} {direction}");
     }
     let noted: Vec<_> = lab
         .notes

@@ -154,11 +154,11 @@ fn each_name_is_resolved_once_for_all_protocols() {
         .0,
     );
     let lookups = dns
-        .asked()
+        .queries()
         .iter()
         .filter(|asked| asked.as_str() == "1 play.example.test")
         .count();
-    assert_eq!(lookups, 1, "{:?}", dns.asked());
+    assert_eq!(lookups, 1, "{:?}", dns.queries());
 
     let input = std::io::Cursor::new(lines.join("\n"));
     let walk = walk(dns.address());

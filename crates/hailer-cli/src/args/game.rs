@@ -35,7 +35,7 @@ both sides, so it works only with servers that do not check accounts.
 
 Examples:
   hailer proxy --to 192.0.2.7:25565
-  hailer proxy --to 192.0.2.7 --only Chat --way to-server
+  hailer proxy --to 192.0.2.7 --only Chat --direction to-server
   hailer proxy --to 192.0.2.7 --record sessions/ --json | jq .packet";
 
 #[derive(Args)]
@@ -156,8 +156,8 @@ pub(crate) struct Proxy {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) secrets: Option<PathBuf>,
     /// Show only packets of this direction
-    #[arg(long, value_parser = packet_way, value_name = "to-server|to-client")]
-    pub(crate) way: Option<game::PacketDirection>,
+    #[arg(long, value_parser = packet_direction, value_name = "to-server|to-client")]
+    pub(crate) direction: Option<game::PacketDirection>,
     /// Show movement packets too; most packets are of this kind
     #[arg(long)]
     pub(crate) all: bool,
@@ -276,7 +276,7 @@ fn player(name: &str) -> Result<String, String> {
     }
 }
 
-fn packet_way(text: &str) -> Result<game::PacketDirection, String> {
+fn packet_direction(text: &str) -> Result<game::PacketDirection, String> {
     match text {
         "to-server" => Ok(game::PacketDirection::ToServer),
         "to-client" => Ok(game::PacketDirection::ToClient),

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     stderr!("\x1b[2mCtrl-C stops.\x1b[0m");
 
-    let filter = PacketFilter::new(&args.choice.only, &args.choice.hide, args.way);
+    let filter = PacketFilter::new(&args.choice.only, &args.choice.hide, args.direction);
     let filter = if args.all {
         filter
     } else {
@@ -216,11 +216,11 @@ impl State {
                 .or_default()
                 .record(records, at, passed)?;
         }
-        if !self.filter.shows(&passed.packet, passed.way) {
+        if !self.filter.shows(&passed.packet, passed.direction) {
             return Ok(());
         }
         let ForwardedPacket {
-            way,
+            direction,
             build,
             ref packet,
             ref bytes,
@@ -232,7 +232,7 @@ impl State {
                 place,
                 connection: Some(connection),
                 time,
-                way,
+                direction,
                 build,
                 offset,
                 bytes,
@@ -273,7 +273,7 @@ impl State {
         }
         self.unsound += 1;
         if let SessionEnd::BridgeError(BridgeError::Peer {
-            way,
+            direction,
             build,
             error,
             offset,
@@ -309,7 +309,7 @@ impl State {
                     place,
                     connection: Some(connection),
                     time,
-                    way: *way,
+                    direction: *direction,
                     build: *build,
                     offset: *offset,
                     bytes,
@@ -360,21 +360,21 @@ impl Session {
     ) -> io::Result<()> {
         if self.recorder.is_none() {
             if !passed.is_sure && self.held.len() < MAX_HELD {
-                self.held.push((at, passed.way, passed.bytes.clone()));
+                self.held.push((at, passed.direction, passed.bytes.clone()));
                 return Ok(());
             }
             self.begin(records, passed.build)?;
         }
         match &mut self.recorder {
-            Some(recorder) => recorder.packet(at, passed.way, &passed.bytes),
+            Some(recorder) => recorder.packet(at, passed.direction, &passed.bytes),
             None => Ok(()),
         }
     }
 
     fn begin(&mut self, records: &mut Records, build: Build) -> io::Result<()> {
         let mut recorder = Recorder::start(BufWriter::new(records.create()?), build)?;
-        for (at, way, bytes) in self.held.drain(..) {
-            recorder.packet(at, way, &bytes)?;
+        for (at, direction, bytes) in self.held.drain(..) {
+            recorder.packet(at, direction, &bytes)?;
         }
         self.recorder = Some(recorder);
         Ok(())

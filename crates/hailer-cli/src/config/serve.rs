@@ -426,7 +426,7 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
 /// Returns whether servers of a protocol announce themselves to the local network.
 pub(crate) fn announces(protocol: &dyn Protocol) -> bool {
     let mut ways = protocol.discovery().iter();
-    ways.any(|way| matches!(way, Discovery::Announcement { .. }))
+    ways.any(|direction| matches!(direction, Discovery::Announcement { .. }))
 }
 
 impl ServerInput {

@@ -68,11 +68,11 @@ pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std
 pub(crate) fn heading(
     out: &mut impl Write,
     place: &str,
-    way: Option<Direction>,
+    direction: Option<Direction>,
     found: Option<(&Info, Explanation)>,
     length: usize,
 ) -> std::io::Result<()> {
-    let arrow = match way.or(found.map(|(_, explanation)| explanation.direction)) {
+    let arrow = match direction.or(found.map(|(_, explanation)| explanation.direction)) {
         Some(Direction::Request) => "\x1b[36m→\x1b[0m",
         Some(Direction::Reply) => "\x1b[32m←\x1b[0m",
         None => "·",
@@ -245,8 +245,8 @@ pub(crate) fn fields(notes: &Notes) -> serde_json::Value {
 }
 
 /// Returns `request` or `reply`.
-pub(crate) fn way_name(way: Direction) -> &'static str {
-    match way {
+pub(crate) fn way_name(direction: Direction) -> &'static str {
+    match direction {
         Direction::Request => "request",
         Direction::Reply => "reply",
     }

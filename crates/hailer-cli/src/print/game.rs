@@ -155,7 +155,7 @@ impl Show {
         let me = game
             .map(|game| &game.player)
             .filter(|_| session.is_some_and(|session| session.joined().is_some()));
-        let total = |way| client.map_or(0, |client| client.traffic().total(way).bytes);
+        let total = |direction| client.map_or(0, |client| client.traffic().total(direction).bytes);
         let error = if let End::Failed(error) = end {
             Some(error)
         } else {
@@ -254,7 +254,7 @@ impl Show {
                 game.player.food
             )?;
         }
-        let total = |way| client.traffic().total(way);
+        let total = |direction| client.traffic().total(direction);
         let both =
             |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
         writeln!(
@@ -299,17 +299,17 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
     ];
     let mut rows: Vec<Packets> = ways
         .into_iter()
-        .flat_map(|(way, text)| {
+        .flat_map(|(direction, text)| {
             session
                 .client()
                 .traffic()
-                .by_name(way)
+                .by_name(direction)
                 .iter()
                 .map(move |row| (text, row))
         })
-        .map(|(way, (name, count))| Packets {
+        .map(|(direction, (name, count))| Packets {
             name,
-            direction: way,
+            direction: direction,
             packets: count.packets,
             bytes: count.bytes,
         })

@@ -34,15 +34,15 @@ pub(crate) struct PacketView<'a> {
     pub(crate) connection: Option<u64>,
     /// Seconds since the first packet.
     pub(crate) time: Option<f64>,
-    pub(crate) way: PacketDirection,
+    pub(crate) direction: PacketDirection,
     pub(crate) build: Build,
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
 }
 
 /// Returns `to-server` or `to-client`.
-pub(crate) fn way_name(way: PacketDirection) -> &'static str {
-    match way {
+pub(crate) fn way_name(direction: PacketDirection) -> &'static str {
+    match direction {
         PacketDirection::ToServer => "to-server",
         PacketDirection::ToClient => "to-client",
     }
@@ -58,7 +58,13 @@ impl PacketView<'_> {
     ) -> io::Result<()> {
         let notes = || {
             let mut notes = Notes::explaining();
-            read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
+            read(
+                self.bytes,
+                self.direction,
+                self.build,
+                MAX_PACKET,
+                &mut notes,
+            );
             notes
         };
         if form.json {
@@ -114,7 +120,13 @@ impl PacketView<'_> {
             .get(..broken.error.at.saturating_add(AFTER))
             .unwrap_or(self.bytes);
         let mut notes = Notes::explaining();
-        read(self.bytes, self.way, self.build, MAX_PACKET, &mut notes);
+        read(
+            self.bytes,
+            self.direction,
+            self.build,
+            MAX_PACKET,
+            &mut notes,
+        );
         let error = broken.error;
         if form.json {
             let mut value = self.json(broken.id, broken.packet);
@@ -133,7 +145,7 @@ impl PacketView<'_> {
     fn json(&self, id: u8, name: Option<&str>) -> Value {
         let mut value = json!({
             "schema": "hailer/packet/2",
-            "direction": way_name(self.way),
+            "direction": way_name(self.direction),
             "build": self.build.name(),
             "id": id,
             "packet": name,
@@ -153,7 +165,7 @@ impl PacketView<'_> {
     }
 
     fn begin(&self, out: &mut impl Write) -> io::Result<()> {
-        let arrow = if self.way == PacketDirection::ToServer {
+        let arrow = if self.direction == PacketDirection::ToServer {
             "\x1b[36m→\x1b[0m"
         } else {
             "\x1b[32m←\x1b[0m"
@@ -196,7 +208,11 @@ impl Summary {
     pub(crate) fn add(&mut self, seen: &TapPacket) {
         let sums = self
             .0
-            .entry((seen.packet.id(), seen.packet.name(), way_name(seen.way)))
+            .entry((
+                seen.packet.id(),
+                seen.packet.name(),
+                way_name(seen.direction),
+            ))
             .or_default();
         let mut written = Vec::with_capacity(seen.bytes.len());
         seen.packet.write(&mut written, seen.build);
@@ -208,15 +224,15 @@ impl Summary {
     /// Prints one row for each name and direction, or a line of JSON.
     pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
         if json {
-            let rows = self.0.iter().map(|((id, name, way), Sums { packets, bytes, odd })| {
-                json!({"id": id, "packet": name, "direction": way, "packets": packets, "bytes": bytes, "noncanonical": odd})
+            let rows = self.0.iter().map(|((id, name, direction), Sums { packets, bytes, odd })| {
+                json!({"id": id, "packet": name, "direction": direction, "packets": packets, "bytes": bytes, "noncanonical": odd})
             });
             let value =
                 json!({"schema": "hailer/packet-summary/2", "rows": rows.collect::<Value>()});
             return writeln!(out, "{}", json::line(&value)?);
         }
         for (
-            (id, name, way),
+            (id, name, direction),
             Sums {
                 packets,
                 bytes,
@@ -224,7 +240,7 @@ impl Summary {
             },
         ) in &self.0
         {
-            let arrow = if *way == "to-server" {
+            let arrow = if *direction == "to-server" {
                 "\x1b[36m→\x1b[0m"
             } else {
                 "\x1b[32m←\x1b[0m"

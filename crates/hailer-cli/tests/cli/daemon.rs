@@ -233,17 +233,17 @@ fn reload_changes_the_budget() {
 /// and of those without a reply.
 fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
     let stop = AtomicBool::new(false);
-    let asked = AtomicU64::new(0);
+    let queries = AtomicU64::new(0);
     let lost = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for (i, address) in addresses.iter().enumerate() {
             let stop = &stop;
-            let asked = &asked;
+            let queries = &queries;
             let lost = &lost;
             scope.spawn(move || {
                 let client = client(&format!("127.0.{i}.1"), address);
                 while !stop.load(Ordering::Relaxed) {
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    queries.fetch_add(1, Ordering::Relaxed);
                     lost.fetch_add(u64::from(ask(&client).is_none()), Ordering::Relaxed);
                     // Fast enough for a query to be in flight at all times, slow enough for other
                     // tests.
@@ -254,7 +254,7 @@ fn under_load(addresses: &[String], during: impl FnOnce()) -> (u64, u64) {
         during();
         stop.store(true, Ordering::Relaxed);
     });
-    (asked.into_inner(), lost.into_inner())
+    (queries.into_inner(), lost.into_inner())
 }
 
 #[test]
@@ -312,14 +312,14 @@ fn reloads_under_load_lose_no_request() {
     // Statuses that were pushed, polled or read stay valid across reloads: a sender that pushed
     // once does not push again.
     drop(behind);
-    let (asked, lost) = under_load(&addresses, || {
+    let (queries, lost) = under_load(&addresses, || {
         for i in 1..=15 {
             std::fs::write(config.text(), text(&i.to_string())).unwrap();
             serve.signal("HUP");
             std::thread::sleep(Duration::from_millis(100));
         }
     });
-    assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
+    assert!(queries > 500 && lost == 0, "{lost} of {queries} lost");
     until("the last file", || output(0).contains("\x0015\0"));
     for (at, motd) in motds.iter().enumerate().skip(1) {
         assert!(output(at).contains(motd), "{motd}");

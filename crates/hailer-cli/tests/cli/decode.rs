@@ -120,7 +120,7 @@ fn protocol_and_direction_can_be_set() {
         "--json",
         "--protocol",
         "minecraft-query",
-        "--way",
+        "--direction",
         "reply",
         "09000000013100",
     ])
@@ -132,7 +132,7 @@ fn protocol_and_direction_can_be_set() {
     );
     run(["decode", "--protocol", "ugp", "fefd0900000001"]).ends_with(1);
     run(["decode", "--protocol", "gopher", "00"]).ends_with(2);
-    run(["decode", "--way", "sideways", "00"]).ends_with(2);
+    run(["decode", "--direction", "sideways", "00"]).ends_with(2);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn legacy_status_requests_are_detected_by_their_shape_only() {
         "decode",
         "--protocol",
         "minecraft-status",
-        "--way",
+        "--direction",
         "reply",
         "ff00060041",
     ];

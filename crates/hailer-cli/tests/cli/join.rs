@@ -399,7 +399,7 @@ fn joins_every_wire_version_and_matches_the_schema() {
         assert_eq!(
             entries
                 .iter()
-                .filter(|entry| entry.way == PacketDirection::ToServer)
+                .filter(|entry| entry.direction == PacketDirection::ToServer)
                 .count(),
             received.len(),
             "{build}"

@@ -205,7 +205,7 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
         "{}",
         output.out
     );
-    let once = dns.asked().len();
+    let once = dns.queries().len();
     let output = run([
         "ping",
         &target,
@@ -216,7 +216,7 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
         "--json",
     ])
     .ends_with(0);
-    assert_eq!(dns.asked().len(), 2 * once, "{:?}", dns.asked());
+    assert_eq!(dns.queries().len(), 2 * once, "{:?}", dns.queries());
     assert!(
         output
             .json()

@@ -275,7 +275,14 @@ fn shows_and_records_a_session_with_its_secrets() {
 
 #[test]
 fn packets_can_be_printed_as_json() {
-    let proxy = Proxy::start(&["--json", "--all", "--hex", "--fields", "--way", "to-server"]);
+    let proxy = Proxy::start(&[
+        "--json",
+        "--all",
+        "--hex",
+        "--fields",
+        "--direction",
+        "to-server",
+    ]);
     play(&proxy);
     let (code, out, err) = proxy.stop();
     assert_eq!(code, Some(0), "{err}");
@@ -355,7 +362,7 @@ fn errors_are_reported_immediately() {
     for wrong in [
         &["--only", "Chta"][..],
         &["--build", "2.0"],
-        &["--way", "up"],
+        &["--direction", "up"],
         &["--max-connections", "0"],
     ] {
         run(["proxy", "--to", "h"].iter().chain(wrong)).ends_with(2);

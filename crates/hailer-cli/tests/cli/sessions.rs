@@ -12,9 +12,9 @@ use std::time::Duration;
 fn recording(session: &Session) -> Vec<u8> {
     let mut file = Vec::new();
     let mut recorder = Recorder::start(&mut file, session.build).unwrap();
-    for (i, (way, bytes)) in (0..).zip(&session.packets) {
+    for (i, (direction, bytes)) in (0..).zip(&session.packets) {
         recorder
-            .packet(Duration::from_millis(i * 50), *way, bytes)
+            .packet(Duration::from_millis(i * 50), *direction, bytes)
             .unwrap();
     }
     file
@@ -31,8 +31,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Returns the shown packets of one direction.
 #[track_caller]
-fn shown(output: &Finished, way: PacketDirection) -> Vec<String> {
-    let way = if way == PacketDirection::ToServer {
+fn shown(output: &Finished, direction: PacketDirection) -> Vec<String> {
+    let direction = if direction == PacketDirection::ToServer {
         "to-server"
     } else {
         "to-client"
@@ -40,7 +40,7 @@ fn shown(output: &Finished, way: PacketDirection) -> Vec<String> {
     let lines = output
         .json()
         .into_iter()
-        .filter(|line| line["direction"] == way);
+        .filter(|line| line["direction"] == direction);
     lines
         .map(|line| line["hex"].as_str().unwrap().to_owned())
         .collect()
@@ -48,11 +48,11 @@ fn shown(output: &Finished, way: PacketDirection) -> Vec<String> {
 
 #[track_caller]
 fn shows(output: &Finished, session: &Session, about: &str) {
-    for way in PacketDirection::BOTH {
-        let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
+    for direction in PacketDirection::BOTH {
+        let expected: Vec<_> = session.packets_of(direction).into_iter().map(hex).collect();
         assert!(
-            shown(output, way) == expected,
-            "{about} {way}\n{}",
+            shown(output, direction) == expected,
+            "{about} {direction}\n{}",
             output.err
         );
     }
@@ -79,13 +79,13 @@ impl Tcp {
         }
     }
 
-    fn packet(&self, way: PacketDirection, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
-        let (from, to) = if way == PacketDirection::ToServer {
+    fn packet(&self, direction: PacketDirection, seq: u32, flags: &str, payload: &[u8]) -> Vec<u8> {
+        let (from, to) = if direction == PacketDirection::ToServer {
             (7, 9)
         } else {
             (9, 7)
         };
-        let ports = if way == PacketDirection::ToServer {
+        let ports = if direction == PacketDirection::ToServer {
             (50_001, self.port)
         } else {
             (self.port, 50_001)
@@ -133,10 +133,10 @@ impl Tcp {
     /// Adds all data of a session, in segments of at most `size` bytes.
     fn session(mut self, session: &Session, size: usize) -> Self {
         let mut seqs = [CLIENT_SEQ.wrapping_add(1), SERVER_SEQ + 1];
-        for (way, wire) in &session.wire {
+        for (direction, wire) in &session.wire {
             for piece in wire.chunks(size) {
-                let seq = &mut seqs[usize::from(*way == PacketDirection::ToClient)];
-                self.packets.push(self.packet(*way, *seq, "A", piece));
+                let seq = &mut seqs[usize::from(*direction == PacketDirection::ToClient)];
+                self.packets.push(self.packet(*direction, *seq, "A", piece));
                 *seq = seq.wrapping_add(piece.len() as u32);
             }
         }
@@ -221,7 +221,7 @@ fn filters_packets_by_name_id_and_direction() {
         all.len() - only(&["Chat"])
     );
     assert_eq!(
-        names(&["--way", "to-server"]).len(),
+        names(&["--direction", "to-server"]).len(),
         session.packets_of(PacketDirection::ToServer).len()
     );
     let output = decode(&file, &["--hide", "Chat"]).ends_with(0);
@@ -327,17 +327,17 @@ fn reads_streams_with_their_secret() {
         if let Some(secret) = &secret {
             args.extend(["--secret", secret]);
         }
-        for (way, name) in [
+        for (direction, name) in [
             (PacketDirection::ToServer, "to-server"),
             (PacketDirection::ToClient, "to-client"),
         ] {
             let output = decode(
-                session.stream(way),
+                session.stream(direction),
                 &[&["--stream", name], &args[..]].concat(),
             )
             .ends_with(0);
-            let expected: Vec<_> = session.packets_of(way).into_iter().map(hex).collect();
-            assert_eq!(shown(&output, way), expected, "{build} {way}");
+            let expected: Vec<_> = session.packets_of(direction).into_iter().map(hex).collect();
+            assert_eq!(shown(&output, direction), expected, "{build} {direction}");
             check("packet-v2.json", &output);
         }
         let one = Temporary::file("s", session.stream(PacketDirection::ToServer));
@@ -462,9 +462,9 @@ fn reports_missing_segments() {
         "{}",
         output.err
     );
-    let whole = PacketDirection::BOTH
-        .iter()
-        .filter(|way| shown(&output, **way).len() == session.packets_of(**way).len());
+    let whole = PacketDirection::BOTH.iter().filter(|direction| {
+        shown(&output, **direction).len() == session.packets_of(**direction).len()
+    });
     assert_eq!(whole.count(), 1, "the other direction is read to its end");
 }
 

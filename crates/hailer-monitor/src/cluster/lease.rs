@@ -135,9 +135,9 @@ impl Leases {
     }
 
     /// Applies the result of a heartbeat that was sent at `asked`, by the clock of this node.
-    pub fn answer(&mut self, asked: Millis, answer: &HeartbeatResult) -> LeaseChanges {
+    pub fn answer(&mut self, sent_at: Millis, answer: &HeartbeatResult) -> LeaseChanges {
         let mut orders = LeaseChanges::default();
-        let until = asked + self.life - self.life / MARGIN_DIVISOR;
+        let until = sent_at + self.life - self.life / MARGIN_DIVISOR;
         for &(chunk, version) in &answer.versions {
             let Some(held) = self.held.get_mut(&chunk) else {
                 continue;
@@ -185,7 +185,7 @@ impl Leases {
             .filter(|(_, held)| held.draining.is_none())
             .take(excess)
         {
-            held.draining = Some(asked);
+            held.draining = Some(sent_at);
             orders.drain.push(*chunk);
         }
         orders
@@ -367,9 +367,9 @@ mod tests {
             for (id, worker) in workers.iter_mut() {
                 worker.leases.expire(*now);
                 if worker.coming.as_ref().is_some_and(|(at, ..)| at <= now) {
-                    let (_, asked, beat, answer) = worker.coming.take().unwrap();
+                    let (_, sent_at, beat, answer) = worker.coming.take().unwrap();
                     worker.leases.given(&beat);
-                    worker.leases.answer(asked, &answer);
+                    worker.leases.answer(sent_at, &answer);
                 }
                 let drained: Vec<Chunk> = worker
                     .leases
@@ -389,14 +389,14 @@ mod tests {
                     }
                 }
             }
-            let mut asked: Vec<Chunk> = workers
+            let mut sent_at: Vec<Chunk> = workers
                 .values()
                 .flat_map(|worker| worker.asks(*now))
                 .collect();
-            let all = asked.len();
-            asked.sort_unstable();
-            asked.dedup();
-            assert_eq!(asked.len(), all, "a chunk is asked by two at {now}");
+            let all = sent_at.len();
+            sent_at.sort_unstable();
+            sent_at.dedup();
+            assert_eq!(sent_at.len(), all, "a chunk is asked by two at {now}");
         }
     }
 

@@ -48,12 +48,12 @@ pub(super) async fn show(
     State(app): State<App>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         return page::error(
             &app,
-            &asked,
+            &headers,
             StatusCode::NOT_FOUND,
             "There is no file at this address.",
         );
@@ -66,7 +66,7 @@ pub(super) async fn show(
     } else {
         "public, no-cache"
     };
-    let mut answer = if is_known(&asked, &tag) {
+    let mut answer = if is_known(&headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         ([(header::CONTENT_TYPE, file.kind)], file.bytes).into_response()
@@ -82,8 +82,8 @@ pub(super) async fn show(
 
 /// Whether the client has this tag. The prefix `W/` is ignored, since compression makes strong tags
 /// weak.
-pub(crate) fn is_known(asked: &HeaderMap, tag: &str) -> bool {
-    let known = asked
+pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let known = headers
         .get_all(header::IF_NONE_MATCH)
         .iter()
         .filter_map(|value| value.to_str().ok());

@@ -14,7 +14,7 @@ const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 pub(super) async fn show(
     State(app): State<App>,
     Path(name): Path<String>,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let id: Option<IconId> = name
         .strip_suffix(".png")
@@ -25,10 +25,10 @@ pub(super) async fn show(
     };
     let Some((id, png)) = id.zip(icon) else {
         let text = "There is no icon at this address.";
-        return page::error(&app, &asked, StatusCode::NOT_FOUND, text);
+        return page::error(&app, &headers, StatusCode::NOT_FOUND, text);
     };
     let tag = format!("\"{id}\"");
-    let mut answer = if is_known(&asked, &tag) {
+    let mut answer = if is_known(&headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         ([(header::CONTENT_TYPE, "image/png")], png).into_response()

@@ -45,8 +45,8 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(3);
 
 /// `/live/rows?ids=1,2,3&since=MILLISECONDS`: event `rows` with changed rows; event `list` when
 /// servers were added or removed.
-pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
-    let ids = value(&asked, "ids").unwrap_or_default();
+pub(super) async fn rows(State(app): State<App>, request: Parts) -> Response {
+    let ids = value(&request, "ids").unwrap_or_default();
     let ids: HashSet<ServerId> = ids
         .split(',')
         .filter_map(|id| id.parse().ok())
@@ -55,13 +55,13 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
         .collect();
     // Subscribe first, then look for changes since the page was rendered.
     let updates = app.live.listen();
-    let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
+    let since = since(&request).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = |id: &&ServerId| {
         let last = app.live.row(**id).and_then(|row| row.last_sample);
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
-    watch(&app, &asked, updates, ids, changed, false, Form::Rows)
+    watch(&app, &request, updates, ids, changed, false, Form::Rows)
 }
 
 /// `/live/server/{name}?since=MILLISECONDS`: event `changed` when there is a newer sample than that
@@ -69,20 +69,20 @@ pub(super) async fn rows(State(app): State<App>, asked: Parts) -> Response {
 pub(super) async fn server(
     State(app): State<App>,
     Path(name): Path<String>,
-    asked: Parts,
+    request: Parts,
 ) -> Response {
     let updates = app.live.listen();
     match app.live.named(&name) {
         Some(row) => {
             let ids = HashSet::from([row.server.id]);
-            let is_new = since(&asked)
+            let is_new = since(&request)
                 .is_some_and(|since| row.last_sample.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
-            watch(&app, &asked, updates, ids, changed, false, Form::Word)
+            watch(&app, &request, updates, ids, changed, false, Form::Word)
         }
         None => page::error(
             &app,
-            &asked.headers,
+            &request.headers,
             StatusCode::NOT_FOUND,
             "There is no server with this name.",
         ),
@@ -90,13 +90,13 @@ pub(super) async fn server(
 }
 
 /// `/live/events?since=MILLISECONDS`: event `changed` when a server has a new event.
-pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
+pub(super) async fn events(State(app): State<App>, request: Parts) -> Response {
     let updates = app.live.listen();
-    let since = since(&asked).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
+    let since = since(&request).map(|since| since.saturating_sub(MAX_WRITE_DELAY_MS));
     let is_new = since.is_some_and(|since| app.live.happened().is_some_and(|at| at >= since));
     watch(
         &app,
-        &asked,
+        &request,
         updates,
         HashSet::new(),
         HashSet::new(),
@@ -106,21 +106,21 @@ pub(super) async fn events(State(app): State<App>, asked: Parts) -> Response {
 }
 
 /// Returns a query parameter.
-fn value<'a>(asked: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
-    let query = asked.uri.query().unwrap_or_default();
+fn value<'a>(request: &'a Parts, key: &str) -> Option<Cow<'a, str>> {
+    let query = request.uri.query().unwrap_or_default();
     form_urlencoded::parse(query.as_bytes())
         .find(|(name, _)| name == key)
         .map(|(_, value)| value)
 }
 
 /// Returns the time of the page, in Unix milliseconds.
-fn since(asked: &Parts) -> Option<Millis> {
-    value(asked, "since")?.parse().ok()
+fn since(request: &Parts) -> Option<Millis> {
+    value(request, "since")?.parse().ok()
 }
 
 fn watch(
     app: &App,
-    asked: &Parts,
+    request: &Parts,
     updates: broadcast::Receiver<Arc<Update>>,
     ids: HashSet<ServerId>,
     changed: HashSet<ServerId>,
@@ -128,10 +128,10 @@ fn watch(
     form: Form,
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
-    let who = visitor(&asked.extensions, &asked.headers, is_behind_proxy);
+    let who = visitor(&request.extensions, &request.headers, is_behind_proxy);
     let Some(place) = app.listeners.take(network(who)) else {
         let text = "Too many pages are open. This one does not update by itself; reload it.";
-        let mut answer = page::error(app, &asked.headers, StatusCode::SERVICE_UNAVAILABLE, text);
+        let mut answer = page::error(app, &request.headers, StatusCode::SERVICE_UNAVAILABLE, text);
         answer
             .headers_mut()
             .insert(header::RETRY_AFTER, HeaderValue::from_static("60"));

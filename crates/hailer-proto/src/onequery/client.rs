@@ -278,12 +278,12 @@ impl OneQueryExchange {
 
     fn receive_page(
         &mut self,
-        asked: u32,
+        requested: u32,
         page: &Page<'_>,
         flags: Flags,
         out: &mut Vec<u8>,
     ) -> Step {
-        if page.offset != asked {
+        if page.offset != requested {
             self.status.add_deviations([&OFFSET_NOT_ASKED]);
         }
         if self.pages.add(page) {
@@ -300,7 +300,7 @@ impl OneQueryExchange {
             Step::Fail(Fault::Misbehaved(
                 "a page without players says that more follow",
             ))
-        } else if next <= asked {
+        } else if next <= requested {
             Step::Fail(Fault::Misbehaved(
                 "pages do not advance, but say that more players follow",
             ))
@@ -611,7 +611,7 @@ mod tests {
         (exchange, query)
     }
 
-    fn asked(query: &[u8]) -> Query<'_> {
+    fn requested(query: &[u8]) -> Query<'_> {
         match Request::read(query, &mut Notes::default()) {
             Ok(Request::Query(query)) => query,
             other => panic!("{other:?}"),
@@ -620,7 +620,7 @@ mod tests {
 
     fn reply(query: &[u8], flags: Flags, payload: &[u8]) -> Vec<u8> {
         let mut reply = Vec::new();
-        message::write_reply_header(flags, asked(query).id, payload.len(), &mut reply);
+        message::write_reply_header(flags, requested(query).id, payload.len(), &mut reply);
         [reply, payload.to_vec()].concat()
     }
 
@@ -715,7 +715,7 @@ mod tests {
             let (mut exchange, query) = basic_asked(&ask);
             assert_eq!(query.len(), message::QUERY);
             assert_eq!(
-                (asked(&query).endpoint, asked(&query).token),
+                (requested(&query).endpoint, requested(&query).token),
                 (Endpoint::Basic, TOKEN)
             );
             let flags = Flags(0x8000 | Flags::NETWORK.0 | Flags::ADDRESS.0);
@@ -759,7 +759,10 @@ mod tests {
             &mut exchange,
             &page(&query, Flags::MORE, 3, 0, &[("a", 1), ("b", 2)]),
         );
-        assert_eq!((asked(&query).offset, asked(&query).token), (2, TOKEN));
+        assert_eq!(
+            (requested(&query).offset, requested(&query).token),
+            (2, TOKEN)
+        );
         assert_eq!(wait(&mut exchange), query, "the same query again");
         assert_eq!(wait(&mut exchange), query, "and again");
         assert_eq!(wait(&mut exchange), b"ONEQUERY\0", "then a new token");
@@ -769,10 +772,10 @@ mod tests {
         let (step, again) = receive(&mut exchange, &renewed);
         assert_eq!(step, Step::Send);
         assert_eq!(
-            asked(&again),
+            requested(&again),
             Query {
                 token: Token([0xA5; 32]),
-                ..asked(&query)
+                ..requested(&query)
             }
         );
         let (status, deviations) = done(
@@ -838,7 +841,7 @@ mod tests {
             Step::Wait,
             "an answer to the stage before"
         );
-        assert_ne!(asked(&players).id, asked(&query).id);
+        assert_ne!(requested(&players).id, requested(&query).id);
     }
 
     #[test]
@@ -899,10 +902,10 @@ mod tests {
             ..Ask::default()
         };
         let (mut exchange, query) = basic_asked(&ask);
-        assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
+        assert_eq!(requested(&query).auth_token, Some("s\u{E9}same".as_bytes()));
         let (_, query) = receive(&mut exchange, &basic(&query, Flags::default(), 0));
-        assert_eq!(asked(&query).auth_token, Some("s\u{E9}same".as_bytes()));
-        assert!(!format!("{exchange:?} {:?}", asked(&query)).contains("same"));
+        assert_eq!(requested(&query).auth_token, Some("s\u{E9}same".as_bytes()));
+        assert!(!format!("{exchange:?} {:?}", requested(&query)).contains("same"));
         let (_, query) = basic_asked(&Ask {
             auth_token: Some("".into()),
             ..Ask::default()
@@ -1145,7 +1148,7 @@ mod tests {
         let (mut exchange, query) = basic_asked(&Ask::default());
         let (_, mut query) = receive(&mut exchange, &basic(&query, Flags::default(), online));
         loop {
-            let offset = asked(&query).offset as usize;
+            let offset = requested(&query).offset as usize;
             let page = page(&query, Flags::MORE, i32::MAX as usize, offset, &[("a", 0)]);
             match receive(&mut exchange, &page) {
                 (Step::Send, next) => query = next,

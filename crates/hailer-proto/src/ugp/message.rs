@@ -93,9 +93,9 @@ impl Request {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ping => write_header(PING, out),
-            Self::Query(asked) => {
+            Self::Query(requested) => {
                 write_header(QUERY, out);
-                asked.write(out);
+                requested.write(out);
             }
         }
     }
@@ -106,22 +106,22 @@ impl QueryFlags {
     /// that current servers document.
     fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
         let sections = flags(r, "request flags", section::NAMES)?;
-        let mut asked = Self::default();
+        let mut requested = Self::default();
         if sections & section::SERVER != 0 {
-            asked.server = Some(flags(r, "server flags", server::NAMES)?);
+            requested.server = Some(flags(r, "server flags", server::NAMES)?);
         }
         if sections & section::PLAYERS != 0 {
             let (fields, extra) = player_flags(r, flags)?;
-            asked.list = Some(ListFlags::Players { fields, extra });
+            requested.list = Some(ListFlags::Players { fields, extra });
         }
         if sections & section::TEAMS != 0 {
             let fields = flags(r, "team flags", team::NAMES)?;
-            asked.list.get_or_insert(ListFlags::Teams { fields });
+            requested.list.get_or_insert(ListFlags::Teams { fields });
         }
         if sections & section::RULES != 0 {
-            asked.rules = Some(flags(r, "rule flags", &[])?);
+            requested.rules = Some(flags(r, "rule flags", &[])?);
         }
-        Ok(asked)
+        Ok(requested)
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -738,7 +738,7 @@ mod tests {
                 ]
                 .concat();
                 let request = Request::read(&bytes, &mut Notes::default()).unwrap();
-                let Request::Query(asked) = request else {
+                let Request::Query(requested) = request else {
                     panic!()
                 };
                 let both = section::PLAYERS | section::TEAMS;
@@ -749,7 +749,7 @@ mod tests {
                         0x0F
                     };
                 assert_eq!(
-                    asked.sections(),
+                    requested.sections(),
                     known,
                     "of players and teams the players are kept"
                 );

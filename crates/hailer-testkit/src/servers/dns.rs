@@ -23,7 +23,7 @@ pub enum Record {
 /// A DNS server on loopback.
 pub struct Dns {
     server: Server,
-    asked: Arc<Mutex<Vec<String>>>,
+    queries: Arc<Mutex<Vec<String>>>,
 }
 
 impl Dns {
@@ -38,8 +38,8 @@ impl Dns {
     }
 
     fn start(zone: Arc<Mutex<Vec<(&'static str, Record)>>>, seconds: u8) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = asked.clone();
+        let queries = Arc::new(Mutex::new(Vec::new()));
+        let log = queries.clone();
         let server = Server::run(loopback(), move |socket, bytes, from| {
             let Some((name, kind, end)) = question(bytes) else {
                 return;
@@ -49,7 +49,7 @@ impl Dns {
                 let _ = socket.send_to(&reply, from);
             }
         });
-        Self { server, asked }
+        Self { server, queries }
     }
 
     /// Returns the address of the server.
@@ -59,17 +59,17 @@ impl Dns {
 
     /// Returns whether an SRV record was queried.
     pub fn was_asked_for_services(&self) -> bool {
-        self.asked
+        self.queries
             .lock()
             .unwrap()
             .iter()
-            .any(|asked| asked.starts_with(&format!("{SRV} ")))
+            .any(|queries| queries.starts_with(&format!("{SRV} ")))
     }
 
     /// Returns all queries received: `1 name` for IPv4 addresses, `28 name` for IPv6 addresses, `33
     /// name` for SRV records.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub fn queries(&self) -> Vec<String> {
+        self.queries.lock().unwrap().clone()
     }
 }
 

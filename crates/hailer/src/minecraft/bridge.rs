@@ -28,7 +28,7 @@ const TOKEN: usize = 4;
 #[derive(Debug)]
 pub struct ForwardedPacket {
     /// Direction of the packet.
-    pub way: PacketDirection,
+    pub direction: PacketDirection,
     /// Build in which it was decoded.
     pub build: Build,
     /// Whether the build is certain. For protocols 29 and 30 it is not before the login request.
@@ -47,7 +47,7 @@ pub enum BridgeError {
     /// One side sent an invalid or unexpected packet.
     Peer {
         /// Direction of the bytes.
-        way: PacketDirection,
+        direction: PacketDirection,
         /// Build in which they were decoded.
         build: Build,
         /// The error.
@@ -70,8 +70,8 @@ pub enum BridgeError {
 impl fmt::Display for BridgeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Peer { way, error, .. } => {
-                write!(f, "the {} sent: {error}", if *way == PacketDirection::ToServer { "client" } else { "server" })
+            Self::Peer { direction, error, .. } => {
+                write!(f, "the {} sent: {error}", if *direction == PacketDirection::ToServer { "client" } else { "server" })
             }
             Self::Protocol(number) => {
                 write!(f, "the client speaks protocol {number}; supported are 29 to 39 (1.2.4 to 1.3.2)")
@@ -145,32 +145,32 @@ impl Bridge {
     }
 
     /// Adds bytes received for this direction.
-    pub fn receive(&mut self, way: PacketDirection, bytes: &[u8]) {
-        match way {
+    pub fn receive(&mut self, direction: PacketDirection, bytes: &[u8]) {
+        match direction {
             PacketDirection::ToServer => self.near.receive(bytes),
             PacketDirection::ToClient => self.far.receive(bytes),
         }
     }
 
     /// Returns the bytes to send in this direction.
-    pub fn outgoing(&self, way: PacketDirection) -> &[u8] {
-        match way {
+    pub fn outgoing(&self, direction: PacketDirection) -> &[u8] {
+        match direction {
             PacketDirection::ToServer => self.far.outgoing(),
             PacketDirection::ToClient => self.near.outgoing(),
         }
     }
 
     /// Removes the first `count` bytes that were sent.
-    pub fn sent_bytes(&mut self, way: PacketDirection, count: usize) {
-        match way {
+    pub fn sent_bytes(&mut self, direction: PacketDirection, count: usize) {
+        match direction {
             PacketDirection::ToServer => self.far.sent_bytes(count),
             PacketDirection::ToClient => self.near.sent_bytes(count),
         }
     }
 
     /// Returns the number of received bytes that are not a complete packet.
-    pub fn unread(&self, way: PacketDirection) -> &[u8] {
-        match way {
+    pub fn unread(&self, direction: PacketDirection) -> &[u8] {
+        match direction {
             PacketDirection::ToServer => self.near.unread(),
             PacketDirection::ToClient => self.far.unread(),
         }
@@ -281,8 +281,8 @@ impl Bridge {
         self.far.set_build(build);
     }
 
-    fn passed(&mut self, way: PacketDirection, packet: Packet) -> ForwardedPacket {
-        let (from, at) = match way {
+    fn passed(&mut self, direction: PacketDirection, packet: Packet) -> ForwardedPacket {
+        let (from, at) = match direction {
             PacketDirection::ToServer => (&self.near, &mut self.to_server),
             PacketDirection::ToClient => (&self.far, &mut self.to_client),
         };
@@ -290,7 +290,7 @@ impl Bridge {
         let offset = *at;
         *at += bytes.len() as u64;
         ForwardedPacket {
-            way,
+            direction,
             build: from.build(),
             is_sure: self.is_sure,
             packet,
@@ -299,8 +299,8 @@ impl Bridge {
         }
     }
 
-    fn fault(&self, way: PacketDirection, error: PeerError) -> BridgeError {
-        let (from, offset) = match way {
+    fn fault(&self, direction: PacketDirection, error: PeerError) -> BridgeError {
+        let (from, offset) = match direction {
             PacketDirection::ToServer => (&self.near, self.to_server),
             PacketDirection::ToClient => (&self.far, self.to_client),
         };
@@ -311,7 +311,7 @@ impl Bridge {
             &[]
         };
         BridgeError::Peer {
-            way,
+            direction,
             build: from.build(),
             error,
             offset,
@@ -367,14 +367,14 @@ impl Bridge {
         sent.map_err(|error| self.out_of_place(PacketDirection::ToClient, error))
     }
 
-    fn out_of_place(&self, way: PacketDirection, error: UnexpectedPacket) -> BridgeError {
-        let (from, end) = match way {
+    fn out_of_place(&self, direction: PacketDirection, error: UnexpectedPacket) -> BridgeError {
+        let (from, end) = match direction {
             PacketDirection::ToServer => (&self.near, self.to_server),
             PacketDirection::ToClient => (&self.far, self.to_client),
         };
         let bytes = from.last_bytes().to_vec();
         BridgeError::Peer {
-            way,
+            direction,
             build: from.build(),
             error: PeerError::Unexpected(error),
             offset: end - bytes.len() as u64,

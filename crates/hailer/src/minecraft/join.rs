@@ -325,9 +325,9 @@ impl JoinSession {
     fn record_packets(&mut self) -> Result<(), JoinError> {
         if let Some(recorder) = &mut self.recorder {
             let at = self.started.elapsed();
-            for (way, bytes) in self.client.take_packets() {
+            for (direction, bytes) in self.client.take_packets() {
                 recorder
-                    .packet(at, way, &bytes)
+                    .packet(at, direction, &bytes)
                     .map_err(JoinError::Recording)?;
             }
         }

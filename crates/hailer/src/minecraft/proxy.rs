@@ -313,14 +313,14 @@ impl Proxy {
             match hangup {
                 Ok(Turn::Moved) => {}
                 Ok(Turn::Ended(side)) => {
-                    let way = if side == Side::Client {
+                    let direction = if side == Side::Client {
                         PacketDirection::ToServer
                     } else {
                         PacketDirection::ToClient
                     };
                     // A client that requests the status may close its sending half and still read.
                     if side == Side::Server || bridge.state() != ConnectionState::Pinged {
-                        return SessionEnd::Hangup(side, bridge.unread(way).len());
+                        return SessionEnd::Hangup(side, bridge.unread(direction).len());
                     }
                     till = till.min(Instant::now() + GRACE);
                 }

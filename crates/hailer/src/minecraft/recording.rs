@@ -41,8 +41,13 @@ impl<W: Write> Recorder<W> {
     ///
     /// # Errors
     /// Writing failed.
-    pub fn packet(&mut self, at: Duration, way: PacketDirection, bytes: &[u8]) -> io::Result<()> {
-        let arrow = if way == PacketDirection::ToServer {
+    pub fn packet(
+        &mut self,
+        at: Duration,
+        direction: PacketDirection,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let arrow = if direction == PacketDirection::ToServer {
             '>'
         } else {
             '<'
@@ -72,7 +77,7 @@ pub struct RecordedPacket {
     /// Time since the start.
     pub at: Duration,
     /// Direction of the packet.
-    pub way: PacketDirection,
+    pub direction: PacketDirection,
     /// Bytes of the packet, decrypted.
     pub bytes: Vec<u8>,
 }
@@ -154,7 +159,7 @@ impl<R: BufRead> Recording<R> {
             problem: problem.into(),
         };
         let mut words = text.split_ascii_whitespace();
-        let way = match words.next() {
+        let direction = match words.next() {
             Some(">") => PacketDirection::ToServer,
             Some("<") => PacketDirection::ToClient,
             _ => {
@@ -171,9 +176,11 @@ impl<R: BufRead> Recording<R> {
         let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
         let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
         match bytes {
-            Some(bytes) if odd.is_empty() && !bytes.is_empty() => {
-                Ok(RecordedPacket { at, way, bytes })
-            }
+            Some(bytes) if odd.is_empty() && !bytes.is_empty() => Ok(RecordedPacket {
+                at,
+                direction,
+                bytes,
+            }),
             _ => Err(wrong("the third word must be a packet in hexadecimal")),
         }
     }
@@ -227,7 +234,7 @@ mod tests {
             entries[0],
             RecordedPacket {
                 at: Duration::from_micros(1_500_001),
-                way: PacketDirection::ToServer,
+                direction: PacketDirection::ToServer,
                 bytes: vec![0xFE]
             }
         );

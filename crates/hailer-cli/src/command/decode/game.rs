@@ -61,13 +61,13 @@ struct PacketOrigin<'a> {
 
 impl<'a> Game<'a> {
     pub(super) fn new(args: &'a Decode) -> anyhow::Result<Self> {
-        let way = args.way.map(|way| match way {
+        let direction = args.direction.map(|direction| match direction {
             proto::Direction::Request => PacketDirection::ToServer,
             proto::Direction::Reply => PacketDirection::ToClient,
         });
         Ok(Self {
             args,
-            filter: PacketFilter::new(&args.game.choice.only, &args.game.choice.hide, way),
+            filter: PacketFilter::new(&args.game.choice.only, &args.game.choice.hide, direction),
             form: Form {
                 json: args.json,
                 long: args.game.choice.long,
@@ -105,15 +105,19 @@ impl<'a> Game<'a> {
     }
 
     fn raw(&mut self, out: &mut impl Write, stream: Stream) -> anyhow::Result<()> {
-        match (way(stream), self.args.inputs.as_slice()) {
+        match (direction(stream), self.args.inputs.as_slice()) {
             (None, [to_server, to_client]) => self.both(out, file(to_server)?, file(to_client)?)?,
             (None, _) => usage!(
                 "--stream both takes two files: first the bytes to the server, then the bytes to the client"
             ),
-            (Some(way), []) => self.bytes(out, way, std::io::stdin())?,
-            (Some(way), [path]) if path == "-" => self.bytes(out, way, std::io::stdin())?,
-            (Some(way), [path]) if is_file(path) => self.bytes(out, way, file(path)?)?,
-            (Some(way), words) => {
+            (Some(direction), []) => self.bytes(out, direction, std::io::stdin())?,
+            (Some(direction), [path]) if path == "-" => {
+                self.bytes(out, direction, std::io::stdin())?
+            }
+            (Some(direction), [path]) if is_file(path) => {
+                self.bytes(out, direction, file(path)?)?
+            }
+            (Some(direction), words) => {
                 let bytes = match hex::bytes(&words.join(" ")) {
                     Ok(bytes) if bytes.is_empty() => usage!("no bytes"),
                     Ok(bytes) => bytes,
@@ -123,7 +127,7 @@ impl<'a> Game<'a> {
                     ),
                 };
                 self.in_full();
-                self.bytes(out, way, &bytes[..])?;
+                self.bytes(out, direction, &bytes[..])?;
             }
         }
         self.conclude(out)?;
@@ -166,7 +170,7 @@ impl<'a> Game<'a> {
                 text: &text,
                 seconds: Some(seconds),
             };
-            let at = if entry.way == PacketDirection::ToServer {
+            let at = if entry.direction == PacketDirection::ToServer {
                 &mut to_server
             } else {
                 &mut to_client
@@ -175,14 +179,14 @@ impl<'a> Game<'a> {
             *at += entry.bytes.len() as u64;
             let broken = match read(
                 &entry.bytes,
-                entry.way,
+                entry.direction,
                 build,
                 MAX_PACKET,
                 &mut Notes::discarding(),
             ) {
                 ReadOutcome::Packet(packet, length) if length == entry.bytes.len() => {
                     let seen = TapPacket {
-                        way: entry.way,
+                        direction: entry.direction,
                         build,
                         packet,
                         bytes: entry.bytes,
@@ -200,7 +204,7 @@ impl<'a> Game<'a> {
                         at: offset,
                     }
                 }
-                ReadOutcome::Need(_) => cut(&entry.bytes, entry.way, build, offset),
+                ReadOutcome::Need(_) => cut(&entry.bytes, entry.direction, build, offset),
                 ReadOutcome::Invalid(broken) => PacketError {
                     at: offset,
                     ..broken
@@ -211,7 +215,7 @@ impl<'a> Game<'a> {
                 place: place.text,
                 connection: None,
                 time: place.seconds,
-                way: entry.way,
+                direction: entry.direction,
                 build,
                 offset,
                 bytes: &entry.bytes,
@@ -225,12 +229,12 @@ impl<'a> Game<'a> {
     fn bytes(
         &mut self,
         out: &mut impl Write,
-        way: PacketDirection,
+        direction: PacketDirection,
         mut input: impl Read,
     ) -> anyhow::Result<()> {
         self.sessions += 1;
         let mut tap = self.tap();
-        self.pour(out, &mut tap, way, &mut input)?;
+        self.pour(out, &mut tap, direction, &mut input)?;
         self.end(out, "the stream", &mut tap)
     }
 
@@ -257,7 +261,7 @@ impl<'a> Game<'a> {
         &mut self,
         out: &mut impl Write,
         tap: &mut Tap,
-        way: PacketDirection,
+        direction: PacketDirection,
         input: &mut impl Read,
     ) -> anyhow::Result<()> {
         let mut chunk = vec![0; CHUNK];
@@ -266,7 +270,7 @@ impl<'a> Game<'a> {
             if count == 0 {
                 return Ok(());
             }
-            tap.push(way, &chunk[..count]);
+            tap.push(direction, &chunk[..count]);
             self.drain(out, PacketOrigin::default(), tap)?;
         }
     }
@@ -282,7 +286,7 @@ impl<'a> Game<'a> {
             match tap.next() {
                 Ok(Some(seen)) => self.packet(out, place, &seen)?,
                 Ok(None) => return Ok(()),
-                Err((way, error)) => self.failed(out, place, tap, way, &error)?,
+                Err((direction, error)) => self.failed(out, place, tap, direction, &error)?,
             }
         }
     }
@@ -293,7 +297,7 @@ impl<'a> Game<'a> {
         place: PacketOrigin<'_>,
         seen: &TapPacket,
     ) -> anyhow::Result<()> {
-        if !self.filter.shows(&seen.packet, seen.way) {
+        if !self.filter.shows(&seen.packet, seen.direction) {
             return Ok(());
         }
         self.summary.add(seen);
@@ -301,7 +305,7 @@ impl<'a> Game<'a> {
             return Ok(());
         }
         let &TapPacket {
-            way,
+            direction,
             build,
             offset,
             ref bytes,
@@ -311,7 +315,7 @@ impl<'a> Game<'a> {
             place: place.text,
             connection: None,
             time: place.seconds,
-            way,
+            direction,
             build,
             offset,
             bytes,
@@ -324,30 +328,33 @@ impl<'a> Game<'a> {
         out: &mut impl Write,
         place: PacketOrigin<'_>,
         tap: &Tap,
-        way: PacketDirection,
+        direction: PacketDirection,
         error: &TapError,
     ) -> anyhow::Result<()> {
         self.is_sound = false;
         let TapError::Packet(broken) = error else {
-            stderr!("\x1b[31m{way}:\x1b[0m {error}");
-            self.hint_at_swapped_files(way, tap.at(way), tap.rest(way));
+            stderr!("\x1b[31m{direction}:\x1b[0m {error}");
+            self.hint_at_swapped_files(direction, tap.at(direction), tap.rest(direction));
             return Ok(());
         };
         let build = tap.likely();
-        let bytes = tap.rest(way);
+        let bytes = tap.rest(direction);
         let shown = PacketView {
             place: place.text,
             connection: None,
             time: place.seconds,
-            way,
+            direction,
             build,
             offset: broken.at,
             bytes,
         };
         shown.broken(out, broken, self.form)?;
         out.flush()?;
-        stderr!("\x1b[31m{way}:\x1b[0m {broken}; nothing after it can be read");
-        match tap.encrypted_at(way).map(|at| broken.at.saturating_sub(at)) {
+        stderr!("\x1b[31m{direction}:\x1b[0m {broken}; nothing after it can be read");
+        match tap
+            .encrypted_at(direction)
+            .map(|at| broken.at.saturating_sub(at))
+        {
             Some(after @ 0..WRONG_SECRET_BYTES) => {
                 let after = count(after, "byte");
                 stderr!(
@@ -359,17 +366,17 @@ impl<'a> Game<'a> {
                     "\x1b[33mnote:\x1b[0m without --build, the build is learned from the handshake"
                 );
             }
-            None => self.hint_at_swapped_files(way, broken.at, bytes),
+            None => self.hint_at_swapped_files(direction, broken.at, bytes),
             _ => {}
         }
         Ok(())
     }
 
     /// Prints a hint if a stream fails early at bytes that fit the other direction.
-    fn hint_at_swapped_files(&self, way: PacketDirection, offset: u64, bytes: &[u8]) {
+    fn hint_at_swapped_files(&self, direction: PacketDirection, offset: u64, bytes: &[u8]) {
         if self.args.game.stream.is_some()
             && offset < WRONG_SECRET_BYTES * 2
-            && is_of_other_direction(bytes, way)
+            && is_of_other_direction(bytes, direction)
         {
             stderr!(
                 "\x1b[33mnote:\x1b[0m these bytes fit the other direction; --stream both takes first the file of \
@@ -383,32 +390,32 @@ impl<'a> Game<'a> {
         tap.end();
         self.drain(out, PacketOrigin::default(), tap)?;
         out.flush()?;
-        for way in [PacketDirection::ToServer, PacketDirection::ToClient] {
-            if let Some(sealed) = tap.sealed(way).filter(|sealed| sealed.bytes > 0) {
+        for direction in [PacketDirection::ToServer, PacketDirection::ToClient] {
+            if let Some(sealed) = tap.sealed(direction).filter(|sealed| sealed.bytes > 0) {
                 let bytes = count(sealed.bytes, "byte");
                 let offset = sealed.offset;
                 stderr!(
-                    "\x1b[33mnote:\x1b[0m {name}, {way}: encrypted from offset {offset} on, {bytes}; --secret or \
+                    "\x1b[33mnote:\x1b[0m {name}, {direction}: encrypted from offset {offset} on, {bytes}; --secret or \
                      --secrets lets them be read"
                 );
-            } else if let rest @ [_, ..] = tap.rest(way)
-                && !tap.is_closed(way)
+            } else if let rest @ [_, ..] = tap.rest(direction)
+                && !tap.is_closed(direction)
             {
                 self.is_sound = false;
                 let build = tap.likely();
-                let offset = tap.at(way);
+                let offset = tap.at(direction);
                 let shown = PacketView {
                     place: "",
                     connection: None,
                     time: None,
-                    way,
+                    direction,
                     build,
                     offset,
                     bytes: rest,
                 };
-                shown.broken(out, &cut(rest, way, build, offset), self.form)?;
+                shown.broken(out, &cut(rest, direction, build, offset), self.form)?;
                 out.flush()?;
-                stderr!("\x1b[33mnote:\x1b[0m {name}, {way}: ends in the middle of a packet");
+                stderr!("\x1b[33mnote:\x1b[0m {name}, {direction}: ends in the middle of a packet");
             }
         }
         Ok(())
@@ -448,7 +455,7 @@ impl<'a> Game<'a> {
         conversation: &mut Conversation,
         segment: &Segment,
     ) -> anyhow::Result<()> {
-        let way = if segment.from == conversation.client {
+        let direction = if segment.from == conversation.client {
             PacketDirection::ToServer
         } else {
             PacketDirection::ToClient
@@ -466,10 +473,10 @@ impl<'a> Game<'a> {
                 });
         if !due.is_empty() {
             if let Kind::Unknown = conversation.kind {
-                conversation.kind = self.kind(conversation, way, is_start, &due);
+                conversation.kind = self.kind(conversation, direction, is_start, &due);
             }
             if let Kind::Game(tap) = &mut conversation.kind {
-                tap.push(way, &due);
+                tap.push(direction, &due);
                 let place = PacketOrigin {
                     text: &segment.place,
                     seconds: Some(segment.seconds),
@@ -478,7 +485,7 @@ impl<'a> Game<'a> {
             }
         }
         if let (Err(missing), Kind::Game(_)) = (whole, &conversation.kind) {
-            self.missing(&conversation.name(), way, missing);
+            self.missing(&conversation.name(), direction, missing);
         }
         Ok(())
     }
@@ -487,12 +494,12 @@ impl<'a> Game<'a> {
     fn kind(
         &mut self,
         conversation: &Conversation,
-        way: PacketDirection,
+        direction: PacketDirection,
         is_start: bool,
         bytes: &[u8],
     ) -> Kind {
         let begins = match bytes {
-            _ if way == PacketDirection::ToClient || !is_start => false,
+            _ if direction == PacketDirection::ToClient || !is_start => false,
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
             _ => false,
         };
@@ -533,12 +540,12 @@ impl<'a> Game<'a> {
         )))
     }
 
-    fn missing(&mut self, name: &str, way: PacketDirection, missing: Missing) {
+    fn missing(&mut self, name: &str, direction: PacketDirection, missing: Missing) {
         self.is_sound = false;
         let Missing { at, bytes } = missing;
         let bytes = count(bytes, "byte");
         stderr!(
-            "\x1b[33mnote:\x1b[0m {name}, {way}: {bytes} missing at offset {at}; nothing after them can be read"
+            "\x1b[33mnote:\x1b[0m {name}, {direction}: {bytes} missing at offset {at}; nothing after them can be read"
         );
     }
 
@@ -552,12 +559,12 @@ impl<'a> Game<'a> {
             return Ok(());
         };
         self.end(out, &name, &mut tap)?;
-        for (way, flow) in [
+        for (direction, flow) in [
             (PacketDirection::ToServer, &mut conversation.to_server),
             (PacketDirection::ToClient, &mut conversation.to_client),
         ] {
             if let Err(missing) = flow.end() {
-                self.missing(&name, way, missing);
+                self.missing(&name, direction, missing);
             }
         }
         Ok(())
@@ -652,8 +659,8 @@ impl Conversation {
 }
 
 /// Returns whether the bytes begin with a packet of the other direction, in any build.
-fn is_of_other_direction(bytes: &[u8], way: PacketDirection) -> bool {
-    let other = match way {
+fn is_of_other_direction(bytes: &[u8], direction: PacketDirection) -> bool {
+    let other = match direction {
         PacketDirection::ToServer => PacketDirection::ToClient,
         PacketDirection::ToClient => PacketDirection::ToServer,
     };
@@ -664,12 +671,18 @@ fn is_of_other_direction(bytes: &[u8], way: PacketDirection) -> bool {
 }
 
 /// Returns the error for a truncated packet.
-fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError {
+fn cut(bytes: &[u8], direction: PacketDirection, build: Build, at: u64) -> PacketError {
     let id = bytes.first().copied().unwrap_or_default();
     let row = TABLE
         .iter()
-        .find(|row| row.id == id && row.is_in(way, build));
-    let need = match read(bytes, way, build, MAX_PACKET, &mut Notes::discarding()) {
+        .find(|row| row.id == id && row.is_in(direction, build));
+    let need = match read(
+        bytes,
+        direction,
+        build,
+        MAX_PACKET,
+        &mut Notes::discarding(),
+    ) {
         ReadOutcome::Need(need) => need,
         _ => 1,
     };
@@ -687,7 +700,7 @@ fn cut(bytes: &[u8], way: PacketDirection, build: Build, at: u64) -> PacketError
 }
 
 /// Returns the direction of a stream.
-fn way(stream: Stream) -> Option<PacketDirection> {
+fn direction(stream: Stream) -> Option<PacketDirection> {
     match stream {
         Stream::ToServer => Some(PacketDirection::ToServer),
         Stream::ToClient => Some(PacketDirection::ToClient),

@@ -224,7 +224,13 @@ impl<W: Write> Session<'_, W> {
             }
             writeln!(self.out, "{}", json::line(&json)?)?;
         } else {
-            datagram::heading(&mut self.out, place, self.args.way, found, bytes.len())?;
+            datagram::heading(
+                &mut self.out,
+                place,
+                self.args.direction,
+                found,
+                bytes.len(),
+            )?;
             let error = found.and_then(|(_, explanation)| explanation.error);
             datagram::body(&mut self.out, bytes, error, &notes, usize::MAX)?;
         }
@@ -239,7 +245,7 @@ impl<W: Write> Session<'_, W> {
     ) -> (Option<(&'static Info, Explanation)>, Notes) {
         let seen = self
             .args
-            .way
+            .direction
             .map_or(DatagramContext::Unknown, DatagramContext::from);
         let mut explained = self.explain(bytes, seen);
         let opposite = ends.map(|(from, to)| (to, from));

@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 const ASK_AGAIN: &str = "no-cache";
 
 /// Returns a value as JSON.
-pub(super) fn json(asked: &HeaderMap, value: &impl Serialize) -> Response {
+pub(super) fn json(headers: &HeaderMap, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(mut bytes) => {
             bytes.push(b'\n');
-            tagged(asked, "application/json", ASK_AGAIN, bytes)
+            tagged(headers, "application/json", ASK_AGAIN, bytes)
         }
         // Cannot fail for our own types: keys are strings, and no serializer returns an error.
         Err(error) => {
@@ -26,7 +26,7 @@ pub(super) fn json(asked: &HeaderMap, value: &impl Serialize) -> Response {
 
 /// Returns `body`, or 304 if the client has it already.
 pub(super) fn tagged(
-    asked: &HeaderMap,
+    headers: &HeaderMap,
     kind: &'static str,
     cache: &'static str,
     bytes: impl AsRef<[u8]> + IntoResponse,
@@ -36,7 +36,7 @@ pub(super) fn tagged(
         "W/\"{}\"",
         hexadecimal(&Sha256::digest(bytes.as_ref())[..12])
     );
-    let mut response = if is_known(asked, &tag) {
+    let mut response = if is_known(headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let mut response = bytes.into_response();
@@ -54,10 +54,10 @@ pub(super) fn tagged(
 }
 
 /// Whether the client sent this tag in `If-None-Match`. Weak comparison.
-fn is_known(asked: &HeaderMap, tag: &str) -> bool {
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let tag = bare(tag);
-    let lists = asked
+    let lists = headers
         .get_all(header::IF_NONE_MATCH)
         .iter()
         .filter_map(|value| value.to_str().ok());

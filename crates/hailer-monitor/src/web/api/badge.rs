@@ -58,7 +58,7 @@ pub(super) async fn show(
     State(api): State<Api>,
     Name(file): Name,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let name = file
         .strip_suffix(".svg")
@@ -88,7 +88,7 @@ pub(super) async fn show(
     let svg = draw(&printable(&label), &message, colour, radius);
     // Browsers show the image of a 404 too. It must not be cached.
     let mut response = match row {
-        Some(_) => answer::tagged(&asked, "image/svg+xml", CACHE_CONTROL, svg),
+        Some(_) => answer::tagged(&headers, "image/svg+xml", CACHE_CONTROL, svg),
         None => {
             let mut response =
                 answer::tagged(&HeaderMap::new(), "image/svg+xml", CACHE_CONTROL, svg);

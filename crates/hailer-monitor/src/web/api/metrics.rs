@@ -33,7 +33,7 @@ const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-
 pub(super) async fn show(
     State(api): State<Api>,
     Extension(open): Extension<Arc<ListenerLimit>>,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let rejected = &api.0.rejected;
     let live = api.live();
@@ -52,7 +52,7 @@ pub(super) async fn show(
     let mut text = String::new();
     // Writing to a `String` cannot fail.
     let _ = encode(&mut text, &registry);
-    answer::tagged(&asked, CONTENT, "no-store", text)
+    answer::tagged(&headers, CONTENT, "no-store", text)
 }
 
 /// State at the time of a request.

@@ -10,11 +10,11 @@ pub(super) const DOCUMENT: &str = include_str!("openapi.json");
 pub(super) const ANSWER: &str = include_str!("../../../../../schema/answer-v2.json");
 
 /// `GET /openapi.json`
-pub(super) async fn document(asked: HeaderMap) -> Response {
-    answer::tagged(&asked, "application/json", "no-cache", DOCUMENT)
+pub(super) async fn document(headers: HeaderMap) -> Response {
+    answer::tagged(&headers, "application/json", "no-cache", DOCUMENT)
 }
 
 /// `GET /schema/answer-v2.json`
-pub(super) async fn answer_schema(asked: HeaderMap) -> Response {
-    answer::tagged(&asked, "application/schema+json", "no-cache", ANSWER)
+pub(super) async fn answer_schema(headers: HeaderMap) -> Response {
+    answer::tagged(&headers, "application/schema+json", "no-cache", ANSWER)
 }

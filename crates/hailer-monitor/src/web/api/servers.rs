@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub(super) async fn list(
     State(api): State<Api>,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let now = unix_millis();
     let wanted = ListQuery::read(&uri)?;
@@ -35,7 +35,7 @@ pub(super) async fn list(
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
     let servers = rows.map(|row| describe::server(&row, now)).collect();
     Ok(answer::json(
-        &asked,
+        &headers,
         &Servers {
             servers,
             count: page.count,
@@ -49,11 +49,11 @@ pub(super) async fn show(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     Ok(answer::json(
-        &asked,
+        &headers,
         &describe::details(&row, unix_millis(), api.settings().has_player_names),
     ))
 }
@@ -63,7 +63,7 @@ pub(super) async fn answer(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
     if !api.settings().has_player_names {
@@ -77,7 +77,7 @@ pub(super) async fn answer(
         .filter(|latest| !latest.answer.is_empty())
     {
         Some(latest) => Ok(answer::tagged(
-            &asked,
+            &headers,
             "application/json",
             "no-cache",
             latest.answer.to_vec(),
@@ -93,11 +93,11 @@ pub(super) async fn answer(
 pub(super) async fn add(
     State(api): State<Api>,
     _: Writer,
-    asked: HeaderMap,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let new = read(&object(&asked, body)?, None)?;
-    insert(&api, &asked, new).await
+    let new = read(&object(&headers, body)?, None)?;
+    insert(&api, &headers, new).await
 }
 
 /// `PUT /api/v1/servers/{name}`: replaces the server of this name, or adds it.
@@ -105,10 +105,10 @@ pub(super) async fn put(
     State(api): State<Api>,
     _: Writer,
     Name(name): Name,
-    asked: HeaderMap,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let new = read(&object(&asked, body)?, Some(&name))?;
+    let new = read(&object(&headers, body)?, Some(&name))?;
     let Some(row) = api.live().named(&name) else {
         if new.name != name {
             let wrong = FieldError::new("name", format!("there is no server {name} to rename"));
@@ -117,7 +117,7 @@ pub(super) async fn put(
                 vec![wrong],
             ));
         }
-        return insert(&api, &asked, new).await;
+        return insert(&api, &headers, new).await;
     };
     let old = ours(&row)?;
     let NewServer {
@@ -138,7 +138,7 @@ pub(super) async fn put(
         origin,
     };
     watchlist(&api)?.change(server).await?;
-    Ok(written(&api, &asked, &name, StatusCode::OK))
+    Ok(written(&api, &headers, &name, StatusCode::OK))
 }
 
 /// `DELETE /api/v1/servers/{name}`
@@ -163,7 +163,7 @@ pub(super) fn find(api: &Api, name: &str) -> Result<ServerRow, Problem> {
 
 /// Parses a body as a JSON object.
 pub(super) fn object(
-    asked: &HeaderMap,
+    headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Map<String, Value>, Problem> {
     let body = body.map_err(|rejection| match rejection.status() {
@@ -171,7 +171,7 @@ pub(super) fn object(
         _ => Problem::body(rejection.body_text()),
     })?;
     // An HTML form of another site cannot send this type.
-    let kind = asked
+    let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default();
@@ -258,7 +258,7 @@ fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
     labels.collect::<Option<_>>().ok_or(wrong)
 }
 
-async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
+async fn insert(api: &Api, headers: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
     let most = api.settings().max_servers;
     if api.live().len() >= most {
         let detail = format!(
@@ -267,19 +267,19 @@ async fn insert(api: &Api, asked: &HeaderMap, new: NewServer) -> Result<Response
         return Err(Problem::conflict("full", detail));
     }
     let server = watchlist(api)?.add(new).await?;
-    Ok(written(api, asked, &server.name, StatusCode::CREATED))
+    Ok(written(api, headers, &server.name, StatusCode::CREATED))
 }
 
 /// Responds with the current state of the server.
-fn written(api: &Api, asked: &HeaderMap, name: &str, status: StatusCode) -> Response {
+fn written(api: &Api, headers: &HeaderMap, name: &str, status: StatusCode) -> Response {
     // It may have been removed concurrently.
     let Ok(row) = find(api, name) else {
         return Problem::no_server(name).into_response();
     };
-    let mut asked = asked.clone();
-    asked.remove(header::IF_NONE_MATCH);
+    let mut headers = headers.clone();
+    headers.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
-        &asked,
+        &headers,
         &describe::details(&row, unix_millis(), api.settings().has_player_names),
     );
     *response.status_mut() = status;

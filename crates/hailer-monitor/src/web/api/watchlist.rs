@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 pub(super) async fn test_alert(
     State(api): State<Api>,
     _: Writer,
-    asked: HeaderMap,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let invalid = |errors| Problem::invalid(StatusCode::UNPROCESSABLE_ENTITY, errors);
     let mut to = None;
-    for (key, value) in object(&asked, body)? {
+    for (key, value) in object(&headers, body)? {
         match (&*key, value) {
             ("to", Value::String(name)) => to = Some(name),
             ("to", Value::Null) => {}
@@ -54,11 +54,11 @@ impl Api {
     /// Sends a test alert if the token is right.
     pub(in crate::web) async fn try_alerts(
         &self,
-        asked: &HeaderMap,
+        headers: &HeaderMap,
         token: &[u8],
         to: Option<String>,
     ) -> Result<String, Problem> {
-        self.authorize(asked, Some(token))?;
+        self.authorize(headers, Some(token))?;
         self.test_alert(to).await
     }
 

@@ -63,7 +63,7 @@ pub(super) async fn show(
     State(api): State<Api>,
     Name(name): Name,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !api.settings().has_widgets {
         return Err(Problem::not_found("widgets are disabled"));
@@ -85,7 +85,7 @@ pub(super) async fn show(
         style,
     );
     let mut response = match row {
-        Some(_) => answer::tagged(&asked, "text/html; charset=utf-8", CACHE_CONTROL, html),
+        Some(_) => answer::tagged(&headers, "text/html; charset=utf-8", CACHE_CONTROL, html),
         None => {
             let mut response = answer::tagged(
                 &HeaderMap::new(),

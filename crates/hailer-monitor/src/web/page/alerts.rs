@@ -30,12 +30,12 @@ const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const MAX_FORM_BYTES: usize = 4_096;
 
 /// `/alerts`
-pub(crate) async fn show(Of(app): Of<App>, asked: HeaderMap) -> Response {
-    page(&app, &asked, StatusCode::OK, None).await
+pub(crate) async fn show(Of(app): Of<App>, headers: HeaderMap) -> Response {
+    page(&app, &headers, StatusCode::OK, None).await
 }
 
 /// `POST /alerts/test`: a form with `to` (empty: all receivers) and `token`.
-pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Response {
+pub(crate) async fn test(Of(app): Of<App>, headers: HeaderMap, form: Bytes) -> Response {
     let mut to = None;
     let mut token = None;
     for (key, value) in form_urlencoded::parse(&form) {
@@ -46,10 +46,10 @@ pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Res
         }
     }
     let Some(api) = &app.api else {
-        return page(&app, &asked, StatusCode::NOT_FOUND, None).await;
+        return page(&app, &headers, StatusCode::NOT_FOUND, None).await;
     };
     let token = token.unwrap_or_default();
-    let (status, result) = match api.try_alerts(&asked, token.trim().as_bytes(), to).await {
+    let (status, result) = match api.try_alerts(&headers, token.trim().as_bytes(), to).await {
         Ok(text) => (
             StatusCode::OK,
             TestResult {
@@ -65,7 +65,7 @@ pub(crate) async fn test(Of(app): Of<App>, asked: HeaderMap, form: Bytes) -> Res
             },
         ),
     };
-    page(&app, &asked, status, Some(result)).await
+    page(&app, &headers, status, Some(result)).await
 }
 
 #[derive(Template)]
@@ -118,7 +118,7 @@ struct Message {
 
 async fn page(
     app: &App,
-    asked: &HeaderMap,
+    headers: &HeaderMap,
     status: StatusCode,
     result: Option<TestResult>,
 ) -> Response {
@@ -146,7 +146,7 @@ async fn page(
         since: Time::of(open.since, now),
     });
     let page = Alerts {
-        frame: Frame::new(app, asked, "/alerts".into()),
+        frame: Frame::new(app, headers, "/alerts".into()),
         result,
         problem,
         open: open.collect(),

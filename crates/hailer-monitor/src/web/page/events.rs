@@ -38,7 +38,7 @@ const KINDS: [&str; 8] = [
 pub(crate) async fn show(
     State(app): State<App>,
     RawQuery(query): RawQuery,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let wanted = EventQuery::read(query.as_deref().unwrap_or_default());
     let now = app.now();
@@ -66,7 +66,7 @@ pub(crate) async fn show(
         _ => ["First", "Next"],
     };
     let page = Events {
-        frame: Frame::new(&app, &asked, wanted.address()),
+        frame: Frame::new(&app, &headers, wanted.address()),
         sorts: SORTS
             .iter()
             .map(|(word, text)| SelectOption::new(word, (*text).to_owned(), wanted.sort))

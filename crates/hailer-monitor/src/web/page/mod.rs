@@ -62,8 +62,8 @@ impl Theme {
             .map_or("auto", |(_, word, _)| word)
     }
 
-    fn of(asked: &HeaderMap) -> Self {
-        let cookies = asked
+    fn of(headers: &HeaderMap) -> Self {
+        let cookies = headers
             .get_all(header::COOKIE)
             .iter()
             .filter_map(|cookies| cookies.to_str().ok());
@@ -81,10 +81,10 @@ impl Theme {
 }
 
 impl Frame {
-    pub(crate) fn new(app: &App, asked: &HeaderMap, here: String) -> Self {
+    pub(crate) fn new(app: &App, headers: &HeaderMap, here: String) -> Self {
         Self {
             site: app.title.clone(),
-            theme: Theme::of(asked),
+            theme: Theme::of(headers),
             here,
             style: files::address("style.css"),
             script: files::address("page.js"),
@@ -124,11 +124,11 @@ struct Failed<'a> {
 }
 
 /// Returns an error page.
-pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str) -> Response {
+pub(crate) fn error(app: &App, headers: &HeaderMap, status: StatusCode, text: &str) -> Response {
     html(
         status,
         &Failed {
-            frame: Frame::new(app, asked, "/".into()),
+            frame: Frame::new(app, headers, "/".into()),
             status,
             text,
         },
@@ -136,13 +136,13 @@ pub(crate) fn error(app: &App, asked: &HeaderMap, status: StatusCode, text: &str
 }
 
 /// Returns an error page with the text of an API error.
-pub(crate) fn problem(app: &App, asked: &HeaderMap, problem: &Problem) -> Response {
+pub(crate) fn problem(app: &App, headers: &HeaderMap, problem: &Problem) -> Response {
     let mut text = problem.detail().to_owned();
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
     }
     text.push('.');
-    let mut answer = error(app, asked, problem.status(), &text);
+    let mut answer = error(app, headers, problem.status(), &text);
     if let Some(seconds) = problem.retry_after() {
         answer
             .headers_mut()
@@ -167,20 +167,20 @@ pub(crate) fn notice(app: &App) -> String {
 }
 
 /// Fallback for unknown URLs.
-pub(super) async fn not_found(State(app): State<App>, asked: HeaderMap) -> Response {
+pub(super) async fn not_found(State(app): State<App>, headers: HeaderMap) -> Response {
     error(
         &app,
-        &asked,
+        &headers,
         StatusCode::NOT_FOUND,
         "There is no page at this address.",
     )
 }
 
 /// Fallback for other methods than GET.
-pub(super) async fn not_allowed(State(app): State<App>, asked: HeaderMap) -> Response {
+pub(super) async fn not_allowed(State(app): State<App>, headers: HeaderMap) -> Response {
     error(
         &app,
-        &asked,
+        &headers,
         StatusCode::METHOD_NOT_ALLOWED,
         "This page accepts only GET requests.",
     )
@@ -190,7 +190,7 @@ pub(super) async fn not_allowed(State(app): State<App>, asked: HeaderMap) -> Res
 pub(super) async fn theme(
     State(app): State<App>,
     RawQuery(query): RawQuery,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let query = query.unwrap_or_default();
     let value = |key: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == key);
@@ -199,7 +199,7 @@ pub(super) async fn theme(
     let Some((_, word, _)) = wanted else {
         return error(
             &app,
-            &asked,
+            &headers,
             StatusCode::BAD_REQUEST,
             "The theme must be auto, light or dark.",
         );

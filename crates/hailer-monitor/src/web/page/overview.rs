@@ -24,7 +24,7 @@ const DEFAULT_HOST: &str = "127.0.0.1:8080";
 pub(crate) async fn show(
     State(app): State<App>,
     RawQuery(query): RawQuery,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
     // Scanning 100,000 rows takes some milliseconds. Do it on a blocking thread, and few at a time.
@@ -32,7 +32,7 @@ pub(crate) async fn show(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
     let made = tokio::task::spawn_blocking(move || {
-        html(StatusCode::OK, &Overview::of(&app, &asked, filter))
+        html(StatusCode::OK, &Overview::of(&app, &headers, filter))
     });
     made.await
         .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
@@ -97,7 +97,7 @@ struct Step {
 }
 
 impl Overview {
-    fn of(app: &App, asked: &HeaderMap, mut filter: Filter) -> Self {
+    fn of(app: &App, headers: &HeaderMap, mut filter: Filter) -> Self {
         let now = app.now();
         let totals = app.live.totals();
         let found = filter.find(&app.live, now);
@@ -108,7 +108,7 @@ impl Overview {
             (number(first + 1), number(first + found.rows.len()))
         });
         Self {
-            frame: Frame::new(app, asked, filter.address()),
+            frame: Frame::new(app, headers, filter.address()),
             totals: TotalsView::of(&totals).render().unwrap_or_default(),
             groups: choices(
                 "all groups",
@@ -134,7 +134,7 @@ impl Overview {
             span,
             pages: steps(&filter, found.count),
             is_empty: totals.all.servers == 0,
-            add_to: add_to(app, asked),
+            add_to: add_to(app, headers),
             at: now,
             filter,
         }

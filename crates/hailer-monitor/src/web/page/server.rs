@@ -27,12 +27,12 @@ pub(crate) async fn show(
     State(app): State<App>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Response {
     let Some(row) = app.live.named(&name) else {
         return page::error(
             &app,
-            &asked,
+            &headers,
             StatusCode::NOT_FOUND,
             "There is no server with this name.",
         );
@@ -47,7 +47,7 @@ pub(crate) async fn show(
     let past = Past::of(&app, row.server.id, on, &wanted, now).await;
     html(
         StatusCode::OK,
-        &ServerPage::of(&app, &asked, &row, wanted, past, now),
+        &ServerPage::of(&app, &headers, &row, wanted, past, now),
     )
 }
 
@@ -94,7 +94,7 @@ struct Figure {
 impl ServerPage {
     fn of(
         app: &App,
-        asked: &HeaderMap,
+        headers: &HeaderMap,
         row: &ServerRow,
         wanted: HistoryQuery,
         past: Past,
@@ -129,7 +129,7 @@ impl ServerPage {
             ..wanted.clone()
         };
         Self {
-            frame: Frame::new(app, asked, here(&wanted)),
+            frame: Frame::new(app, headers, here(&wanted)),
             at: row.last_sample.map_or(0, |last| last.at),
             name: server.name.clone(),
             state: StateView::of(row, now),
