@@ -305,7 +305,7 @@ fn port_of(socket: &OwnedFd) -> anyhow::Result<u16> {
 }
 
 /// A connection of the server.
-struct Visitor {
+struct Client {
     socket: OwnedFd,
     number: u64,
     has_status: bool,
@@ -340,7 +340,7 @@ pub(crate) fn serve(
         .filter(|target| !is_dead(*target, dead))
         .count();
     println!("{port} {alive} {}", dead_port.port);
-    let mut visitors: Vec<Option<Visitor>> = Vec::new();
+    let mut clients: Vec<Option<Client>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut delayed: VecDeque<(Instant, usize, u64)> = VecDeque::new();
     let mut events = [empty_event(); MAX_EVENTS];
@@ -364,12 +364,12 @@ pub(crate) fn serve(
                 while let Ok(socket) = accept_with(&listeners[listener as usize], flags) {
                     count += 1;
                     let place = free.pop().unwrap_or_else(|| {
-                        visitors.push(None);
-                        visitors.len() - 1
+                        clients.push(None);
+                        clients.len() - 1
                     });
                     let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
                     epoll::add(&queue, &socket, EventData::new_u64(place as u64), flags)?;
-                    visitors[place] = Some(Visitor {
+                    clients[place] = Some(Client {
                         socket,
                         number: count,
                         has_status: false,
@@ -378,7 +378,7 @@ pub(crate) fn serve(
                 continue;
             }
             let place = token as usize;
-            let Some(visitor) = &mut visitors[place] else {
+            let Some(client) = &mut clients[place] else {
                 continue;
             };
             let flags = event.flags;
@@ -386,22 +386,22 @@ pub(crate) fn serve(
             let received = if flags.intersects(is_end) {
                 0
             } else {
-                recv(&visitor.socket, &mut buffer[..], RecvFlags::empty())
+                recv(&client.socket, &mut buffer[..], RecvFlags::empty())
                     .map_or(0, |(received, _)| received)
             };
             let request = &buffer[..received];
             if received == 0 {
-                visitors[place] = None;
+                clients[place] = None;
                 free.push(place);
-            } else if visitor.has_status && request.starts_with(&[9, 1]) {
-                unsent += u64::from(send(&visitor.socket, request, SendFlags::NOSIGNAL).is_err());
-            } else if !visitor.has_status && request.ends_with(&[1, 0]) {
-                visitor.has_status = true;
+            } else if client.has_status && request.starts_with(&[9, 1]) {
+                unsent += u64::from(send(&client.socket, request, SendFlags::NOSIGNAL).is_err());
+            } else if !client.has_status && request.ends_with(&[1, 0]) {
+                client.has_status = true;
                 if delay.is_zero() {
-                    let reply = &replies[(visitor.number % VARIANTS) as usize];
-                    unsent += u64::from(send(&visitor.socket, reply, SendFlags::NOSIGNAL).is_err());
+                    let reply = &replies[(client.number % VARIANTS) as usize];
+                    unsent += u64::from(send(&client.socket, reply, SendFlags::NOSIGNAL).is_err());
                 } else {
-                    delayed.push_back((Instant::now() + delay, place, visitor.number));
+                    delayed.push_back((Instant::now() + delay, place, client.number));
                 }
             }
         }
@@ -410,11 +410,11 @@ pub(crate) fn serve(
             let now = Instant::now();
             while let Some((_, place, number)) = delayed.pop_front_if(|(due, ..)| *due <= now) {
                 released += 1;
-                if let Some(visitor) = &visitors[place]
-                    && visitor.number == number
+                if let Some(client) = &clients[place]
+                    && client.number == number
                 {
                     let reply = &replies[(number % VARIANTS) as usize];
-                    unsent += u64::from(send(&visitor.socket, reply, SendFlags::NOSIGNAL).is_err());
+                    unsent += u64::from(send(&client.socket, reply, SendFlags::NOSIGNAL).is_err());
                 }
             }
         }

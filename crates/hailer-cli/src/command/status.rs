@@ -229,7 +229,7 @@ pub(crate) fn state(state: State) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::invented;
+    use crate::observe::simulated;
 
     #[test]
     fn everything_is_shown_and_nothing_empty() {
@@ -238,7 +238,7 @@ mod tests {
             show(&mut out, snapshot).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let mut snapshot = invented::snapshot(4000.0);
+        let mut snapshot = simulated::snapshot(4000.0);
         snapshot.sources[1].last_error = Some("\x1b[2Jgone\n".into());
         let shown = text(&snapshot);
         for expected in [

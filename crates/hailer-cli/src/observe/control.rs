@@ -321,7 +321,7 @@ fn understand(line: &str) -> anyhow::Result<Snapshot> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::invented;
+    use super::super::simulated;
     use super::*;
     use std::io::{BufRead, Read, Write};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -349,7 +349,7 @@ pub(crate) mod tests {
             let started = Instant::now();
             let server = tokio::spawn(serve(
                 listener,
-                Arc::new(move || invented::snapshot(1.0 + started.elapsed().as_secs_f64())),
+                Arc::new(move || simulated::snapshot(1.0 + started.elapsed().as_secs_f64())),
             ));
             tokio::task::spawn_blocking(move || test(&path))
                 .await

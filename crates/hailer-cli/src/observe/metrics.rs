@@ -341,7 +341,7 @@ fn encode_count<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::invented;
+    use super::super::simulated;
     use super::*;
     use hailer_testkit::openmetrics::{self, parse};
     use std::io::{Read, Write as _};
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn page_matches_the_snapshot() {
-        let snapshot = invented::snapshot(100.0);
+        let snapshot = simulated::snapshot(100.0);
         let page = text(snapshot.clone());
         let first = &snapshot.listeners[0];
         let listener = ("listener", &*first.address);
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn escapes_labels_and_limits_series() {
-        let mut snapshot = invented::snapshot(5.0);
+        let mut snapshot = simulated::snapshot(5.0);
         let series = parse(&text(snapshot.clone())).len();
         snapshot.top.clear();
         snapshot.listeners[0]
@@ -448,7 +448,7 @@ mod tests {
         runtime.block_on(async {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
-            let server = tokio::spawn(serve(listener, Arc::new(|| invented::snapshot(7.0))));
+            let server = tokio::spawn(serve(listener, Arc::new(|| simulated::snapshot(7.0))));
             let asked = tokio::task::spawn_blocking(move || {
                 let get = |path: &str| {
                     ask(

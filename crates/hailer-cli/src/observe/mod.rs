@@ -8,9 +8,9 @@
 //! These modules only use [`Snapshot`], which a callback returns on demand.
 
 pub(crate) mod control;
-#[cfg(test)]
-pub(crate) mod invented;
 mod metrics;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
@@ -163,7 +163,7 @@ mod tests {
                 metrics: Some("127.0.0.1:0".parse().unwrap()),
                 control: Control::At(path.clone()),
             };
-            let observer = start(&settings, || invented::snapshot(3.0)).unwrap();
+            let observer = start(&settings, || simulated::snapshot(3.0)).unwrap();
             assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
             let address = observer.metrics().unwrap();
             let output = control::Client::connect(&path)
@@ -172,7 +172,7 @@ mod tests {
                 .status()
                 .await
                 .unwrap();
-            assert_eq!(output, invented::snapshot(3.0));
+            assert_eq!(output, simulated::snapshot(3.0));
             let Err(error) = start(&settings, Snapshot::default) else {
                 panic!("two on one path")
             };

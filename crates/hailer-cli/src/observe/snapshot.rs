@@ -270,7 +270,7 @@ pub(crate) struct Prefix {
 
 #[cfg(test)]
 mod tests {
-    use super::super::invented::snapshot;
+    use super::super::simulated::snapshot;
     use super::*;
 
     #[test]

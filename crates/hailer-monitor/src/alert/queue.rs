@@ -443,14 +443,16 @@ impl MessageQueue {
         };
         let mut open = Vec::new();
         for ((rule, server), entry) in &pending.open {
-            open.extend(entry.map(|(since, told)| (rule.clone(), *server, since, told)));
+            open.extend(
+                entry.map(|(since, is_notified)| (rule.clone(), *server, since, is_notified)),
+            );
         }
-        let rows = open.into_iter().map(|(rule, server, since, told)| {
+        let rows = open.into_iter().map(|(rule, server, since, is_notified)| {
             move |values: &mut Values| {
                 values.add(rule);
                 values.add(server);
                 values.add(since);
-                values.add(told);
+                values.add(is_notified);
             }
         });
         run(&mut change, table.rows(self.history.dialect, rows)).await?;

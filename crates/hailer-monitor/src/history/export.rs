@@ -268,9 +268,9 @@ fn record(
             server,
             level,
             at: row.try_get(1)?,
-            asked: small(row, 2)?,
+            polls: small(row, 2)?,
             answered: small(row, 3)?,
-            told: small(row, 4)?,
+            with_players: small(row, 4)?,
             players: row.try_get(5)?,
             players_max: small_if_any(row, 6)?,
             max: small_if_any(row, 7)?,
@@ -524,7 +524,7 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Stat
         let known = by_key
             .entry((rollup.level.number(), rollup.at, server.0))
             .or_insert(rollup);
-        if rollup.asked > known.asked {
+        if rollup.polls > known.polls {
             *known = rollup;
         }
     }
@@ -535,7 +535,7 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Stat
             for key in [level, bucket, server] {
                 values.add(key);
             }
-            for count in [rollup.asked, rollup.answered, rollup.told] {
+            for count in [rollup.polls, rollup.answered, rollup.with_players] {
                 values.add(i64::from(count));
             }
             values.add(rollup.players);

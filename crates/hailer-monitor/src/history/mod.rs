@@ -173,7 +173,7 @@ pub struct Point {
     /// Start of the bucket, or time of the sample, in Unix milliseconds.
     pub at: Millis,
     /// Number of samples.
-    pub asked: u32,
+    pub polls: u32,
     /// Samples with a reply.
     pub answered: u32,
     /// Mean number of players over replies that report it; for all servers, the sum of their means.

@@ -333,15 +333,15 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
     let most = |column| {
         Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32))
     };
-    let told = count(3)?;
+    let with_players = count(3)?;
     let timed = count(7)?;
     Ok(Point {
         at: row.try_get(0)?,
-        asked: count(1)?,
+        polls: count(1)?,
         answered: count(2)?,
         players: number(4)?
-            .filter(|_| told > 0)
-            .map(|sum| sum as f64 / f64::from(told)),
+            .filter(|_| with_players > 0)
+            .map(|sum| sum as f64 / f64::from(with_players)),
         players_max: most(5)?,
         max: most(6)?,
         latency: number(8)?

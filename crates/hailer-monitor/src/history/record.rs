@@ -99,12 +99,10 @@ pub struct ExportedRollup {
     /// Start of the bucket.
     #[serde(rename = "at_ms")]
     pub at: Millis,
-    #[serde(rename = "polls")]
-    pub asked: u32,
+    pub polls: u32,
     pub answered: u32,
     /// Replies with a number of players.
-    #[serde(rename = "with_players")]
-    pub told: u32,
+    pub with_players: u32,
     /// Sum of the players in these replies.
     #[serde(rename = "players_sum")]
     pub players: Option<i64>,

@@ -9,7 +9,7 @@ use crate::server::ServerId;
 use crate::state::Update;
 use crate::web::App;
 use crate::web::api::Api;
-use crate::web::api::limit::{network, visitor};
+use crate::web::api::limit::{client_ip, network};
 use crate::web::listeners::ListenerPermit;
 use crate::web::page::filter::PAGE;
 use crate::web::page::row::RowView;
@@ -128,7 +128,7 @@ fn watch(
     form: Form,
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
-    let who = visitor(&request.extensions, &request.headers, is_behind_proxy);
+    let who = client_ip(&request.extensions, &request.headers, is_behind_proxy);
     let Some(place) = app.listeners.take(network(who)) else {
         let text = "Too many pages are open. This one does not update by itself; reload it.";
         let mut answer = page::error(app, &request.headers, StatusCode::SERVICE_UNAVAILABLE, text);

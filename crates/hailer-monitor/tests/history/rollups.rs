@@ -134,16 +134,16 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
                 expected
             );
             for point in expected {
-                let (asked, players): &mut (u32, f64) = sums.entry(point.at).or_default();
-                *asked += point.asked;
+                let (polls, players): &mut (u32, f64) = sums.entry(point.at).or_default();
+                *polls += point.polls;
                 *players += point.players.unwrap_or_default();
             }
         }
         let totals = history.totals(0, Millis::MAX, level).await.unwrap();
         assert_eq!(totals.len(), sums.len());
         for total in totals {
-            let (asked, players) = sums[&total.at];
-            assert_eq!(total.asked, asked);
+            let (polls, players) = sums[&total.at];
+            assert_eq!(total.polls, polls);
             if level == Level::FiveMinutes {
                 assert!(
                     (total.players.unwrap_or_default() - players).abs() <= 0.006,
@@ -171,7 +171,7 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
         };
         Point {
             at,
-            asked: samples.len() as u32,
+            polls: samples.len() as u32,
             answered: samples.iter().filter(|sample| sample.answered).count() as u32,
             players: mean(&players),
             players_max: players.iter().copied().max(),
@@ -276,7 +276,7 @@ async fn deletes_expired(history: &History) {
             .series(servers[3], at, at + level.length(), level)
             .await
             .unwrap();
-        (series[0].asked, series[0].answered, series[0].players_max)
+        (series[0].polls, series[0].answered, series[0].players_max)
     };
     assert_eq!(
         at(now - 2 * HOUR, Level::FiveMinutes).await,

@@ -223,14 +223,14 @@ async fn keeps(history: &History) {
         ]
     );
     assert_eq!(
-        (raw[0].asked, raw[0].latency, raw[0].max, raw[0].sent),
+        (raw[0].polls, raw[0].latency, raw[0].max, raw[0].sent),
         (1, Some(20_005), Some(100), 2)
     );
     let silent = history.series(arena.id, 0, DAY, Level::Raw).await.unwrap();
     assert_eq!(silent[0].players_max, Some(u32::MAX));
     assert_eq!(
         (
-            silent[1].asked,
+            silent[1].polls,
             silent[1].answered,
             silent[1].players,
             silent[1].resent
@@ -244,7 +244,7 @@ async fn keeps(history: &History) {
     assert_eq!(
         totals
             .iter()
-            .map(|point| (point.at, point.asked, point.players))
+            .map(|point| (point.at, point.polls, point.players))
             .collect::<Vec<_>>(),
         [(MINUTE, 2, Some(1.0)), (2 * MINUTE, 1, Some(2.0))]
     );
@@ -355,7 +355,7 @@ async fn is_kept(history: &History) {
         .unwrap();
     assert_eq!(hours.len(), 21);
     assert_eq!(
-        (hours[1].asked, hours[1].players, hours[1].players_max),
+        (hours[1].polls, hours[1].players, hours[1].players_max),
         (60, Some(89.5), Some(119))
     );
 }

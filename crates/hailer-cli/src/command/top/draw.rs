@@ -726,7 +726,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::invented;
+    use crate::observe::simulated;
     use crate::observe::snapshot::Source;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -734,7 +734,7 @@ mod tests {
     fn history(seconds: u32) -> History {
         let mut history = History::default();
         (0..=seconds).for_each(|second| {
-            assert_eq!(history.push(invented::snapshot(f64::from(second))), None);
+            assert_eq!(history.push(simulated::snapshot(f64::from(second))), None);
         });
         history
     }
@@ -816,7 +816,7 @@ mod tests {
     fn no_size_and_no_content_is_too_odd() {
         let full = history(100);
         let mut odd = History::default();
-        let mut snapshot = invented::snapshot(1.0);
+        let mut snapshot = simulated::snapshot(1.0);
         let long = "名前\u{1b}[2J\n\u{301}".repeat(20);
         snapshot.listeners[0].address.clone_from(&long);
         snapshot.version.clone_from(&long);

@@ -233,7 +233,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::invented;
+    use crate::observe::simulated;
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn keys_match_the_help() {
         let mut screen = Screen::default();
-        screen.receive(Ok(invented::snapshot(1.0)), Instant::now());
+        screen.receive(Ok(simulated::snapshot(1.0)), Instant::now());
         for (code, chosen) in [
             (KeyCode::Tab, 1),
             (KeyCode::Right, 2),
@@ -264,7 +264,7 @@ mod tests {
             "Esc closes the help first"
         );
         assert!(screen.press(key(KeyCode::Char('p'))) && screen.is_paused);
-        screen.receive(Ok(invented::snapshot(9.0)), Instant::now());
+        screen.receive(Ok(simulated::snapshot(9.0)), Instant::now());
         assert_eq!(screen.history.last().unwrap().uptime_s, 1.0);
         for last in [
             key(KeyCode::Char('q')),
@@ -281,7 +281,7 @@ mod tests {
         let mut screen = Screen::default();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        screen.receive(Ok(invented::snapshot(50.0)), start);
+        screen.receive(Ok(simulated::snapshot(50.0)), start);
         screen.chosen = 3;
         screen.receive(Err("gone".into()), after(1));
         screen.tick(after(4));
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(screen.link, Link::Lost(4, "still gone".into()));
         let mut restarted = Snapshot {
             pid: 4800,
-            ..invented::snapshot(0.1)
+            ..simulated::snapshot(0.1)
         };
         restarted.listeners.truncate(1);
         screen.receive(Ok(restarted), after(6));

@@ -567,7 +567,7 @@ fn without_zeros(number: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::watch::invented::{self, board, seen};
+    use crate::command::watch::simulated::{self, board, seen};
 
     fn names(board: &Board) -> Vec<&str> {
         (0..board.len())
@@ -686,7 +686,7 @@ mod tests {
         let entry = board.server(ServerId(1)).unwrap();
         assert_eq!(entry.looks.len(), LOOKS, "the same look twice is one");
         assert_eq!(entry.looks.back().unwrap().at, 999 * 5_000);
-        let events = (0..5_000).map(|at| invented::event(1, at)).collect();
+        let events = (0..5_000).map(|at| simulated::event(1, at)).collect();
         board.happen(events);
         assert_eq!(board.events(ServerId(1)).count(), MAX_EVENTS);
         assert_eq!(

@@ -572,7 +572,7 @@ mod tests {
     use super::*;
     use crate::command::watch::board::Board;
     use crate::command::watch::draw::tests::{plain, shown};
-    use crate::command::watch::invented::{NOW, board, five};
+    use crate::command::watch::simulated::{NOW, board, five};
     use hailer_monitor::sample::Difference;
     use hailer_monitor::server::ServerId;
     use std::sync::Arc;

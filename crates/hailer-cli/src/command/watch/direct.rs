@@ -211,7 +211,7 @@ impl Direct {
         if !nameless.is_empty() {
             let seen = nameless
                 .iter()
-                .map(|server| unheard(server, None))
+                .map(|server| without_reply(server, None))
                 .collect();
             is_over = to
                 .send(News::Update {
@@ -239,7 +239,7 @@ impl Direct {
                         continue;
                     }
                     Err(error) => {
-                        News::Update { seen: vec![unheard(&server, Some(&error))], all: None, events: Vec::new() }
+                        News::Update { seen: vec![without_reply(&server, Some(&error))], all: None, events: Vec::new() }
                     }
                 },
             };
@@ -306,7 +306,7 @@ fn news_of(live: &StateTable, (ids, events): Changed) -> News {
 }
 
 /// Returns the state of a server before its first poll.
-fn unheard(server: &Server, error: Option<&Error>) -> ServerView {
+fn without_reply(server: &Server, error: Option<&Error>) -> ServerView {
     ServerView {
         server: Arc::new(server.clone()),
         state: if error.is_some() {
@@ -437,7 +437,7 @@ mod tests {
         let live = StateTable::default();
         let mut updates = live.listen();
         let change = |id: i64| {
-            let event = crate::command::watch::invented::event(id, id);
+            let event = crate::command::watch::simulated::event(id, id);
             live.change(
                 Update {
                     servers: vec![ServerId(id)],

@@ -505,7 +505,7 @@ pub(super) mod tests {
     use super::*;
     use crate::command::watch::board::{Board, ServerView, Sort};
     use crate::command::watch::filter::Filter;
-    use crate::command::watch::invented::{self, NOW, board, seen};
+    use crate::command::watch::simulated::{self, NOW, board, seen};
     use hailer::Text;
     use hailer_monitor::server::ServerId;
     use hailer_monitor::state::LastStatus;
@@ -795,8 +795,8 @@ pub(super) mod tests {
         let mut odd_ones = Board::default();
         odd_ones.see((0..20).map(odd).collect());
         odd_ones.happen(vec![
-            invented::event(3, i64::MAX),
-            invented::event(3, i64::MIN / 2),
+            simulated::event(3, i64::MAX),
+            simulated::event(3, i64::MIN / 2),
         ]);
         odd_ones.arrange();
         for board in [&board(), &odd_ones, &Board::default()] {

@@ -56,7 +56,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::watch::invented::board;
+    use crate::command::watch::simulated::board;
 
     #[test]
     fn matches_all_words_and_one_state() {

@@ -13,9 +13,9 @@ mod detail;
 pub(super) mod direct;
 mod draw;
 mod filter;
-#[cfg(test)]
-mod invented;
 pub(crate) mod remote;
+#[cfg(test)]
+mod simulated;
 mod view;
 
 use crate::args::Watch;
@@ -456,7 +456,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use invented::{board, five, seen};
+    use simulated::{board, five, seen};
 
     fn screen() -> Screen {
         let mut screen = Screen::new(false);
@@ -696,7 +696,7 @@ mod tests {
             players: Some(players),
             latency: None,
         };
-        let now = invented::NOW;
+        let now = simulated::NOW;
         let looks = vec![look(now - 2, 1.0), look(now - 1, 2.0), look(now, 3.0)];
         screen.receive(
             News::Before {

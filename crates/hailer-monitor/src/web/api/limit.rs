@@ -95,7 +95,7 @@ impl Api {
         } else {
             &limits.writes
         };
-        let who = visitor(
+        let who = client_ip(
             request.extensions(),
             request.headers(),
             self.settings().is_behind_proxy,
@@ -109,7 +109,7 @@ impl Api {
 
 /// Returns the client address of a request. Without connection information, all clients are the
 /// same.
-pub(in crate::web) fn visitor(
+pub(in crate::web) fn client_ip(
     known: &Extensions,
     headers: &HeaderMap,
     is_behind_proxy: bool,

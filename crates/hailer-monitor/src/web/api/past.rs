@@ -47,7 +47,7 @@ pub(super) async fn series(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let settings = api.settings();
     let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis())
@@ -58,14 +58,14 @@ pub(super) async fn series(
         .history()
         .series(row.server.id, span.from, span.to, span.level)
         .await?;
-    Ok(answer::json(&asked, &span.show(points)))
+    Ok(answer::json(&headers, &span.show(points)))
 }
 
 /// `GET /api/v1/totals/series`
 pub(super) async fn totals(
     State(api): State<Api>,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // The finest level of all servers together has one point per minute.
     let span = Span::read(
@@ -77,16 +77,16 @@ pub(super) async fn totals(
     )?;
     let _turn = api.0.queries.acquire().await;
     let points = api.history().totals(span.from, span.to, span.level).await?;
-    Ok(answer::json(&asked, &span.show(points)))
+    Ok(answer::json(&headers, &span.show(points)))
 }
 
 /// `GET /api/v1/events`
 pub(super) async fn events(
     State(api): State<Api>,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    all_events(&api, None, &uri, &asked).await
+    all_events(&api, None, &uri, &headers).await
 }
 
 /// `GET /api/v1/servers/{name}/events`
@@ -94,10 +94,10 @@ pub(super) async fn events_of(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = row.server.id;
-    all_events(&api, Some(id), &uri, &asked).await
+    all_events(&api, Some(id), &uri, &headers).await
 }
 
 /// `GET /api/v1/servers/{name}/sessions`
@@ -105,7 +105,7 @@ pub(super) async fn sessions(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
     uri: Uri,
-    asked: HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = row.server.id;
     let (before, limit) = page(&uri)?;
@@ -124,7 +124,7 @@ pub(super) async fn sessions(
         }
     });
     Ok(answer::json(
-        &asked,
+        &headers,
         &Sessions {
             sessions: sessions.collect(),
             next,
@@ -136,7 +136,7 @@ async fn all_events(
     api: &Api,
     id: Option<ServerId>,
     uri: &Uri,
-    asked: &HeaderMap,
+    headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let (before, limit) = page(uri)?;
     let events = api.history().events(id, before, limit).await?;
@@ -150,7 +150,7 @@ async fn all_events(
         describe::event(event, name)
     });
     Ok(answer::json(
-        asked,
+        headers,
         &Events {
             events: events.collect(),
             next,
@@ -186,7 +186,7 @@ impl Span {
             .number("from", 0..=MAX_TIME)
             .unwrap_or((to - 24 * HOUR).max(0));
         let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
-        let asked = params.word("level", &LEVELS);
+        let wanted = params.word("level", &LEVELS);
         if from >= to {
             params.refuse::<()>("from", "must be before `to`");
         }
@@ -203,7 +203,7 @@ impl Span {
             .max(1_000);
         let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
         let is_cheap = |level| level != Level::Raw || samples <= MOST_SAMPLES;
-        let level = match asked {
+        let level = match wanted {
             Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => params.refuse(
                 "level",
                 "too many points; choose a shorter time or a coarser level",
@@ -231,7 +231,7 @@ impl Span {
     fn show(&self, points: Vec<Point>) -> Series {
         let points = points.into_iter().map(|point| types::Point {
             at_ms: point.at,
-            polls: point.asked,
+            polls: point.polls,
             answered: point.answered,
             players_mean: point.players.map(|mean| (mean * 1e2).round() / 1e2),
             players_peak: point.players_max,

@@ -414,7 +414,7 @@ struct Buckets {
 /// Sum of the points of a bucket.
 #[derive(Clone, Copy, Default)]
 struct Sum {
-    asked: u64,
+    polls: u64,
     answered: u64,
     uptime: Uptime,
     /// Sums of means, weighted by the number of answers.
@@ -434,10 +434,10 @@ impl Sum {
         // A point has the number of answers, but not how many of them contained each value; nearly
         // all did.
         let weight = u64::from(point.answered.max(1));
-        self.asked += u64::from(point.asked);
+        self.polls += u64::from(point.polls);
         self.answered += u64::from(point.answered);
         self.uptime
-            .add(length_ms, point.asked.into(), point.answered.into());
+            .add(length_ms, point.polls.into(), point.answered.into());
         if let Some(players) = point.players {
             self.players += players * weight as f64;
             self.counted += weight;
@@ -488,7 +488,7 @@ impl Buckets {
     fn whole(&self) -> Sum {
         let mut whole = Sum::default();
         for sum in &self.sums {
-            whole.asked += sum.asked;
+            whole.polls += sum.polls;
             whole.answered += sum.answered;
             whole.uptime.merge(sum.uptime);
             whole.players += sum.players;
@@ -519,7 +519,7 @@ impl Buckets {
             let words = |bucket: usize| {
                 self.sums
                     .get(bucket)
-                    .filter(|sum| sum.asked > 0)
+                    .filter(|sum| sum.polls > 0)
                     .map(words)
                     .unwrap_or_default()
             };
@@ -599,12 +599,12 @@ impl Buckets {
             sums(Sum::uptime),
             Vec::new(),
             &|sum| {
-                let all = sum.answered == sum.asked;
+                let all = sum.answered == sum.polls;
                 let of = || {
                     format!(
                         " ({} of {} answered)",
                         show::count(sum.answered),
-                        show::count(sum.asked)
+                        show::count(sum.polls)
                     )
                 };
                 format!(
@@ -686,7 +686,7 @@ mod tests {
     fn points_find_their_places() {
         let point = |at, answered, players| Point {
             at,
-            asked: 10,
+            polls: 10,
             answered,
             players: Some(players),
             players_max: Some(players as u32 + 1),
@@ -708,7 +708,7 @@ mod tests {
             (buckets.sums[0].players_max, buckets.sums[1].uptime()),
             (Some(5), Some(0.0))
         );
-        assert_eq!(buckets.whole().asked, 30);
+        assert_eq!(buckets.whole().polls, 30);
     }
 
     #[test]

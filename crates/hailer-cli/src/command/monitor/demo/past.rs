@@ -102,9 +102,9 @@ fn rollup(
         server: town.name.into(),
         level,
         at: start,
-        asked: 0,
+        polls: 0,
         answered: 0,
-        told: 0,
+        with_players: 0,
         players: Some(0),
         players_max: Some(0),
         max: Some(town.max),
@@ -120,7 +120,7 @@ fn rollup(
             continue;
         }
         let weight = each as i64;
-        sum.asked += each as u32;
+        sum.polls += each as u32;
         sum.sent += 2 * weight;
         if !town.is_up(at) {
             sum.sent += weight;
@@ -135,7 +135,7 @@ fn rollup(
         sum.latency = sum.latency.map(|sum| sum + weight * i64::from(latency));
         sum.latency_max = sum.latency_max.max(Some(latency));
     }
-    sum.told = sum.answered;
+    sum.with_players = sum.answered;
     sum.timed = sum.answered;
     if sum.answered == 0 {
         sum.players = None;
@@ -144,7 +144,7 @@ fn rollup(
         sum.latency = None;
         sum.latency_max = None;
     }
-    (sum.asked > 0).then_some(Record::Rollup(sum))
+    (sum.polls > 0).then_some(Record::Rollup(sum))
 }
 
 /// Adds one sample per minute.

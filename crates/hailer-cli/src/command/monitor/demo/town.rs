@@ -190,7 +190,7 @@ impl SimulatedServer {
             name: self.name.into(),
             target: format!("{}://{address}", self.protocol.info().id),
             group: self.group.into(),
-            labels: [label("region", region), label("invented", "yes")].into(),
+            labels: [label("region", region), label("simulated", "yes")].into(),
             interval: None,
             origin: Origin::Configuration,
         }

@@ -69,11 +69,11 @@ pub(super) fn seen(id: i64, name: &str) -> ServerView {
 }
 
 fn change(seen: &mut ServerView, players: (u32, u32), latency: u32, version: &str, motd: &str) {
-    let last = seen.last.as_mut().expect("invented with one");
+    let last = seen.last.as_mut().expect("has one");
     last.players = Some(players.0);
     last.max = Some(players.1);
     last.latency = Some(latency);
-    let last_status = Arc::make_mut(seen.last_status.as_mut().expect("invented with it"));
+    let last_status = Arc::make_mut(seen.last_status.as_mut().expect("has it"));
     last_status.version = Some(version.into());
     last_status.motd = Some(Text::legacy(motd));
 }
@@ -119,7 +119,7 @@ pub(super) fn five() -> Vec<ServerView> {
         "silence".into(),
         "192.0.2.5:25565 did not answer within 3 s".into(),
     )));
-    let last = silent.last.as_mut().expect("invented with one");
+    let last = silent.last.as_mut().expect("has one");
     last.answered = false;
     last.players = None;
     last.max = None;
