@@ -309,7 +309,7 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
         })
         .map(|(direction, (name, count))| Packets {
             name,
-            direction: direction,
+            direction,
             packets: count.packets,
             bytes: count.bytes,
         })
