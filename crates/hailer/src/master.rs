@@ -704,10 +704,10 @@ mod tests {
         assert_eq!(requests[1], b"1\xFF192.0.2.10:27015\0\\appid\\440\0");
 
         let (address, thread) = master(vec![vec![first]]);
-        let looks = Cell::new(0);
+        let calls = Cell::new(0);
         let is_stopped = || {
-            looks.set(looks.get() + 1);
-            looks.get() > 3
+            calls.set(calls.get() + 1);
+            calls.get() > 3
         };
         let url: MasterUrl = format!("valve-master://{address}").parse().unwrap();
         let summary = url.fetch(&quick(), &is_stopped, &mut |_| {}).unwrap();

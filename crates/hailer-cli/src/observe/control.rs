@@ -99,15 +99,15 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
 }
 
 /// Serves clients until dropped.
-pub(super) async fn serve(listener: UnixListener, look: TakeSnapshot) {
+pub(super) async fn serve(listener: UnixListener, take_snapshot: TakeSnapshot) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     loop {
         match listener.accept().await {
             Ok((mut stream, _)) => match places.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let look = look.clone();
+                    let take_snapshot = take_snapshot.clone();
                     tokio::spawn(async move {
-                        let _ = answer(stream, &look).await;
+                        let _ = answer(stream, &take_snapshot).await;
                         drop(place);
                     });
                 }
@@ -128,7 +128,7 @@ pub(super) async fn serve(listener: UnixListener, look: TakeSnapshot) {
     }
 }
 
-async fn answer(stream: UnixStream, look: &TakeSnapshot) -> io::Result<()> {
+async fn answer(stream: UnixStream, take_snapshot: &TakeSnapshot) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
@@ -139,9 +139,9 @@ async fn answer(stream: UnixStream, look: &TakeSnapshot) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         match request {
-            Ok(Request::Get(Subject::Status)) => write(&mut writer, &look()).await?,
+            Ok(Request::Get(Subject::Status)) => write(&mut writer, &take_snapshot()).await?,
             Ok(Request::Watch(ms)) => {
-                return watch(reader, writer, look, Duration::from_millis(ms)).await;
+                return watch(reader, writer, take_snapshot, Duration::from_millis(ms)).await;
             }
             Err(error) => return write(&mut writer, &Refusal { error }).await,
         }
@@ -164,7 +164,7 @@ fn request(line: &str) -> Result<Request, String> {
 async fn watch(
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
-    look: &TakeSnapshot,
+    take_snapshot: &TakeSnapshot,
     every: Duration,
 ) -> io::Result<()> {
     let mut ticks = interval(every);
@@ -173,7 +173,7 @@ async fn watch(
     loop {
         tokio::select! {
             _ = reader.read(&mut byte) => return Ok(()),
-            _ = ticks.tick() => write(&mut writer, &look()).await?,
+            _ = ticks.tick() => write(&mut writer, &take_snapshot()).await?,
         }
     }
 }

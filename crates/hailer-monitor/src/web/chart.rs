@@ -48,7 +48,7 @@ pub(crate) struct Chart<'a> {
     /// Formats values at the axis.
     pub(crate) axis: &'a dyn Fn(f64) -> String,
     /// Style of the chart.
-    pub(crate) look: ChartStyle,
+    pub(crate) style: ChartStyle,
     /// Current time: dates of the same year are shown without the year.
     pub(crate) now: Millis,
 }
@@ -91,7 +91,7 @@ impl Chart<'_> {
         write!(
             out,
             r#"<svg class="chart {}" width="100%" height="{full}" role="img" aria-label=""#,
-            self.look.class()
+            self.style.class()
         )?;
         escaped(out, self.label)?;
         write!(out, r#"" data-buckets="{buckets}"><g class="grid">"#)?;
@@ -132,7 +132,7 @@ impl Chart<'_> {
             buckets.max(1),
         )?;
         let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT).round() as i64;
-        match self.look {
+        match self.style {
             ChartStyle::Share => {
                 write!(
                     out,
@@ -146,7 +146,7 @@ impl Chart<'_> {
                 )?;
             }
             ChartStyle::Area | ChartStyle::Line => {
-                if self.look == ChartStyle::Area {
+                if self.style == ChartStyle::Area {
                     write!(
                         out,
                         r#"<path class="fill" d="{}"/>"#,
@@ -204,7 +204,7 @@ impl Chart<'_> {
 
     /// Returns the values of the grid lines, from 0 to the top.
     fn ticks(&self) -> Vec<f64> {
-        if self.look == ChartStyle::Share {
+        if self.style == ChartStyle::Share {
             return vec![0.0, 0.5, 1.0];
         }
         let values = self.values.iter().chain(self.highest).flatten();
@@ -430,7 +430,7 @@ mod tests {
                 }
             },
             axis: &show::mean,
-            look: ChartStyle::Area,
+            style: ChartStyle::Area,
             now: 1_795_219_200_000,
         };
         let svg = chart.draw().to_string();

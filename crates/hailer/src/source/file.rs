@@ -28,7 +28,7 @@ pub struct File {
     /// Path of the file.
     pub path: PathBuf,
     /// Interval between checks, in addition to the events of the system.
-    pub look: Duration,
+    pub interval: Duration,
 }
 
 /// Metadata that identifies a version of the file.
@@ -51,7 +51,7 @@ impl File {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            look: Duration::from_secs(2),
+            interval: Duration::from_secs(2),
         }
     }
 
@@ -68,10 +68,10 @@ impl File {
         let mut problems = ProblemLog::new(LOG_INTERVAL, 5);
         let mut known: Option<Option<Stamp>> = None;
         loop {
-            let mut read = self.look(known).await;
+            let mut read = self.check(known).await;
             if let Some(CheckResult::Problem(..)) = read {
                 sleep(SETTLE).await;
-                read = self.look(known).await;
+                read = self.check(known).await;
             }
             match read {
                 Some(CheckResult::Status(stamp, timed)) => {
@@ -94,7 +94,7 @@ impl File {
             }
             tokio::select! {
                 Some(()) = woken.recv() => sleep(MIN_CHECK_INTERVAL).await,
-                () = sleep(self.look) => {}
+                () = sleep(self.interval) => {}
                 () = statuses.closed() => return,
             }
         }
@@ -102,7 +102,7 @@ impl File {
 
     /// Reads the file if its version differs from the known one. Runs outside the runtime, because
     /// network file systems can be slow.
-    async fn look(&self, known: Option<Option<Stamp>>) -> Option<CheckResult> {
+    async fn check(&self, known: Option<Option<Stamp>>) -> Option<CheckResult> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
             let seen = std::fs::metadata(&path)
@@ -242,7 +242,7 @@ mod tests {
         let path = folder.0.join("status.json");
         let elsewhere = folder.0.join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
-        for (path, target, look) in [
+        for (path, target, interval) in [
             (path.clone(), path.clone(), Duration::from_secs(3_600)),
             #[cfg(unix)]
             (
@@ -259,7 +259,7 @@ mod tests {
             let events = Arc::new(Mutex::new(Vec::new()));
             let on_change = events.clone();
             let file = File {
-                look,
+                interval,
                 ..File::new(&path)
             };
             let task = tokio::spawn(file.run(sender, move |word| {

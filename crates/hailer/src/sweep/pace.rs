@@ -269,12 +269,12 @@ mod tests {
         /// At any time, no more was sent than the rate and one burst allow, apart from datagrams
         /// that cannot wait.
         #[test]
-        fn never_faster_than_set(rate in prop_oneof![0.1..2.0f64, 1.0..200_000.0f64], looks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
+        fn never_faster_than_set(rate in prop_oneof![0.1..2.0f64, 1.0..200_000.0f64], checks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
             let mut throttle = Throttle::new(&RateLimits { packets_per_second: rate, ..RateLimits::default() });
             let mut now = Duration::ZERO;
             let mut paced = 0.0;
             let mut unpaced = 0.0;
-            for (micros, wanted, replies) in looks {
+            for (micros, wanted, replies) in checks {
                 now += Duration::from_micros(micros);
                 for _ in 0..replies {
                     throttle.spend(ip(1), 10);

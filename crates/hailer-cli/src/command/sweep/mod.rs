@@ -32,6 +32,7 @@ use serde::Serialize;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Schema name and version of the summary.
@@ -48,7 +49,6 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         Some(path) if args.writing.resume => Some(Checkpoint::load(path)?),
         _ => None,
     };
-    let journal = choice.journal();
     if before.is_none() && !args.writing.force {
         refuse_to_overwrite(&choice)?;
     }
@@ -75,17 +75,73 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
         before.check(path, &kind)?;
     }
-    if let Some(path) = args
-        .writing
-        .summary
-        .as_deref()
-        .filter(|path| *path != Path::new("-"))
-    {
-        // Report an unwritable path now, not after hours of sweeping.
-        if let Err(error) = File::options().append(true).create(true).open(path) {
-            usage!("--summary {}: {error}", path.display());
-        }
+    check_summary(args)?;
+    let mut output = open_output(args, &choice, kind, before, &stop)?;
+    let swept = if args.pace.threads == 1 {
+        hailer::sweep::run(&config, targets.source(), &mut output)
+    } else {
+        let parts = &mut output.parts;
+        let reporter = &mut output.reporter;
+        hailer::sweep::run_threads(&config, targets.source(), reporter, parts)
+    };
+    let (counts, failure) = match swept {
+        Ok(counts) => (counts, None),
+        Err(error) => (Counts::default(), Some(error)),
+    };
+    let written = output.finish(&counts);
+    if let Some(error) = failure {
+        return Err(anyhow::Error::from(error).context("the network failed"));
     }
+    let (sum, mut took) = written.map_err(|error| unwritten(error, &choice))?;
+    let cause = stop.cause();
+    if cause.is_none() {
+        if let (true, false, Some(output)) =
+            (choice.is_turned_over(), args.writing.quiet, &choice.output)
+        {
+            stderr!("writing {}", output.display());
+        }
+        let concluding = Instant::now();
+        conclude(&choice)?;
+        took += concluding.elapsed();
+    }
+    let skipped = targets.skipped();
+    if !args.writing.quiet {
+        progress::summary(&sum, took, &skipped);
+    }
+    if let Some(cause) = cause {
+        report_stop(cause, &choice);
+    }
+    if let Some(path) = &args.writing.summary {
+        write_summary(path, cause, targets.source().total(), &sum, took, &skipped)?;
+    }
+    Ok(match cause {
+        Some(Cause::Signal) => Exit::Stopped,
+        _ if sum.answered == 0 => Exit::Partial,
+        _ => Exit::Success,
+    })
+}
+
+/// Checks that the summary can be written. An unwritable path is reported now, not after hours of
+/// sweeping.
+fn check_summary(args: &Sweep) -> anyhow::Result<()> {
+    let path = args.writing.summary.as_deref();
+    if let Some(path) = path.filter(|path| *path != Path::new("-"))
+        && let Err(error) = File::options().append(true).create(true).open(path)
+    {
+        usage!("--summary {}: {error}", path.display());
+    }
+    Ok(())
+}
+
+/// Opens the output, with a progress bar if nothing else writes to the terminal.
+fn open_output(
+    args: &Sweep,
+    choice: &OutputOptions,
+    kind: checkpoint::Sweep,
+    before: Option<Checkpoint>,
+    stop: &Arc<StopRequest>,
+) -> anyhow::Result<Output> {
+    let journal = choice.journal();
     let (to, length) = match &journal {
         Some(path) => {
             let (file, length) = open(path, before.as_ref())?;
@@ -111,79 +167,39 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         checkpoint,
         before,
         progress,
-        stop: stop.clone(),
+        stop: Arc::clone(stop),
     };
-    let mut output = match Output::new(plan) {
-        Ok(output) => output,
+    match Output::new(plan) {
+        Ok(output) => Ok(output),
         Err(error) => usage!("{error}"),
-    };
-    let swept = if threads == 1 {
-        hailer::sweep::run(&config, targets.source(), &mut output)
-    } else {
-        let parts = &mut output.parts;
-        let reporter = &mut output.reporter;
-        hailer::sweep::run_threads(&config, targets.source(), reporter, parts)
-    };
-    let (counts, failure) = match swept {
-        Ok(counts) => (counts, None),
-        Err(error) => (Counts::default(), Some(error)),
-    };
-    let written = output.finish(&counts);
-    if let Some(error) = failure {
-        return Err(anyhow::Error::from(error).context("the network failed"));
     }
-    let (sum, mut took) = match (written, &journal) {
-        (Ok(written), _) => written,
-        (Err(error), Some(_)) => {
-            let resume = " (to continue, run the same command with --resume)";
-            let resume = if choice.checkpoint.is_some() {
-                resume
-            } else {
-                ""
-            };
-            return Err(anyhow::Error::from(error)
-                .context(format!("the output could not be written{resume}")));
-        }
-        // Standard output: the caller treats a closed pipe as success.
-        (Err(error), None) => {
-            return Err(anyhow::Error::from(error).context("standard output could not be written"));
+}
+
+/// Returns the error of an output that could not be written.
+fn unwritten(error: io::Error, choice: &OutputOptions) -> anyhow::Error {
+    let context = match (choice.journal(), &choice.checkpoint) {
+        // The caller treats a closed pipe as success.
+        (None, _) => "standard output could not be written",
+        (Some(_), None) => "the output could not be written",
+        (Some(_), Some(_)) => {
+            "the output could not be written (to continue, run the same command with --resume)"
         }
     };
-    let cause = stop.cause();
-    if cause.is_none() {
-        if let (true, false, Some(output)) =
-            (choice.is_turned_over(), args.writing.quiet, &choice.output)
-        {
-            stderr!("writing {}", output.display());
-        }
-        let concluding = Instant::now();
-        conclude(&choice)?;
-        took += concluding.elapsed();
-    }
-    let skipped = targets.skipped();
-    if !args.writing.quiet {
-        progress::summary(&sum, took, &skipped);
-    }
-    if let (Some(cause), Some(path)) = (cause, &choice.checkpoint) {
-        stderr!(
-            "{}, checkpoint in {}: to continue, run the same command with --resume",
-            cause.words(),
+    anyhow::Error::from(error).context(context)
+}
+
+/// Reports that the sweep was stopped, and how to continue it.
+fn report_stop(cause: Cause, choice: &OutputOptions) {
+    let cause = cause.words();
+    match &choice.checkpoint {
+        Some(path) => stderr!(
+            "{cause}, checkpoint in {}: to continue, run the same command with --resume",
             path.display()
-        );
-    } else if let Some(cause) = cause {
-        stderr!(
-            "{}; no checkpoint was written, since neither --checkpoint FILE nor -o FILE was given",
-            cause.words()
-        );
+        ),
+        None => stderr!(
+            "{cause}; no checkpoint was written, since neither --checkpoint FILE nor -o FILE was given"
+        ),
     }
-    if let Some(path) = &args.writing.summary {
-        write_summary(path, cause, targets.source().total(), &sum, took, &skipped)?;
-    }
-    Ok(match cause {
-        Some(Cause::Signal) => Exit::Stopped,
-        _ if sum.answered == 0 => Exit::Partial,
-        _ => Exit::Success,
-    })
 }
 
 /// Returns whether standard output is a file. Always `false` on systems other than Unix.

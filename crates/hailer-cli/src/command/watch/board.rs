@@ -71,7 +71,7 @@ pub(super) struct SamplePoint {
 pub(super) struct Entry {
     pub(super) seen: ServerView,
     /// Samples, oldest first.
-    pub(super) looks: VecDeque<SamplePoint>,
+    pub(super) samples: VecDeque<SamplePoint>,
     /// Whether samples from before the start were fetched.
     pub(super) has_before: bool,
     /// The name as one printable line.
@@ -86,7 +86,7 @@ impl Entry {
     fn new(seen: ServerView) -> Self {
         let mut entry = Self {
             seen,
-            looks: VecDeque::new(),
+            samples: VecDeque::new(),
             has_before: false,
             version: String::new(),
             motd: String::new(),
@@ -250,7 +250,7 @@ pub(super) struct Totals {
 pub(super) struct Past {
     pub(super) server: ServerId,
     /// Samples, oldest first.
-    pub(super) looks: Vec<SamplePoint>,
+    pub(super) samples: Vec<SamplePoint>,
     /// Events, newest first.
     pub(super) events: Vec<Event>,
     /// The last complete status.
@@ -321,23 +321,23 @@ impl Board {
             if is_other {
                 entry.spell();
             }
-            let newest = entry.looks.back().map_or(Millis::MIN, |look| look.at);
+            let newest = entry.samples.back().map_or(Millis::MIN, |sample| sample.at);
             if let Some(last) = entry.seen.last.filter(|last| last.at > newest) {
-                entry.looks.push_back(SamplePoint {
+                entry.samples.push_back(SamplePoint {
                     at: last.at,
                     players: last.players.map(|players| players as f32),
                     latency: last.latency.map(|latency| latency as f32 / 1e3),
                 });
             }
-            while entry.looks.len() > most {
-                entry.looks.pop_front();
+            while entry.samples.len() > most {
+                entry.samples.pop_front();
             }
         }
         changed
     }
 
     /// Inserts earlier samples, oldest first, before the stored ones.
-    pub(super) fn remember(&mut self, id: ServerId, looks: Vec<SamplePoint>) {
+    pub(super) fn remember(&mut self, id: ServerId, samples: Vec<SamplePoint>) {
         let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(MIN_SAMPLES, LOOKS);
         let Some(entry) = self
             .by_id
@@ -347,12 +347,19 @@ impl Board {
             return;
         };
         entry.has_before = true;
-        let oldest = entry.looks.front().map_or(Millis::MAX, |look| look.at);
-        for look in looks.into_iter().rev().filter(|look| look.at < oldest) {
-            if entry.looks.len() >= most {
+        let oldest = entry
+            .samples
+            .front()
+            .map_or(Millis::MAX, |sample| sample.at);
+        for sample in samples
+            .into_iter()
+            .rev()
+            .filter(|sample| sample.at < oldest)
+        {
+            if entry.samples.len() >= most {
                 break;
             }
-            entry.looks.push_front(look);
+            entry.samples.push_front(sample);
         }
     }
 
@@ -676,16 +683,16 @@ mod tests {
     #[test]
     fn samples_are_stored_once_and_bounded() {
         let mut board = Board::default();
-        for look in 0..2_000 {
+        for sample in 0..2_000 {
             let mut seen = seen(1, "lobby");
             if let Some(last) = &mut seen.last {
-                last.at = look / 2 * 5_000;
+                last.at = sample / 2 * 5_000;
             }
             board.see(vec![seen]);
         }
         let entry = board.server(ServerId(1)).unwrap();
-        assert_eq!(entry.looks.len(), LOOKS, "the same look twice is one");
-        assert_eq!(entry.looks.back().unwrap().at, 999 * 5_000);
+        assert_eq!(entry.samples.len(), LOOKS, "the same look twice is one");
+        assert_eq!(entry.samples.back().unwrap().at, 999 * 5_000);
         let events = (0..5_000).map(|at| simulated::event(1, at)).collect();
         board.happen(events);
         assert_eq!(board.events(ServerId(1)).count(), MAX_EVENTS);

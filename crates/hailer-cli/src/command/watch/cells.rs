@@ -146,10 +146,10 @@ fn style_of(style: hailer::proto::model::Style) -> Style {
         .into_iter()
         .filter(|(is_on, _)| *is_on)
         .map(|(_, modifier)| modifier);
-    let looks = modifiers.fold(Style::new(), Style::add_modifier);
+    let samples = modifiers.fold(Style::new(), Style::add_modifier);
     match style.colour {
-        Some(colour) => looks.fg(colour_of(colour)),
-        None => looks,
+        Some(colour) => samples.fg(colour_of(colour)),
+        None => samples,
     }
 }
 

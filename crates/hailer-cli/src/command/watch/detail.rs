@@ -65,24 +65,24 @@ pub(super) fn draw(
         } else {
             Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts)
         };
-        let looks = looks(entry, past);
+        let samples = samples(entry, past);
         chart(
             frame,
             sides[0],
             "players",
-            &looks,
+            &samples,
             view.now,
             Color::Cyan,
-            |look| look.players,
+            |sample| sample.players,
         );
         chart(
             frame,
             sides[1],
             "latency, ms",
-            &looks,
+            &samples,
             view.now,
             Color::Green,
-            |look| look.latency,
+            |sample| sample.latency,
         );
     }
     let lines = text_of(entry, past, view, usize::from(area.width));
@@ -137,12 +137,12 @@ fn last_status<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastS
 }
 
 /// Combines samples of the history with those since then.
-fn looks(entry: &Entry, past: Option<&Past>) -> Vec<SamplePoint> {
-    let known = past.map_or(&[][..], |past| &past.looks);
-    let newest = known.last().map_or(Millis::MIN, |look| look.at);
+fn samples(entry: &Entry, past: Option<&Past>) -> Vec<SamplePoint> {
+    let known = past.map_or(&[][..], |past| &past.samples);
+    let newest = known.last().map_or(Millis::MIN, |sample| sample.at);
     known
         .iter()
-        .chain(entry.looks.iter().filter(|look| look.at > newest))
+        .chain(entry.samples.iter().filter(|sample| sample.at > newest))
         .copied()
         .collect()
 }
@@ -278,19 +278,19 @@ fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
     title: &str,
-    looks: &[SamplePoint],
+    samples: &[SamplePoint],
     now: Millis,
     colour: Color,
     number: fn(&SamplePoint) -> Option<f32>,
 ) {
     let numbers = || {
-        looks
+        samples
             .iter()
             .filter_map(number)
             .filter(|number| number.is_finite())
     };
     let most = numbers().fold(0.0, f32::max);
-    let last = looks.last().and_then(number);
+    let last = samples.last().and_then(number);
     let shown = |number: f32| {
         if number < 1e4 {
             format!("{number:.1}").trim_end_matches(".0").to_owned()
@@ -316,14 +316,14 @@ fn chart(
         height: area.height.saturating_sub(1),
         ..area
     };
-    let Some(first) = looks.first() else { return };
+    let Some(first) = samples.first() else { return };
     let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
     let begin = seconds(first.at).min(-1.0);
     // A gap separates two lines.
     let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
-    for look in looks {
-        match (number(look), parts.last_mut()) {
-            (Some(number), Some(part)) => part.push((seconds(look.at), f64::from(number))),
+    for sample in samples {
+        match (number(sample), parts.last_mut()) {
+            (Some(number), Some(part)) => part.push((seconds(sample.at), f64::from(number))),
             (None, Some(part)) if !part.is_empty() => parts.push(Vec::new()),
             _ => {}
         }
@@ -392,24 +392,34 @@ fn text_of(
     view: &View<'_>,
     width: usize,
 ) -> Vec<Line<'static>> {
+    let last_status = last_status(entry, past);
     let mut lines = Vec::new();
-    let answer = last_status(entry, past);
-    if let Some(last_status) = answer {
-        let on = entry
-            .players()
-            .map(|players| format!("{players} on"))
-            .unwrap_or_default();
-        let words = match (last_status.players.len(), last_status.is_whole) {
-            (0, _) => format!("{on}{}no names", if on.is_empty() { "" } else { ", " }),
-            (_, true) => on,
-            (listed, false) => format!(
-                "{on}{}{listed} listed",
-                if on.is_empty() { "" } else { ", " }
-            ),
-        };
-        lines.push(rule("online players", &words, width));
-        lines.extend(names(&last_status.players, width));
+    if let Some(last_status) = last_status {
+        lines.extend(players(entry, last_status, width));
     }
+    lines.extend(events(entry, past, view, width));
+    if let Some(last_status) = last_status {
+        lines.extend(values(last_status, width));
+    }
+    lines
+}
+
+/// Returns the online players.
+fn players(entry: &Entry, last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
+    let online = entry.players().map(|players| format!("{players} on"));
+    let listed = match (last_status.players.len(), last_status.is_whole) {
+        (0, _) => Some("no names".into()),
+        (_, true) => None,
+        (listed, false) => Some(format!("{listed} listed")),
+    };
+    let summary: Vec<String> = online.into_iter().chain(listed).collect();
+    let mut lines = vec![rule("online players", &summary.join(", "), width)];
+    lines.extend(names(&last_status.players, width));
+    lines
+}
+
+/// Returns the newest events.
+fn events(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) -> Vec<Line<'static>> {
     let mut events: Vec<&Event> = view
         .board
         .events(entry.seen.server.id)
@@ -417,11 +427,8 @@ fn text_of(
         .collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
     events.dedup();
-    lines.push(rule(
-        "events",
-        if events.is_empty() { "none so far" } else { "" },
-        width,
-    ));
+    let summary = if events.is_empty() { "none so far" } else { "" };
+    let mut lines = vec![rule("events", summary, width)];
     for event in events.into_iter().take(MAX_EVENTS) {
         let age = padded(&format!("{} ago", ago(event.at, view.now)), 12);
         let (words, style) = happened(&event.kind);
@@ -433,57 +440,45 @@ fn text_of(
             width,
         ));
     }
-    let Some(last_status) = answer else {
-        return lines;
-    };
+    lines
+}
+
+/// Returns the rules, extras and deviations of a status.
+fn values(last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
     let status: Value = serde_json::from_slice::<Value>(&last_status.answer)
         .ok()
         .and_then(|mut answer| answer.get_mut("status").map(Value::take))
         .unwrap_or_default();
+    let list = |key: &str| {
+        status
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
     let text = |value: Option<&Value>| value.map(human).unwrap_or_default();
-    let rules = status
-        .get("rules")
-        .and_then(Value::as_array)
+    let rules = list("rules").map(|rule| (text(rule.get("key")), text(rule.get("value"))));
+    let extra = status.get("extra").and_then(Value::as_object);
+    let extra = extra
         .into_iter()
-        .flatten();
-    let rules: Vec<_> = rules
-        .take(VALUES)
-        .map(|rule| (text(rule.get("key")), text(rule.get("value"))))
-        .collect();
-    let extra = status
-        .get("extra")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let extra: Vec<_> = extra
-        .take(VALUES)
-        .map(|(key, value)| (key.clone(), human(value)))
-        .collect();
-    let deviations = status
-        .get("deviations")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let deviations: Vec<_> = deviations
-        .take(VALUES)
-        .map(|name| (human(name), String::new()))
-        .collect();
+        .flatten()
+        .map(|(key, value)| (key.clone(), human(value)));
+    let deviations = list("deviations").map(|name| (human(name), String::new()));
+    let mut lines = Vec::new();
     for (title, pairs) in [
-        ("rules", rules),
-        ("extras", extra),
-        ("deviates from the protocol", deviations),
+        ("rules", rules.take(VALUES).collect::<Vec<_>>()),
+        ("extras", extra.take(VALUES).collect()),
+        (
+            "deviates from the protocol",
+            deviations.take(VALUES).collect(),
+        ),
     ] {
         if pairs.is_empty() {
             continue;
         }
         lines.push(rule(title, "", width));
-        let key = pairs
-            .iter()
-            .map(|(key, _)| key.width())
-            .max()
-            .unwrap_or(0)
-            .clamp(4, KEY)
-            + 2;
+        let longest = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
+        let key = longest.clamp(4, KEY) + 2;
         lines.extend(pairs.iter().map(|(name, value)| {
             let name = padded(&line(name, key - 2), key);
             fitting(
@@ -726,7 +721,7 @@ mod tests {
     #[test]
     fn history_comes_before_new_samples() {
         let board = board();
-        let look = |seconds: i64, players| SamplePoint {
+        let sample = |seconds: i64, players| SamplePoint {
             at: NOW - seconds * 1_000,
             players: Some(players),
             latency: None,
@@ -745,7 +740,7 @@ mod tests {
             .into();
         let past = Past {
             server: ServerId(1),
-            looks: vec![look(86_400, 77.0), look(60, 5.0)],
+            samples: vec![sample(86_400, 77.0), sample(60, 5.0)],
             events: vec![Event {
                 server: ServerId(1),
                 at: NOW - 86_000_000,
@@ -753,9 +748,9 @@ mod tests {
             }],
             last_status: Some(Arc::new(last_status)),
         };
-        let looks = looks(board.server(ServerId(1)).unwrap(), Some(&past));
+        let samples = samples(board.server(ServerId(1)).unwrap(), Some(&past));
         assert_eq!(
-            (looks[0].players, looks[1].players, looks.len()),
+            (samples[0].players, samples[1].players, samples.len()),
             (Some(77.0), Some(5.0), 2 + 12),
             "no look twice"
         );

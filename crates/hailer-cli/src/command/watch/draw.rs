@@ -378,10 +378,10 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &V
 
 /// Draws a chart of the samples, newest at the right. Polls without an answer are gaps.
 fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
-    let newest = entry.looks.iter().rev().take(usize::from(area.width));
+    let newest = entry.samples.iter().rev().take(usize::from(area.width));
     // In hundredths, since the widget takes integers. No players is blank, no answer is a dot.
     let data: Vec<Option<u64>> = newest
-        .map(|look| look.players.map(|players| (players * 1e2) as u64))
+        .map(|sample| sample.players.map(|players| (players * 1e2) as u64))
         .collect();
     let most = data.iter().flatten().copied().max().unwrap_or(0).max(100);
     let trend = Sparkline::default()

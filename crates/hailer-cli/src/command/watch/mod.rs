@@ -102,7 +102,7 @@ enum News {
     /// Earlier samples of a server on the screen.
     Before {
         server: ServerId,
-        looks: Vec<SamplePoint>,
+        samples: Vec<SamplePoint>,
     },
     /// The feed is interrupted, with the reason.
     Lost(String),
@@ -407,7 +407,7 @@ impl Screen {
                 }
             }
             News::Past(past) => self.past = Some(past),
-            News::Before { server, looks } => self.board.remember(server, looks),
+            News::Before { server, samples } => self.board.remember(server, samples),
             News::Lost(_) => {}
         }
     }
@@ -691,25 +691,25 @@ mod tests {
         screen.settle(Rect::new(0, 0, 80, 24));
         let rows = screen.wants().rows;
         assert_eq!((rows.len(), &*rows[0].1), (screen.page, "server-0"));
-        let look = |at, players| SamplePoint {
+        let sample = |at, players| SamplePoint {
             at,
             players: Some(players),
             latency: None,
         };
         let now = simulated::NOW;
-        let looks = vec![look(now - 2, 1.0), look(now - 1, 2.0), look(now, 3.0)];
+        let samples = vec![sample(now - 2, 1.0), sample(now - 1, 2.0), sample(now, 3.0)];
         screen.receive(
             News::Before {
                 server: rows[0].0,
-                looks,
+                samples,
             },
             Instant::now(),
         );
         let entry = screen.board.entry(0).unwrap();
         let players: Vec<_> = entry
-            .looks
+            .samples
             .iter()
-            .map(|look| look.players.unwrap())
+            .map(|sample| sample.players.unwrap())
             .collect();
         assert_eq!(players, [1.0, 2.0, 12.0], "no look twice, and ours counts");
         assert_eq!(screen.wants().rows[0].1, "server-1", "once is enough");

@@ -155,11 +155,11 @@ impl Monitor {
                 // repeat a failed request.
                 let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
                 if let Some((server, name)) = row
-                    && let Ok(looks) = self.before(name)
+                    && let Ok(samples) = self.before(name)
                     && to
                         .blocking_send(News::Before {
                             server: *server,
-                            looks,
+                            samples,
                         })
                         .is_err()
                 {
@@ -296,7 +296,7 @@ impl Monitor {
             .collect();
         Ok(Past {
             server: id,
-            looks: samples(series),
+            samples: samples(series),
             events,
             last_status: Some(Arc::new(last_status)),
         })
@@ -385,12 +385,12 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 fn samples(series: Series) -> Vec<SamplePoint> {
-    let look = |point: types::Point| SamplePoint {
+    let sample = |point: types::Point| SamplePoint {
         at: point.at_ms,
         players: point.players_mean.map(|players| players as f32),
         latency: point.latency_mean_ms.map(|latency| latency as f32),
     };
-    series.points.into_iter().map(look).collect()
+    series.points.into_iter().map(sample).collect()
 }
 
 fn seen(server: types::Server) -> ServerView {
@@ -612,14 +612,14 @@ mod tests {
         server.join().unwrap();
         assert_eq!(past.server, ServerId(1));
         assert_eq!(
-            past.looks[0],
+            past.samples[0],
             SamplePoint {
                 at: 5,
                 players: Some(4.5),
                 latency: Some(12.5)
             }
         );
-        assert_eq!(past.looks[1].players, None);
+        assert_eq!(past.samples[1].players, None);
         let words: Vec<&str> = past.events.iter().map(|event| event.kind.word()).collect();
         assert_eq!(words, ["down", "version"], "unknown values are left out");
         let last_status = past.last_status.unwrap();

@@ -130,18 +130,18 @@ pub(super) fn five() -> Vec<ServerView> {
 /// Returns a board with these servers and samples of some minutes.
 pub(super) fn board() -> Board {
     let mut board = Board::default();
-    for look in (0..60).rev() {
+    for sample in (0..60).rev() {
         let mut all = five();
         for (at, seen) in all.iter_mut().enumerate() {
             let Some(last) = &mut seen.last else { continue };
-            last.at = NOW - look * 5_000;
+            last.at = NOW - sample * 5_000;
             // One went up recently.
-            let wave = (look as u32 * (at as u32 + 1) / 7) % 5;
-            if look > 0 {
+            let wave = (sample as u32 * (at as u32 + 1) / 7) % 5;
+            if sample > 0 {
                 last.players = last.players.map(|players| players.saturating_sub(wave));
                 last.latency = last.latency.map(|latency| latency + 1_000 * wave);
             }
-            if at == 3 && look % 10 == 3 {
+            if at == 3 && sample % 10 == 3 {
                 last.answered = false;
                 last.players = None;
                 last.latency = None;

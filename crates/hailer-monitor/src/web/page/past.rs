@@ -76,8 +76,8 @@ impl Range {
     /// Whether the range is offered. Samples are stored by time, so an hour of one server is read
     /// together with that of all others.
     pub(crate) fn is_cheap(self, app: &App) -> bool {
-        let looks = 60 * MINUTE / interval_of(app).max(1_000);
-        self != Self::Hour || looks.saturating_mul(app.live.len() as Millis) <= MAX_CHART_SAMPLES
+        let samples = 60 * MINUTE / interval_of(app).max(1_000);
+        self != Self::Hour || samples.saturating_mul(app.live.len() as Millis) <= MAX_CHART_SAMPLES
     }
 
     pub(crate) fn text(self) -> &'static str {
@@ -510,7 +510,7 @@ impl Buckets {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.into());
         let draw = |title: &'static str,
                     summary: String,
-                    look,
+                    style,
                     values: Vec<_>,
                     highest: Vec<_>,
                     words: &dyn Fn(&Sum) -> String,
@@ -531,7 +531,7 @@ impl Buckets {
                 highest: &highest,
                 words: &words,
                 axis,
-                look,
+                style,
                 now,
             };
             ChartView {
