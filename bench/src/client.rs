@@ -342,8 +342,8 @@ impl Sink for Tally {
         }
     }
 
-    fn report_progress(&mut self, beat: &Progress<'_>) {
-        self.most_in_flight = self.most_in_flight.max(beat.in_flight);
+    fn report_progress(&mut self, progress: &Progress<'_>) {
+        self.most_in_flight = self.most_in_flight.max(progress.in_flight);
     }
 
     fn is_stopped(&self) -> bool {

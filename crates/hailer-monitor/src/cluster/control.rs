@@ -59,7 +59,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     };
     loop {
         let mut link = tokio::select! {
-            link = shared.connect("beat") => link,
+            link = shared.connect("heartbeat") => link,
             () = stop_requested(&mut stop) => return,
         };
         let live = control.live(&mut link);
@@ -71,11 +71,11 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             }
         };
         if let Err(error) = ended {
-            shared.trouble("beat", Some(shared.settings.redis.describe(&error)));
+            shared.trouble("heartbeat", Some(shared.settings.redis.describe(&error)));
         }
         control.is_fresh = true;
         control.check_lead();
-        sleep(shared.beat().min(super::RECONNECT_DELAY)).await;
+        sleep(shared.heartbeat().min(super::RECONNECT_DELAY)).await;
     }
 }
 
@@ -101,9 +101,9 @@ impl Control {
     async fn live(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let shared = self.shared.clone();
         loop {
-            let next = shared.now() + shared.beat().as_millis() as Millis;
-            let is_more = self.beat(link, false).await?;
-            shared.trouble("beat", None);
+            let next = shared.now() + shared.heartbeat().as_millis() as Millis;
+            let is_more = self.heartbeat(link, false).await?;
+            shared.trouble("heartbeat", None);
             loop {
                 self.read_some(link).await?;
                 self.give().await;
@@ -120,10 +120,14 @@ impl Control {
     }
 
     /// Sends one heartbeat. Returns whether more chunks may be free now.
-    async fn beat(&mut self, link: &mut RedisConnection, is_leaving: bool) -> RedisResult<bool> {
+    async fn heartbeat(
+        &mut self,
+        link: &mut RedisConnection,
+        is_leaving: bool,
+    ) -> RedisResult<bool> {
         let shared = self.shared.clone();
         let asked = shared.now();
-        let beat = shared.leases().beat();
+        let heartbeat = shared.leases().heartbeat();
         let mut script = BEAT.prepare_invoke();
         for word in [
             "leases", "owners", "workers", "versions", "leader", "filled", "changed",
@@ -140,8 +144,8 @@ impl Control {
             .arg(u8::from(works))
             .arg(u8::from(wants))
             .arg(u8::from(self.is_fresh))
-            .arg(beat.given.len());
-        for chunk in beat.given.iter().chain(&beat.held) {
+            .arg(heartbeat.given.len());
+        for chunk in heartbeat.given.iter().chain(&heartbeat.held) {
             script.arg(chunk.0);
         }
         type HeartbeatReply = (
@@ -176,7 +180,7 @@ impl Control {
             .store(now - crate::sample::unix_millis(), Ordering::Relaxed);
         let orders = {
             let mut leases = shared.leases();
-            leases.given(&beat);
+            leases.given(&heartbeat);
             leases.answer(asked, &answer)
         };
         let is_more =
@@ -437,7 +441,7 @@ impl Control {
             held.into_iter().for_each(|chunk| leases.gave(chunk));
         }
         // One try: a node that stops does not wait for Redis.
-        let _: Result<bool, RedisError> = self.beat(link, true).await;
+        let _: Result<bool, RedisError> = self.heartbeat(link, true).await;
     }
 }
 

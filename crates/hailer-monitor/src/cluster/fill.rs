@@ -61,7 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 shared.must_fill.store(true, Ordering::Relaxed);
             }
             // Wait, so that many servers added one after the other are written together.
-            sleep(shared.beat().min(Duration::from_millis(50))).await;
+            sleep(shared.heartbeat().min(Duration::from_millis(50))).await;
             let failure = match fill(&shared, &mut link).await {
                 Ok(()) => {
                     shared.trouble("fill", None);

@@ -127,7 +127,7 @@ impl Leases {
     }
 
     /// Returns the chunks for the next heartbeat.
-    pub fn beat(&self) -> Heartbeat {
+    pub fn heartbeat(&self) -> Heartbeat {
         Heartbeat {
             given: self.given.iter().copied().collect(),
             held: self.held.keys().copied().collect(),
@@ -213,8 +213,8 @@ impl Leases {
 
     /// Removes chunks that were given back with this heartbeat. Call it before
     /// [`answer`](Self::answer).
-    pub fn given(&mut self, beat: &Heartbeat) {
-        for chunk in &beat.given {
+    pub fn given(&mut self, heartbeat: &Heartbeat) {
+        for chunk in &heartbeat.given {
             self.given.remove(chunk);
         }
     }
@@ -278,10 +278,10 @@ mod tests {
     }
 
     impl Redis {
-        fn beat(&mut self, now: Millis, me: usize, beat: &Heartbeat) -> HeartbeatResult {
+        fn heartbeat(&mut self, now: Millis, me: usize, heartbeat: &Heartbeat) -> HeartbeatResult {
             self.workers.insert(me, now + LIFE);
             self.workers.retain(|_, until| *until > now);
-            for chunk in &beat.given {
+            for chunk in &heartbeat.given {
                 if self.owners.get(chunk) == Some(&me) {
                     self.owners.remove(chunk);
                     self.leases.insert(*chunk, now);
@@ -291,7 +291,7 @@ mod tests {
                 now,
                 ..HeartbeatResult::default()
             };
-            for &chunk in &beat.held {
+            for &chunk in &heartbeat.held {
                 if self.owners.get(&chunk).is_none_or(|owner| *owner == me) {
                     self.owners.insert(chunk, me);
                     self.leases.insert(chunk, now + LIFE);
@@ -367,8 +367,8 @@ mod tests {
             for (id, worker) in workers.iter_mut() {
                 worker.leases.expire(*now);
                 if worker.coming.as_ref().is_some_and(|(at, ..)| at <= now) {
-                    let (_, sent_at, beat, answer) = worker.coming.take().unwrap();
-                    worker.leases.given(&beat);
+                    let (_, sent_at, heartbeat, answer) = worker.coming.take().unwrap();
+                    worker.leases.given(&heartbeat);
                     worker.leases.answer(sent_at, &answer);
                 }
                 let drained: Vec<Chunk> = worker
@@ -383,9 +383,9 @@ mod tests {
                 if worker.coming.is_none() && (worker.next <= *now || worker.leases.is_giving()) {
                     worker.next = *now + worker.leases.every();
                     if !worker.is_cut_off {
-                        let beat = worker.leases.beat();
-                        let answer = redis.beat(*now, *id, &beat);
-                        worker.coming = Some((*now + delay, *now, beat, answer));
+                        let heartbeat = worker.leases.heartbeat();
+                        let answer = redis.heartbeat(*now, *id, &heartbeat);
+                        worker.coming = Some((*now + delay, *now, heartbeat, answer));
                     }
                 }
             }

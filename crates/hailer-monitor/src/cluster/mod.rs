@@ -190,7 +190,7 @@ impl Shared {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn beat(&self) -> Duration {
+    fn heartbeat(&self) -> Duration {
         self.settings.lease / 3
     }
 

@@ -111,7 +111,7 @@ pub(super) async fn run(
     mut results: mpsc::Receiver<Vec<PollResult>>,
     privacy: Privacy,
 ) {
-    let every = SEND_INTERVAL.min(shared.beat() / 2);
+    let every = SEND_INTERVAL.min(shared.heartbeat() / 2);
     let mut push = Pusher {
         shared,
         sessions: SessionTracker::new(privacy),

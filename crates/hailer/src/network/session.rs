@@ -129,7 +129,7 @@ impl Session<'_> {
             }
         }
         self.write_moves().await?;
-        self.beat().await?;
+        self.heartbeat().await?;
         self.shared.state().connected = true;
         let mut poll_at = Instant::now();
         loop {
@@ -140,7 +140,7 @@ impl Session<'_> {
                 () = stop_requested(stop) => return self.unregister().await,
                 () = sleep_until(self.beat_at) => {
                     self.write_moves().await?;
-                    self.beat().await?;
+                    self.heartbeat().await?;
                 }
                 () = sleep_until(self.refresh_at), if reads => self.refresh().await?,
                 () = sleep_until(self.pulse_at), if reads => self.pulse().await?,
@@ -160,7 +160,7 @@ impl Session<'_> {
     }
 
     /// Writes the complete state of this server.
-    async fn beat(&mut self) -> RedisResult<()> {
+    async fn heartbeat(&mut self) -> RedisResult<()> {
         let shared = self.shared;
         let id = &shared.settings.server_id;
         let (record, players) = {
@@ -227,7 +227,7 @@ impl Session<'_> {
             state.needs_rewrite || state.fresh.len() > MAX_CHANGES
         };
         if too_much {
-            return self.beat().await;
+            return self.heartbeat().await;
         }
         let (gone, fresh, name) = {
             let mut state = shared.state();
@@ -433,7 +433,7 @@ impl Session<'_> {
         for ids in ids.chunks(SERVERS) {
             if Instant::now() >= self.beat_at {
                 self.write_moves().await?;
-                self.beat().await?;
+                self.heartbeat().await?;
             }
             let keys = &self.shared.keys;
             let mut pipe = Pipeline::new();

@@ -295,15 +295,15 @@ impl Sink for Reporter {
     /// The results go to the parts.
     fn record(&mut self, _: ProbeResult) {}
 
-    fn report_progress(&mut self, beat: &Progress<'_>) {
-        self.progress.report_progress(beat, &self.before.0);
-        let Some(position) = (beat.position)() else {
+    fn report_progress(&mut self, progress: &Progress<'_>) {
+        self.progress.report_progress(progress, &self.before.0);
+        let Some(position) = (progress.position)() else {
             return;
         };
         if self.stop.cause().is_some() {
             self.stopped_at = Some(position);
         } else if self.is_checkpoint_due() {
-            self.save(position, beat.counts);
+            self.save(position, progress.counts);
         }
     }
 
@@ -425,11 +425,13 @@ impl Sink for Output {
         self.parts.first().is_some_and(Sink::is_full)
     }
 
-    fn report_progress(&mut self, beat: &Progress<'_>) {
+    fn report_progress(&mut self, progress: &Progress<'_>) {
         let reporter = &mut self.reporter;
-        reporter.progress.report_progress(beat, &reporter.before.0);
+        reporter
+            .progress
+            .report_progress(progress, &reporter.before.0);
         if reporter.stop.cause().is_some() {
-            reporter.stopped_at = (beat.position)();
+            reporter.stopped_at = (progress.position)();
         }
         if reporter.shared.is_queue_full() {
             return;
@@ -437,9 +439,9 @@ impl Sink for Output {
         let has_passed = self.parts.iter_mut().all(OutputPart::hand_over);
         if has_passed
             && reporter.is_checkpoint_due()
-            && let Some(position) = (beat.position)()
+            && let Some(position) = (progress.position)()
         {
-            reporter.save(position, beat.counts);
+            reporter.save(position, progress.counts);
         }
     }
 
@@ -591,7 +593,7 @@ mod tests {
         }
     }
 
-    fn beat(output: &mut Output) {
+    fn progress(output: &mut Output) {
         let counts = Counts::default();
         output.report_progress(&Progress {
             counts: &counts,
@@ -608,14 +610,14 @@ mod tests {
         let mut ends = 0;
         while !output.is_full() {
             output.record(end(ends));
-            beat(&mut output);
+            progress(&mut output);
             ends += 1;
             assert!(ends < 100_000, "it takes without end");
         }
         // Replies to probes in flight are accepted and not lost.
         for _ in 0..1_000 {
             output.record(end(ends));
-            beat(&mut output);
+            progress(&mut output);
             ends += 1;
         }
         assert!(output.is_full() && !output.is_stopped());
@@ -659,7 +661,7 @@ mod tests {
         let mut output = output(Closed(sender));
         output.record(end(0));
         assert!(!output.is_stopped());
-        beat(&mut output);
+        progress(&mut output);
         receiver.recv().unwrap();
         let started = Instant::now();
         while !output.is_stopped() {

@@ -35,12 +35,15 @@ impl ProgressView {
     }
 
     /// Updates the bar.
-    pub(super) fn report_progress(&mut self, beat: &Progress<'_>, before: &Counts) {
+    pub(super) fn report_progress(&mut self, progress: &Progress<'_>, before: &Counts) {
         if self.bar.is_hidden() {
             return;
         }
-        let sum = tally::sum(before, beat.counts);
-        if let Some(total) = beat.total.filter(|total| self.bar.length() != Some(*total)) {
+        let sum = tally::sum(before, progress.counts);
+        if let Some(total) = progress
+            .total
+            .filter(|total| self.bar.length() != Some(*total))
+        {
             self.bar.set_length(total);
             if let Ok(style) =
                 ProgressStyle::with_template("{bar:12} {percent}% of {human_len}, {wide_msg}")
@@ -50,7 +53,7 @@ impl ProgressView {
         }
         self.bar.set_position(tally::ended(&sum));
         self.bar
-            .set_message(message(beat, &sum, self.started.elapsed()));
+            .set_message(message(progress, &sum, self.started.elapsed()));
     }
 
     /// Runs `act`, with the bar hidden if the terminal is shared.
@@ -68,11 +71,11 @@ impl ProgressView {
     }
 }
 
-fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
-    let now = tally::ended(beat.counts);
+fn message(progress: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
+    let now = tally::ended(progress.counts);
     let ended = tally::ended(sum);
     let rate = now as f64 / elapsed.as_secs_f64().max(0.001);
-    let eta = beat
+    let eta = progress
         .total
         .filter(|_| rate >= 1.0)
         .map(|total| (total.saturating_sub(ended) as f64 / rate).min(1e9));
@@ -88,7 +91,7 @@ fn message(beat: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
         percent(sum.answered, ended),
         percent(sum.timed_out, ended),
         percent(sum.datagrams_resent, sum.datagrams_sent),
-        beat.in_flight,
+        progress.in_flight,
     )
 }
 
