@@ -8,7 +8,7 @@ use ureq::config::ConfigBuilder;
 use ureq::http::Uri;
 use ureq::typestate::AgentScope;
 
-/// Returns the configuration for requests to this address. `patience` limits a whole request.
+/// Returns the configuration for requests to this address. `timeout` limits a whole request.
 pub(crate) fn config(uri: &Uri, timeout: Duration) -> ConfigBuilder<AgentScope> {
     // Do not use a proxy for this machine.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -56,6 +56,7 @@ pub(crate) fn list_of(
 /// Describes a failed request, in the words of the operating system where possible.
 pub(crate) fn words(error: ureq::Error) -> String {
     match error {
+        ureq::Error::Timeout(_) => "the server takes too long".to_owned(),
         ureq::Error::Io(error) => without_numbers(&error.to_string()),
         #[cfg(not(feature = "tls"))]
         ureq::Error::TlsRequired => crate::exit::without("tls"),

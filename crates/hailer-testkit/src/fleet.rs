@@ -262,7 +262,7 @@ pub fn stands(
 
 /// Returns the status that a client gets when it queries this server in its protocol.
 pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis) -> LastStatus {
-    let (status, replies) = asked(protocol, status);
+    let (status, replies) = query(protocol, status);
     LastStatus {
         at: now,
         address: Some("192.0.2.7:25565".parse().unwrap()),
@@ -293,7 +293,7 @@ pub fn last_status(protocol: &'static dyn Protocol, status: &Status, now: Millis
 }
 
 /// Runs one query against a responder in memory. Returns the status and all replies.
-fn asked(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[u8]>>) {
+fn query(protocol: &'static dyn Protocol, status: &Status) -> (Status, Vec<Box<[u8]>>) {
     let responder = protocol
         .responder(status, &Keys::new([7; 16]), &Options::default())
         .unwrap();

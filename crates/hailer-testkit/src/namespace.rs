@@ -62,7 +62,10 @@ pub fn is_inside_for(test: &str) -> bool {
 /// If namespaces cannot be created here: the reason, in one line.
 pub fn enter(program: impl AsRef<OsStr>) -> Result<Command, String> {
     let mut command = Command::new("unshare");
-    command.args(way()?).arg(program).env(INSIDE, "1");
+    command
+        .args(unshare_options()?)
+        .arg(program)
+        .env(INSIDE, "1");
     Ok(command)
 }
 
@@ -152,19 +155,19 @@ pub fn ip_there(pid: u32, words: &str) -> io::Result<()> {
 
 /// Returns the options that create a namespace: with a user namespace, which needs no privileges,
 /// or without one, as root.
-fn way() -> Result<&'static [&'static str], String> {
-    let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--net"], &["--net"]];
+fn unshare_options() -> Result<&'static [&'static str], String> {
+    let candidates: [&[&str]; 2] = [&["--user", "--map-root-user", "--net"], &["--net"]];
     let mut reasons = Vec::new();
-    for way in ways {
+    for options in candidates {
         // Some systems allow new namespaces but nothing inside them, so create an interface as
         // well.
         let mut command = Command::new("unshare");
         command
-            .args(way)
+            .args(options)
             .args(["ip", "link", "add", "type", "veth"])
             .stdin(Stdio::null());
         match command.output() {
-            Ok(output) if output.status.success() => return Ok(way),
+            Ok(output) if output.status.success() => return Ok(options),
             Ok(output) => reasons.push(complaint(&output)),
             Err(error) => reasons.push(format!("unshare: {error}")),
         }

@@ -58,15 +58,15 @@ mod linux {
         fn port(&self) -> u16;
     }
 
-    fn plain(asked: bool) -> UdpSocket {
-        let at = if asked {
+    fn plain(has_destination: bool) -> UdpSocket {
+        let at = if has_destination {
             Ipv4Addr::UNSPECIFIED
         } else {
             Ipv4Addr::LOCALHOST
         };
         let socket = UdpSocket::bind((at, 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
-        if asked {
+        if has_destination {
             socket::setsockopt(&socket, sockopt::Ipv4PacketInfo, &true).unwrap();
         }
         socket::setsockopt(&socket, sockopt::RxqOvfl, &1).unwrap();
@@ -83,11 +83,11 @@ mod linux {
     }
 
     impl Bare {
-        fn new(asked: bool) -> Self {
+        fn new(has_destination: bool) -> Self {
             // SAFETY: plain C structures, for which all zeros is a valid value.
             unsafe {
                 Self {
-                    socket: plain(asked),
+                    socket: plain(has_destination),
                     names: vec![zeroed(); BATCH],
                     controls: vec![[0; 12]; BATCH],
                     iovs: vec![zeroed(); BATCH],
@@ -288,21 +288,21 @@ mod linux {
         }
     }
 
-    struct Ours {
+    struct Hailer {
         socket: Socket,
         inbox: Inbox,
         outbox: Outbox,
     }
 
-    impl Ours {
-        fn new(asked: bool, change: impl FnOnce(&mut SocketConfig)) -> Self {
-            let at = if asked {
+    impl Hailer {
+        fn new(has_destination: bool, change: impl FnOnce(&mut SocketConfig)) -> Self {
+            let at = if has_destination {
                 Ipv4Addr::UNSPECIFIED
             } else {
                 Ipv4Addr::LOCALHOST
             };
             let mut settings = SocketConfig::default();
-            settings.has_destination = asked;
+            settings.has_destination = has_destination;
             change(&mut settings);
             let socket = Socket::bind((at, 0).into(), &settings).unwrap();
             Self {
@@ -313,7 +313,7 @@ mod linux {
         }
     }
 
-    impl Io for Ours {
+    impl Io for Hailer {
         fn fill(&mut self, out: &[Out]) {
             for out in out {
                 self.outbox
@@ -355,7 +355,7 @@ mod linux {
     struct Work {
         name: &'static str,
         /// The socket of a responder: on all addresses, with destination addresses.
-        asked: bool,
+        has_destination: bool,
         receive: bool,
         length: usize,
     }
@@ -363,45 +363,45 @@ mod linux {
     const WORKS: [Work; 4] = [
         Work {
             name: "send to many peers, 20 bytes",
-            asked: false,
+            has_destination: false,
             receive: false,
             length: 20,
         },
         Work {
             name: "receive replies, 300 bytes",
-            asked: false,
+            has_destination: false,
             receive: true,
             length: 300,
         },
         Work {
             name: "receive on any address, 20 bytes",
-            asked: true,
+            has_destination: true,
             receive: true,
             length: 20,
         },
         Work {
             name: "reply from the queried address, 300 bytes",
-            asked: true,
+            has_destination: true,
             receive: false,
             length: 300,
         },
     ];
 
-    fn sample(work: &Work, way: &mut dyn Io, far: &UdpSocket, batch: usize) -> u64 {
+    fn sample(work: &Work, io: &mut dyn Io, far: &UdpSocket, batch: usize) -> u64 {
         let loopback = |i: usize| Ipv4Addr::new(127, 0, i as u8, 7);
         let mut buffer = [0; LONG];
         let took = if work.receive {
             for i in 0..batch {
-                let to = if work.asked {
+                let to = if work.has_destination {
                     loopback(i)
                 } else {
                     Ipv4Addr::LOCALHOST
                 };
-                far.send_to(&buffer[..work.length], (to, way.port()))
+                far.send_to(&buffer[..work.length], (to, io.port()))
                     .unwrap();
             }
             let start = Instant::now();
-            let (count, sum) = way.receive();
+            let (count, sum) = io.receive();
             let took = start.elapsed();
             assert!(count == batch && sum > 0);
             took
@@ -410,20 +410,20 @@ mod linux {
             let out: Vec<_> = (0..batch)
                 .map(|i| Out {
                     to: SocketAddrV4::new(
-                        if work.asked {
+                        if work.has_destination {
                             Ipv4Addr::LOCALHOST
                         } else {
                             loopback(i)
                         },
                         port,
                     ),
-                    from: work.asked.then(|| loopback(i)),
+                    from: work.has_destination.then(|| loopback(i)),
                     length: work.length,
                 })
                 .collect();
-            way.fill(&out);
+            io.fill(&out);
             let start = Instant::now();
-            way.send(&out);
+            io.send(&out);
             start.elapsed()
         };
         while far.recv_from(&mut buffer).is_ok() {}
@@ -435,32 +435,37 @@ mod linux {
         for work in &WORKS {
             let far = UdpSocket::bind("0.0.0.0:0").unwrap();
             far.set_nonblocking(true).unwrap();
-            let mut ways: Vec<(&str, Box<dyn Io>)> = vec![
-                ("bare", Box::new(Bare::new(work.asked))),
+            let mut loops: Vec<(&str, Box<dyn Io>)> = vec![
+                ("bare", Box::new(Bare::new(work.has_destination))),
                 (
                     "nix",
                     Box::new(Nix {
-                        socket: plain(work.asked),
+                        socket: plain(work.has_destination),
                         bytes: vec![[7; LONG]; BATCH],
                     }),
                 ),
-                ("hailer-udp", Box::new(Ours::new(work.asked, |_| ()))),
+                (
+                    "hailer-udp",
+                    Box::new(Hailer::new(work.has_destination, |_| ())),
+                ),
                 (
                     "timestamps",
-                    Box::new(Ours::new(work.asked, |settings| {
+                    Box::new(Hailer::new(work.has_destination, |settings| {
                         settings.has_timestamps = true;
                     })),
                 ),
                 (
                     "portable",
-                    Box::new(Ours::new(work.asked, |settings| settings.portable = true)),
+                    Box::new(Hailer::new(work.has_destination, |settings| {
+                        settings.portable = true
+                    })),
                 ),
             ];
             for batch in [1, 8, BATCH] {
-                let mut samples = vec![Vec::with_capacity(ROUNDS); ways.len()];
+                let mut samples = vec![Vec::with_capacity(ROUNDS); loops.len()];
                 for _ in 0..ROUNDS {
-                    for ((_, way), samples) in ways.iter_mut().zip(&mut samples) {
-                        samples.push(sample(work, way.as_mut(), &far, batch));
+                    for ((_, io), samples) in loops.iter_mut().zip(&mut samples) {
+                        samples.push(sample(work, io.as_mut(), &far, batch));
                     }
                 }
                 let medians: Vec<_> = samples
@@ -471,7 +476,7 @@ mod linux {
                     })
                     .collect();
                 print!("{:42} {batch:5}", work.name);
-                for ((name, _), median) in ways.iter().zip(&medians) {
+                for ((name, _), median) in loops.iter().zip(&medians) {
                     print!(" {name} {median:7.0} ({:4.2})", median / medians[0]);
                 }
                 println!();

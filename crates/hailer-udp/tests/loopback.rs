@@ -156,12 +156,12 @@ fn replies_from_the_address_that_received() {
         } else {
             Ipv6Addr::UNSPECIFIED.into()
         };
-        let asked = bind(everywhere, |settings| settings.has_destination = true);
-        if !asked.capabilities().has_destination {
+        let server = bind(everywhere, |settings| settings.has_destination = true);
+        if !server.capabilities().has_destination {
             println!("This system does not report destination addresses.");
             continue;
         }
-        let asking = bind(family, |_| ());
+        let client = bind(family, |_| ());
         // IPv6 has one loopback address.
         let addresses: Vec<IpAddr> = if family.is_ipv4() {
             (1..=200)
@@ -173,13 +173,13 @@ fn replies_from_the_address_that_received() {
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::new();
         for address in &addresses {
-            outbox.push((*address, asked.local_addr().port()).into(), None, |out| {
+            outbox.push((*address, server.local_addr().port()).into(), None, |out| {
                 out.extend(address.to_string().bytes());
             });
         }
-        assert_eq!(asking.send(&mut outbox).unwrap(), addresses.len());
+        assert_eq!(client.send(&mut outbox).unwrap(), addresses.len());
         let mut left = addresses.len();
-        while left > 0 && receive(&asked, &mut inbox) > 0 {
+        while left > 0 && receive(&server, &mut inbox) > 0 {
             for received in inbox.iter() {
                 let to = received.to.unwrap();
                 assert_eq!(to.to_string().as_bytes(), received.bytes);
@@ -187,9 +187,9 @@ fn replies_from_the_address_that_received() {
             }
             left -= inbox.iter().len();
         }
-        assert_eq!(asked.send(&mut outbox).unwrap(), addresses.len());
+        assert_eq!(server.send(&mut outbox).unwrap(), addresses.len());
         let mut datagrams = Vec::new();
-        while datagrams.len() < addresses.len() && receive(&asking, &mut inbox) > 0 {
+        while datagrams.len() < addresses.len() && receive(&client, &mut inbox) > 0 {
             for received in inbox.iter() {
                 assert_eq!(received.from.ip().to_string().as_bytes(), received.bytes);
                 datagrams.push(received.from.ip());

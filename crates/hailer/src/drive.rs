@@ -756,7 +756,7 @@ mod tests {
             let mut drive = endless(|| Step::Wait);
             drive.start(ms(0), &mut out);
             let datagram = vec![0; length];
-            let heard = (1..)
+            let datagrams = (1..)
                 .find(|_| matches!(drive.datagram(ms(1), &datagram, &mut out), Action::End(_)));
             let QueryLimits {
                 max_datagrams,
@@ -766,7 +766,7 @@ mod tests {
             let expected = max_bytes
                 .checked_div(length)
                 .unwrap_or(max_datagrams as usize);
-            assert_eq!(heard, Some(expected + 1));
+            assert_eq!(datagrams, Some(expected + 1));
         }
     }
 
@@ -1096,12 +1096,12 @@ mod tests {
     #[test]
     fn latency_begins_when_the_request_is_sent() {
         let done = || Step::Done(Box::default());
-        for (heard, round_trip) in [(ms(70), ms(40)), (ms(20), ms(0))] {
+        for (received_at, round_trip) in [(ms(70), ms(40)), (ms(20), ms(0))] {
             let mut drive = drive([Step::Send, done()]);
             drive.start(ms(10), &mut Vec::new());
             drive.mark_sent(ms(30));
             assert_eq!(drive.due(), ms(1_030));
-            let Action::End(Ok(outcome)) = drive.datagram(heard, b"", &mut Vec::new()) else {
+            let Action::End(Ok(outcome)) = drive.datagram(received_at, b"", &mut Vec::new()) else {
                 panic!()
             };
             assert_eq!(outcome.latency, round_trip);

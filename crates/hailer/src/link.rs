@@ -293,7 +293,7 @@ async fn master_of(
             .clone()
             .into_connection_info()?
             .set_tcp_settings(tcp.clone());
-        let asked = async {
+        let reply = async {
             let mut link = connect(redis, info).await?;
             let ask = cmd("SENTINEL")
                 .arg("get-master-addr-by-name")
@@ -301,7 +301,7 @@ async fn master_of(
                 .to_owned();
             ask.query_async::<Option<(String, u16)>>(&mut link).await
         };
-        match asked.await {
+        match reply.await {
             Ok(Some((host, port))) => {
                 return Ok(match sentinel {
                     ConnectionAddr::TcpTls { .. } => ConnectionAddr::TcpTls {

@@ -206,6 +206,25 @@ fn kind_of(text: &str) -> Option<(&'static Master, Option<&'static str>, &str)> 
     }
 }
 
+/// Names the form of the most similar kind of master, or else of all kinds.
+fn unknown_kind(text: &str) -> String {
+    let scheme = text.split(['+', ':']).next().unwrap_or_default();
+    let ids = MASTERS.iter().map(|master| master.id);
+    match catalog::closest(scheme, ids).and_then(|id| MASTERS.iter().find(|m| m.id == id)) {
+        Some(master) => format!(
+            "unknown kind of master server; did you mean {}",
+            master.form
+        ),
+        None => {
+            let forms: Vec<&str> = MASTERS.iter().map(|master| master.form).collect();
+            format!(
+                "unknown kind of master server; known are {}",
+                forms.join(", ")
+            )
+        }
+    }
+}
+
 impl FromStr for MasterUrl {
     type Err = MasterError;
 
@@ -215,11 +234,7 @@ impl FromStr for MasterUrl {
             problem,
         };
         let Some((master, http, rest)) = kind_of(text) else {
-            let forms: Vec<&str> = MASTERS.iter().map(|master| master.form).collect();
-            return Err(error(format!(
-                "unknown kind of master server; known are {}",
-                forms.join(", ")
-            )));
+            return Err(error(unknown_kind(text)));
         };
         let (place, filter) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));

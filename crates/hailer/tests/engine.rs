@@ -157,17 +157,17 @@ fn a_reload_under_load_loses_no_query() {
     let pool = ResponderPool::start(vec![post("127.0.0.1:0", &fresh("0"))], &config(2)).unwrap();
     let address = pool.addresses()[0];
     let stop = AtomicBool::new(false);
-    let asked = AtomicU64::new(0);
+    let sent = AtomicU64::new(0);
     let lost = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for i in 0..4 {
             let stop = &stop;
-            let asked = &asked;
+            let sent = &sent;
             let lost = &lost;
             scope.spawn(move || {
                 let client = client(&format!("127.0.{i}.1"), address);
                 while !stop.load(Ordering::Relaxed) {
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    sent.fetch_add(1, Ordering::Relaxed);
                     lost.fetch_add(u64::from(ask(&client).is_none()), Ordering::Relaxed);
                 }
             });
@@ -184,9 +184,9 @@ fn a_reload_under_load_loses_no_query() {
         assert_eq!(ask(&client("127.0.0.1", address)).as_deref(), Some("40"));
         stop.store(true, Ordering::Relaxed);
     });
-    let asked = asked.into_inner();
+    let sent = sent.into_inner();
     let lost = lost.into_inner();
-    assert!(asked > 500 && lost == 0, "{lost} of {asked} lost");
+    assert!(sent > 500 && lost == 0, "{lost} of {sent} lost");
 }
 
 #[test]

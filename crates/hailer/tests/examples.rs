@@ -41,12 +41,12 @@ fn ask_queries_the_server_of_answer() {
         .unwrap();
     let address = line.trim().strip_prefix("answering on ").unwrap();
     for scheme in ["minecraft-query", "ugp", "onequery"] {
-        let asked = example("ask")
+        let output = example("ask")
             .arg(format!("{scheme}://{address}"))
             .output()
             .unwrap();
         assert_eq!(
-            String::from_utf8(asked.stdout).unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
             "My server: 1 of 10 players\n  Alice\n"
         );
     }

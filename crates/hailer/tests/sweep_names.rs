@@ -37,9 +37,9 @@ fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
     let mut idle = 0;
     let started = Instant::now();
     loop {
-        let asked = Instant::now();
+        let started = Instant::now();
         let next = source.next();
-        assert!(asked.elapsed() < Duration::from_secs(2), "next() blocks");
+        assert!(started.elapsed() < Duration::from_secs(2), "next() blocks");
         assert!(
             started.elapsed() < Duration::from_secs(20),
             "no end in sight"
@@ -156,7 +156,7 @@ fn each_name_is_resolved_once_for_all_protocols() {
     let lookups = dns
         .queries()
         .iter()
-        .filter(|asked| asked.as_str() == "1 play.example.test")
+        .filter(|name| name.as_str() == "1 play.example.test")
         .count();
     assert_eq!(lookups, 1, "{:?}", dns.queries());
 

@@ -580,6 +580,12 @@ fn targets_of_masters_are_queried_once() {
     let wrong = format!("teeworlds+{web}/missing.json");
     for (target, problem) in [
         ("dpmaster://127.0.0.1/nothing", "NAME/PROTOCOL"),
+        (
+            "vintagestory+http://127.0.0.1/x",
+            "did you mean vintage-story+https://",
+        ),
+        ("gopher://127.0.0.1", "known are dpmaster://HOST/GAME"),
+        ("ugp://127.0.0.1", "write it without the flag"),
         ("quake2-master://127.0.0.1:1", "nothing listens"),
         (&wrong, "404"),
     ] {

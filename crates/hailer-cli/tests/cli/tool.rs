@@ -146,12 +146,12 @@ impl Process {
         }
     }
 
-    /// Waits for the command to end. Panics after `PATIENCE`.
+    /// Waits for the command to end. Panics after `TIMEOUT`.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.wait_at_most(TIMEOUT)
     }
 
-    /// Waits for the command to end. Panics after `patience`.
+    /// Waits for the command to end. Panics after `timeout`.
     pub(crate) fn wait_at_most(&mut self, timeout: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {

@@ -7,7 +7,7 @@
 //! - The main protocol is queried in every poll: at the port that answered last, or else at the
 //!   query ports of the game, one after the other, at most four.
 //! - A complementary protocol is queried in every poll while it answers. After
-//!   [`PATIENCE`] silent polls in a row it is queried only in every [`RARE`]th poll. When the main
+//!   [`MAX_SILENT_POLLS`] silent polls in a row it is queried only in every [`RARE_POLL_INTERVAL`]th poll. When the main
 //!   protocol answers after a silent poll, all protocols are queried again.
 
 use hailer::proto::Protocol;
@@ -15,9 +15,9 @@ use hailer::proto::games::{Game, Quirk};
 use hailer::{Answer, Error, Target, catalog};
 
 /// Polls without an answer in a complementary protocol after which it is rarely queried.
-const PATIENCE: u32 = 3;
+const MAX_SILENT_POLLS: u32 = 3;
 /// Interval of the rare queries, in polls.
-const RARE: u32 = 10;
+const RARE_POLL_INTERVAL: u32 = 10;
 
 /// Protocols and ports of a server of a game.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl GamePlan {
 impl Part {
     /// Returns whether a complementary protocol is queried in the next poll.
     fn is_due(&self) -> bool {
-        self.silent_polls < PATIENCE || self.silent_polls.is_multiple_of(RARE)
+        self.silent_polls < MAX_SILENT_POLLS || self.silent_polls.is_multiple_of(RARE_POLL_INTERVAL)
     }
 }
 

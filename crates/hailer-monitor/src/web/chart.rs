@@ -344,7 +344,7 @@ pub(crate) fn sparkline(
         let most = show::mean(f64::from(most));
         out.push_str("Last 24 hours: ");
         let _ = if least == most {
-            write!(out, "{most} players")
+            write!(out, "{most} player{}", if most == "1" { "" } else { "s" })
         } else {
             write!(out, "{least} to {most} players")
         };

@@ -602,8 +602,8 @@ pub(super) fn explain(
 
 fn explain_reply(bytes: &[u8], request: Option<&[u8]>, notes: &mut Notes) -> Result<(), Error> {
     let answer = parse_reply(bytes, notes)?;
-    let asked = request.and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
-    if let (Some(Request::Query(query)), Some(page)) = (asked, answer.page)
+    let request = request.and_then(|request| Request::read(request, &mut Notes::discarding()).ok());
+    if let (Some(Request::Query(query)), Some(page)) = (request, answer.page)
         && i64::from(query.offset) != i64::from(page.offset)
         && query.id == answer.id
     {

@@ -722,8 +722,8 @@ mod tests {
         let responder = UgpResponder::new(&status, &UgpConfig::default());
         for flags in 0..=u8::MAX {
             for fields in 0..=u8::MAX {
-                let asked = [&[flags], &[fields; 5][..]].concat();
-                let answer = query(&responder, &asked);
+                let request = [&[flags], &[fields; 5][..]].concat();
+                let answer = query(&responder, &request);
                 let given = given(&answer);
                 assert_eq!(given.sections & !(flags & 0x0B), 0);
                 assert_eq!(given.server.is_some(), flags & section::SERVER != 0);

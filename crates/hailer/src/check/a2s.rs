@@ -347,16 +347,16 @@ fn verified(p: &mut Probe<'_>) -> Result<(SocketId, Challenge), Outcome> {
 
 /// Sends a request, follows challenges, and returns the first datagram with data.
 fn data(p: &mut Probe<'_>, socket: SocketId, kind: u8) -> Option<(Vec<u8>, Vec<u8>)> {
-    let mut asked = if kind == INFO {
+    let mut datagram = if kind == INFO {
         info_request()
     } else {
         request(kind, Some(ASK_CHALLENGE))
     };
     for _ in 0..MAX_ROUNDS {
-        let reply = p.ask(socket, &asked, &is_any)?;
+        let reply = p.ask(socket, &datagram, &is_any)?;
         match challenge_of(&reply) {
-            Some(challenge) => asked = request(kind, Some(challenge)),
-            None => return Some((asked, reply)),
+            Some(challenge) => datagram = request(kind, Some(challenge)),
+            None => return Some((datagram, reply)),
         }
     }
     None

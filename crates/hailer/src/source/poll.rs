@@ -50,7 +50,7 @@ impl Poll {
         let client = Client::new(self.settings.clone());
         let mut problems = ProblemLog::new(LOG_INTERVAL, 1);
         loop {
-            let asked = Instant::now();
+            let polled_at = Instant::now();
             match client.query(&self.target).await {
                 Ok(answer) => {
                     problems
@@ -61,7 +61,7 @@ impl Poll {
                     // younger.
                     statuses.send_replace(Some(TimedStatus {
                         status,
-                        since: asked.into_std(),
+                        since: polled_at.into_std(),
                     }));
                 }
                 Err(error) => {
@@ -70,7 +70,7 @@ impl Poll {
                 }
             }
             tokio::select! {
-                () = sleep_until(asked + jittered(self.every.max(MIN_EVERY))) => {}
+                () = sleep_until(polled_at + jittered(self.every.max(MIN_EVERY))) => {}
                 () = statuses.closed() => return,
             }
         }

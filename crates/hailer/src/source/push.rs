@@ -441,18 +441,18 @@ mod tests {
             (b"nonsense\r\n\r\n".to_vec(), 400, ""),
         ] {
             let (response, timed) = send(&bytes).await;
-            let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
+            let request_line = String::from_utf8_lossy(&bytes[..bytes.len().min(100)]).into_owned();
             assert!(
                 response.starts_with(&format!("HTTP/1.1 {code} ")),
-                "{asked}: {response}"
+                "{request_line}: {response}"
             );
             let (_, text) = response.split_once("\r\n\r\n").unwrap();
             assert!(
                 text.starts_with(body) && text.lines().count() <= 1,
-                "{asked}: {response}"
+                "{request_line}: {response}"
             );
-            let is_ours = code == 204 && !asked.contains("/status/b");
-            assert_eq!(timed.borrow().is_some(), is_ours, "{asked}");
+            let is_ours = code == 204 && !request_line.contains("/status/b");
+            assert_eq!(timed.borrow().is_some(), is_ours, "{request_line}");
         }
     }
 
@@ -475,7 +475,7 @@ mod tests {
         for _ in 0..2 * LIMITS.connections.total {
             silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
         }
-        let asked = async {
+        let requests = async {
             let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
             stream
                 .write_all(&request("PUT /status", "Bearer a good token", "{}"))
@@ -489,7 +489,7 @@ mod tests {
                 String::from_utf8_lossy(&response)
             );
         };
-        timeout(Duration::from_secs(2), asked).await.unwrap();
+        timeout(Duration::from_secs(2), requests).await.unwrap();
         task.abort();
     }
 

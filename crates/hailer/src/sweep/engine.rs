@@ -509,8 +509,8 @@ impl SweepEngine {
             let (mut drive, _) = self.replay(id, now, &mut scratch);
             self.scratch = scratch;
             let kept = if waited.is_zero() { self.lag } else { waited };
-            let heard = now - kept.min(now);
-            first_delay = Some(is_first_try.then(|| heard.saturating_sub(drive.last_send())));
+            let received_at = now - kept.min(now);
+            first_delay = Some(is_first_try.then(|| received_at.saturating_sub(drive.last_send())));
             let action = drive.datagram(at, bytes, out.of(to).draft());
             let due = drive.due();
             // Store nothing for a datagram that may be forged. After a retry the exchange may have

@@ -358,8 +358,8 @@ fn address_of(slot: &Slot, wide: &[SocketAddrV6]) -> SocketAddr {
 }
 
 /// Compares without the zone: a link-local address may have been typed without it.
-fn is_same(asked: SocketAddr, from: SocketAddr) -> bool {
-    asked.ip() == from.ip() && asked.port() == from.port()
+fn is_same(queried: SocketAddr, from: SocketAddr) -> bool {
+    queried.ip() == from.ip() && queried.port() == from.port()
 }
 
 fn hash(seed: u64, address: SocketAddr) -> u64 {

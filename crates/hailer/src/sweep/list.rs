@@ -257,7 +257,7 @@ mod tests {
                     taken.push((probe.index, (probe.address, probe.protocol.info().id)));
                 }
                 Next::Done => break,
-                _ => panic!("no names are asked"),
+                _ => panic!("no names are looked up"),
             }
         }
         taken

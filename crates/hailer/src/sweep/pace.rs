@@ -174,12 +174,12 @@ impl Bucket {
 }
 
 /// Rate limit for each network. First datagrams are booked ahead. Other datagrams to a busy network
-/// are sent immediately and owed; the next booked probe pays for one by booking again.
+/// are sent immediately and counted as extra; the next booked probe takes the place of one and books again.
 #[derive(Debug)]
 pub struct PrefixLimiter {
     /// Time when each bucket is free of bookings, in microseconds.
     busy_until: Box<[u64]>,
-    owed: Box<[u16]>,
+    extra: Box<[u16]>,
     /// Time for each datagram, in microseconds. Zero: no limit.
     each: f64,
     seed: u64,
@@ -198,7 +198,7 @@ impl PrefixLimiter {
         let places = if each > 0.0 { PLACES } else { 0 };
         Self {
             busy_until: vec![0; places].into(),
-            owed: vec![0; places].into(),
+            extra: vec![0; places].into(),
             each,
             seed,
         }
@@ -217,18 +217,18 @@ impl PrefixLimiter {
         Duration::from_micros(place.saturating_sub(burst).max(micros))
     }
 
-    /// Called when a booked time has come. If the network owes a datagram, pays for it with this
-    /// booking and returns the next booked time.
+    /// Called when a booked time has come. If an extra datagram was sent to the network, this
+    /// booking counts for it: books again and returns the next booked time.
     pub fn turn(&mut self, to: IpAddr, now: Duration) -> Option<Duration> {
-        let owed = self.owed.get_mut(if self.each > 0.0 {
+        let extra = self.extra.get_mut(if self.each > 0.0 {
             place(to, self.seed)
         } else {
             0
         })?;
-        if *owed == 0 {
+        if *extra == 0 {
             return None;
         }
-        *owed -= 1;
+        *extra -= 1;
         Some(self.book(to, now))
     }
 
@@ -240,7 +240,7 @@ impl PrefixLimiter {
         let place = place(to, self.seed);
         let burst = Duration::from_micros((self.each * PREFIX_BURST) as u64);
         if Duration::from_micros(self.busy_until[place]) > now + burst {
-            self.owed[place] = self.owed[place].saturating_add(1);
+            self.extra[place] = self.extra[place].saturating_add(1);
         } else {
             self.book(to, now);
         }

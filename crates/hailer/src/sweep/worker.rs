@@ -31,8 +31,8 @@ const REFUSALS: Duration = Duration::from_millis(1);
 /// Batches received in a row before new probes start: about 20 ms of them. Limits the effect of
 /// floods.
 const MAX_RECEIVED: usize = 64;
-/// Batches sent in a row before receiving again. More would only evict the CPU caches.
-const MAX_SENT: usize = 2;
+/// Batches of probes started in a row before receiving again. More would only evict the CPU caches.
+const MAX_STARTED: usize = 2;
 /// Pause of a busy sweep, so that the next batch is fuller. A system call for a single datagram is
 /// the most expensive case.
 const REST: Duration = Duration::from_micros(200);
@@ -177,28 +177,28 @@ pub(super) fn run_worker(
             engine.tick(now, &mut out, sink);
             connections.follow(&mut engine, &sockets, now, sink)?;
         }
-        let mut asked = 0;
+        let mut started = 0;
         let mut is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
         while !is_blocked
-            && asked < MAX_SENT
+            && started < MAX_STARTED
             && !sink.is_full()
             && engine.start_probes(now, source, &mut out, sink)
         {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             connections.follow(&mut engine, &sockets, now, sink)?;
-            asked += 1;
+            started += 1;
         }
         let mut is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
         is_over |= observer.observe(now, &engine, source, sink, is_over);
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if received.count + events >= BATCH || asked == MAX_SENT {
+        if received.count + events >= BATCH || started == MAX_STARTED {
             continue;
         }
         // Free space in the send queue cannot be waited for, since the network interface may be the
         // one that is full.
-        if received.count + events + asked > 0 || is_blocked {
+        if received.count + events + started > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
         }

@@ -247,7 +247,7 @@ async fn poll(configs: Arc<[MasterConfig]>, index: usize, sender: mpsc::Sender<S
                 config.refresh
             }
             Ok(Err(error)) => {
-                warn!("{error}; keeping the last list");
+                warn!("{error}; the servers of the last list stay");
                 RETRY.min(config.refresh)
             }
             Err(_) => RETRY.min(config.refresh),

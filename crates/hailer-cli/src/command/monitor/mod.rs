@@ -16,7 +16,7 @@ use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::{self, watch};
 use crate::exit::{Exit, usage, without_numbers, words};
-use crate::print::line;
+use crate::print::{count, line};
 use anyhow::bail;
 use hailer::{Client, ClientConfig, Target, registry};
 use hailer_monitor::history::{History, NewServer};
@@ -76,7 +76,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         for warning in slow_polls(&plan) {
             warn!("{warning}");
         }
-        writeln!(std::io::stdout(), "valid: {}", count(plan.servers.len()))?;
+        let mut parts = vec![count(plan.servers.len(), "server")];
+        if !plan.masters.is_empty() {
+            parts.push(count(plan.masters.len(), "master server"));
+        }
+        writeln!(std::io::stdout(), "valid: {}", parts.join(", "))?;
         return Ok(Exit::Success);
     }
     threads(async {
@@ -136,10 +140,6 @@ async fn demo(args: &Args, mut plan: CheckedMonitorConfig) -> anyhow::Result<Exi
     monitor(args, plan, listener, history).await
 }
 
-fn count(servers: usize) -> String {
-    format!("{servers} server{}", if servers == 1 { "" } else { "s" })
-}
-
 /// Reads the configuration on its own thread, so that the memory for 100,000 servers is freed with
 /// the thread.
 fn plan_aside(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
@@ -152,7 +152,13 @@ fn plan(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
     let mut plan = match &args.config {
         Some(path) => config::read(path)?,
         None => CheckedMonitorConfig {
-            servers: from_targets(&args.target, args.game.as_deref())?,
+            servers: match from_targets(&args.target, args.game.as_deref()) {
+                Ok(servers) => servers,
+                Err(error) => match args.target.iter().find(|text| Path::new(text).is_file()) {
+                    Some(path) => usage!("{path} is a file: write --config {path}"),
+                    None => return Err(error),
+                },
+            },
             ..CheckedMonitorConfig::default()
         },
     };
@@ -327,7 +333,7 @@ async fn monitor(
     writeln!(
         out,
         "watching {} at http://{address}",
-        count(monitor.live().len())
+        count(monitor.live().len(), "server")
     )?;
     out.flush()?;
     activation::ready("watching");
@@ -350,7 +356,7 @@ async fn monitor(
             Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor, &mut masters).await {
                 Ok((new, others)) => {
                     servers = new;
-                    info!("configuration reloaded: {}", count(servers.len()));
+                    info!("configuration reloaded: {}", count(servers.len(), "server"));
                     if others != plan.others {
                         warn!("other settings changed too; restart to apply them");
                     }

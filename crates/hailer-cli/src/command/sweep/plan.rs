@@ -15,12 +15,12 @@ use crate::print::fields::{self, Field};
 use crate::print::parquet::journal;
 use crate::print::{count, stderr};
 use crate::web;
-use hailer::Depth;
 use hailer::master::{MasterLimits, MasterUrl};
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
     StreamSource, SweepConfig, TcpClose,
 };
+use hailer::{Depth, Target};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -389,7 +389,12 @@ impl Targets {
         let read = || {
             let mut collector = Collector::with_defaults(defaults.clone());
             for text in &args.given {
-                collector.add(text)?;
+                match collector.add(text) {
+                    Err(_) if Path::new(text).is_file() => {
+                        usage!("{text} is a file: write --targets {text}")
+                    }
+                    added => added?,
+                }
             }
             for master in &masters {
                 list_master(master, args, stop, &mut collector)?;
@@ -543,7 +548,18 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
     }
     match File::open(path) {
         Ok(file) => Ok(Box::new(file)),
-        Err(error) => usage!("{flag} {shown}: {error}"),
+        Err(error) => usage!("{flag} {}", unreadable(path, &error)),
+    }
+}
+
+/// Describes a list that cannot be opened. A URL of another kind is no missing file.
+fn unreadable(path: &Path, error: &io::Error) -> String {
+    let shown = path.display();
+    let url = path.to_str().filter(|text| text.contains("://"));
+    match url.map(|text| (text.parse::<Target>(), text.parse::<MasterUrl>())) {
+        Some((Ok(_), _)) => format!("{shown} is one server: write it without the flag"),
+        Some((_, Err(unknown))) => unknown.to_string(),
+        _ => format!("{shown}: {error}"),
     }
 }
 

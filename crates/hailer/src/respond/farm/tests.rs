@@ -581,10 +581,10 @@ proptest! {
         }
         sent.extend(outbox.pending().map(|(_, from, _)| from.unwrap()));
         prop_assert_eq!((sent.len(), port.due()), (100, None));
-        let asked: Vec<_> = (0..100).map(|number| server(number, 0).ip()).collect();
-        prop_assert!(jitter != 0 || sent == asked, "equal delays keep the order");
-        prop_assert!(jitter < 5 || sent != asked, "unequal delays do not");
-        prop_assert_eq!(sent.into_iter().collect::<HashSet<_>>(), asked.into_iter().collect::<HashSet<_>>());
+        let order: Vec<_> = (0..100).map(|number| server(number, 0).ip()).collect();
+        prop_assert!(jitter != 0 || sent == order, "equal delays keep the order");
+        prop_assert!(jitter < 5 || sent != order, "unequal delays do not");
+        prop_assert_eq!(sent.into_iter().collect::<HashSet<_>>(), order.into_iter().collect::<HashSet<_>>());
     }
 }
 
