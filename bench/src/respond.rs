@@ -212,9 +212,7 @@ pub(crate) fn ample() -> Budget {
 pub(crate) fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
-        motd: Some(Text::legacy(
-            "\u{A7}aA \u{A7}lserver\u{A7}r of many colours",
-        )),
+        motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colors")),
         map: Some("world".into()),
         version: Some("1.21.8".into()),
         ..Status::default()

@@ -602,7 +602,7 @@ pub(crate) struct Serve {
     /// Name of the server
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) name: Option<String>,
-    /// Message of the day; colour codes with & or the section sign
+    /// Message of the day; color codes with & or the section sign
     #[arg(long, conflicts_with_all = ["config", "demo"])]
     pub(crate) motd: Option<String>,
     /// Icon: a PNG file of at most 64 KiB, usually 64 × 64 pixels

@@ -96,7 +96,7 @@ pub(crate) enum StatusSource {
 #[derive(Clone)]
 pub(crate) struct ExternalSource {
     pub(crate) origin: SourceOrigin,
-    /// Behaviour before the first status, and when the last one is stale.
+    /// Behavior before the first status, and when the last one is stale.
     pub(crate) policy: Policy,
 }
 

@@ -61,7 +61,7 @@ impl LogArgs {
     }
 }
 
-/// Writer to standard error. Removes colours unless that is a terminal, and ignores a closed pipe.
+/// Writer to standard error. Removes colors unless that is a terminal, and ignores a closed pipe.
 struct StandardError(anstream::Stderr);
 
 impl StandardError {

@@ -1,6 +1,6 @@
-//! Blocks of 1.3: names, colours on a map, and whether they stop bodies. Ids are those of the wire
-//! (spec/minecraft-12w.md#5); names and colours are our own. Servers of later versions that accept
-//! clients of 1.3 send their own ids too, so blocks up to 1.7 have a colour.
+//! Blocks of 1.3: names, colors on a map, and whether they stop bodies. Ids are those of the wire
+//! (spec/minecraft-12w.md#5); names and colors are our own. Servers of later versions that accept
+//! clients of 1.3 send their own ids too, so blocks up to 1.7 have a color.
 
 use BlockKind::{
     Built, Clear, Earth, Grass, Lava, Leaves, Plant, Sand, Snow, Stone, Unknown, Water, Wood,
@@ -17,9 +17,9 @@ pub struct BlockInfo {
     pub kind: BlockKind,
     /// Whether it stops bodies, so that players can stand on it.
     pub solid: bool,
-    /// Colour 0xRRGGBB for each metadata value. Their number is a power of two, so the low bits of
+    /// Color 0xRRGGBB for each metadata value. Their number is a power of two, so the low bits of
     /// the metadata select one.
-    colours: &'static [u32],
+    colors: &'static [u32],
 }
 
 /// Appearance of a block on a map.
@@ -59,7 +59,7 @@ impl BlockKind {
         Clear, Water, Lava, Sand, Grass, Plant, Leaves, Snow, Earth, Stone, Wood, Built, Unknown,
     ];
 
-    /// Returns the character on a map without colours, and the name in its legend.
+    /// Returns the character on a map without colors, and the name in its legend.
     pub const fn glyph(self) -> (char, &'static str) {
         match self {
             Clear => (' ', "nothing"),
@@ -95,11 +95,11 @@ pub fn info(id: u16) -> &'static BlockInfo {
 }
 
 impl BlockInfo {
-    /// Returns the colour on a map: red, green, blue.
-    pub fn colour(&self, metadata: u8) -> [u8; 3] {
-        let i = usize::from(metadata) % self.colours.len().max(1);
+    /// Returns the color on a map: red, green, blue.
+    pub fn color(&self, metadata: u8) -> [u8; 3] {
+        let i = usize::from(metadata) % self.colors.len().max(1);
         let [_, red, green, blue] = self
-            .colours
+            .colors
             .get(i)
             .copied()
             .unwrap_or_default()
@@ -121,14 +121,14 @@ const fn block(
     name: &'static str,
     kind: BlockKind,
     solid: bool,
-    colours: &'static [u32],
+    colors: &'static [u32],
 ) -> BlockInfo {
     BlockInfo {
         id,
         name,
         kind,
         solid,
-        colours,
+        colors,
     }
 }
 
@@ -138,7 +138,7 @@ const PLANKS: &[u32] = &[0x9C7F4E, 0x67502F, 0xC3B37B, 0x9A6E4D];
 const WOOD: &[u32] = &[0x665132, 0x3A2812, 0xCFCEC9, 0x57451B];
 /// Oak, spruce, birch, jungle. The upper bits are the state of decay.
 const LEAVES: &[u32] = &[0x3C7A1E, 0x3F5F3F, 0x6F9148, 0x2F7D13];
-/// White, orange, magenta, light blue, yellow, lime, pink, grey, light grey, cyan, purple, blue,
+/// White, orange, magenta, light blue, yellow, lime, pink, gray, light gray, cyan, purple, blue,
 /// brown, green, red, black.
 const WOOL: &[u32] = &[
     0xDDDDDD, 0xDB7D3E, 0xB350BC, 0x6B8AC9, 0xB1A627, 0x41AE38, 0xD08499, 0x404040, 0x9AA1A1,
@@ -341,7 +341,7 @@ mod tests {
         for (id, block) in BLOCKS.iter().enumerate() {
             assert_eq!(usize::from(block.id), id);
             assert_eq!(find(block.id), Some(block));
-            assert!(block.colours.len().is_power_of_two());
+            assert!(block.colors.len().is_power_of_two());
         }
         assert!(
             LATER.is_sorted_by_key(|block| block.id)
@@ -372,16 +372,16 @@ mod tests {
     }
 
     #[test]
-    fn metadata_chooses_the_colour() {
-        assert_eq!(info(35).colour(0), [0xDD; 3]);
-        assert_eq!(info(35).colour(15), [0x19, 0x16, 0x16]);
+    fn metadata_chooses_the_color() {
+        assert_eq!(info(35).color(0), [0xDD; 3]);
+        assert_eq!(info(35).color(15), [0x19, 0x16, 0x16]);
         assert_eq!(
-            info(17).colour(4 | 2),
-            info(17).colour(2),
+            info(17).color(4 | 2),
+            info(17).color(2),
             "a birch that lies"
         );
-        assert_eq!(info(1).colour(9), info(1).colour(0));
-        assert_eq!(info(200).colour(0), [0xFF, 0, 0xFF]);
+        assert_eq!(info(1).color(9), info(1).color(0));
+        assert_eq!(info(200).color(0), [0xFF, 0, 0xFF]);
     }
 
     #[test]

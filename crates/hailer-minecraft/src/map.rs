@@ -23,7 +23,7 @@ pub struct Area {
 
 impl Area {
     /// Returns the area of all loaded columns. If they are farther apart than [`MAX_SIDE`], the
-    /// area is centred on their median, so that one distant column does not move the map away from
+    /// area is centered on their median, so that one distant column does not move the map away from
     /// the others.
     pub fn of(world: &World) -> Self {
         let (x, width) = extent(world.columns().map(|(x, _, _)| x).collect());
@@ -72,7 +72,7 @@ pub enum MapStyle {
     /// water is darker.
     #[default]
     Paper,
-    /// No shading: the plain colours of the blocks.
+    /// No shading: the plain colors of the blocks.
     Flat,
 }
 
@@ -91,7 +91,7 @@ pub struct MapImage {
 }
 
 impl MapImage {
-    /// Returns the colour of a pixel; `None` if no block is visible there.
+    /// Returns the color of a pixel; `None` if no block is visible there.
     pub fn pixel(&self, x: u32, y: u32) -> Option<[u8; 3]> {
         let x = x as usize;
         let y = y as usize;
@@ -121,7 +121,7 @@ pub fn render(world: &World, area: Area, style: MapStyle) -> MapImage {
         let here = row(world, area.x, area.z.checked_add_unsigned(dz), width);
         for (here, north) in here.iter().zip(&north) {
             rgba.extend(here.as_ref().map_or([0; 4], |here| {
-                let [red, green, blue] = here.colour(north.as_ref(), style);
+                let [red, green, blue] = here.color(north.as_ref(), style);
                 [red, green, blue, 255]
             }));
         }
@@ -159,8 +159,8 @@ impl Surface {
         block::info(self.block.id).kind
     }
 
-    fn colour(&self, north: Option<&Self>, style: MapStyle) -> [u8; 3] {
-        // Shades of vanilla's maps: 180, 220 and 255. An unknown northern neighbour counts as
+    fn color(&self, north: Option<&Self>, style: MapStyle) -> [u8; 3] {
+        // Shades of vanilla's maps: 180, 220 and 255. An unknown northern neighbor counts as
         // equally high.
         let shade = match (style, north) {
             (MapStyle::Flat, _) => 255,
@@ -172,7 +172,7 @@ impl Surface {
             (MapStyle::Paper, _) => 220_u32,
         };
         block::info(self.block.id)
-            .colour(self.block.metadata)
+            .color(self.block.metadata)
             .map(|part| (u32::from(part) * shade / 255) as u8)
     }
 }
@@ -197,7 +197,7 @@ fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsciiView {
     /// Block coordinates of the middle: x, z.
-    pub centre: (i32, i32),
+    pub center: (i32, i32),
     /// Width in characters.
     pub width: u16,
     /// Height in lines.
@@ -205,9 +205,9 @@ pub struct AsciiView {
     /// Blocks per character from west to east. Lines are twice as high as characters are wide, so a
     /// character covers twice as many from north to south.
     pub scale: u16,
-    /// Whether to use 24-bit ANSI colours, with two pixels per character. Otherwise the map uses
+    /// Whether to use 24-bit ANSI colors, with two pixels per character. Otherwise the map uses
     /// the characters of the [`legend`].
-    pub has_colour: bool,
+    pub has_color: bool,
 }
 
 /// Draws a text map. Each line ends in a line break. Columns that are not loaded are blank. Each
@@ -216,15 +216,15 @@ pub fn ascii(world: &World, view: &AsciiView) -> String {
     let scale = u32::from(view.scale.max(1)).min(MAX_SIDE / 2);
     let width = u32::from(view.width).min(MAX_SIDE / scale);
     let height = u32::from(view.height).min(MAX_SIDE / scale / 2);
-    let area = Area::around(view.centre, width * scale, height * scale * 2);
-    if view.has_colour {
+    let area = Area::around(view.center, width * scale, height * scale * 2);
+    if view.has_color {
         half_blocks(&render(world, area, MapStyle::Paper), scale)
     } else {
         glyphs(world, area, scale)
     }
 }
 
-/// Returns the legend of a map without colours: `~ water, ! lava, . sand, …`.
+/// Returns the legend of a map without colors: `~ water, ! lava, . sand, …`.
 pub fn legend() -> String {
     let shown = BlockKind::ALL
         .into_iter()
@@ -263,24 +263,24 @@ fn glyphs(world: &World, area: Area, scale: u32) -> String {
     out
 }
 
-/// Draws each character as an upper and a lower pixel, with the mean colours of their blocks.
+/// Draws each character as an upper and a lower pixel, with the mean colors of their blocks.
 fn half_blocks(image: &MapImage, scale: u32) -> String {
     const RESET: &str = "\x1b[0m";
     let mut out = String::new();
     for top in (0..image.height).step_by(scale as usize * 2) {
         let mut last = String::from(RESET);
         for left in (0..image.width).step_by(scale as usize) {
-            let colour = |[red, green, blue]: [u8; 3]| format!("2;{red};{green};{blue}");
+            let color = |[red, green, blue]: [u8; 3]| format!("2;{red};{green};{blue}");
             let (sequence, c) = match (
                 mean(image, left, top, scale),
                 mean(image, left, top + scale, scale),
             ) {
                 (Some(upper), Some(lower)) => (
-                    format!("\x1b[38;{};48;{}m", colour(upper), colour(lower)),
+                    format!("\x1b[38;{};48;{}m", color(upper), color(lower)),
                     '▀',
                 ),
-                (Some(upper), None) => (format!("\x1b[0;38;{}m", colour(upper)), '▀'),
-                (None, Some(lower)) => (format!("\x1b[0;38;{}m", colour(lower)), '▄'),
+                (Some(upper), None) => (format!("\x1b[0;38;{}m", color(upper)), '▀'),
+                (None, Some(lower)) => (format!("\x1b[0;38;{}m", color(lower)), '▄'),
                 (None, None) => (RESET.into(), ' '),
             };
             if sequence != last {
@@ -297,7 +297,7 @@ fn half_blocks(image: &MapImage, scale: u32) -> String {
     out
 }
 
-/// Returns the mean colour of a square of pixels, if at least half of them are visible.
+/// Returns the mean color of a square of pixels, if at least half of them are visible.
 fn mean(image: &MapImage, left: u32, top: u32, side: u32) -> Option<[u8; 3]> {
     let places = (top..top + side).flat_map(|y| (left..left + side).map(move |x| (x, y)));
     let mut sums = [0; 3];
@@ -339,8 +339,8 @@ mod tests {
         world
     }
 
-    fn shaded(colour: [u8; 3], shade: u32) -> Option<[u8; 3]> {
-        Some(colour.map(|part| (u32::from(part) * shade / 255) as u8))
+    fn shaded(color: [u8; 3], shade: u32) -> Option<[u8; 3]> {
+        Some(color.map(|part| (u32::from(part) * shade / 255) as u8))
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
             (16, 16, (-16, 32))
         );
         assert_eq!(image.rgba.len(), 16 * 16 * 4);
-        let stone = block::info(1).colour(0);
+        let stone = block::info(1).color(0);
         assert_eq!(
             image.pixel(0, 0),
             shaded(stone, 220),
@@ -371,7 +371,7 @@ mod tests {
         );
         assert_eq!(
             image.pixel(2, 0),
-            shaded(block::info(9).colour(0), 255 - 36),
+            shaded(block::info(9).color(0), 255 - 36),
             "three deep"
         );
         assert_eq!(image.pixel(3, 0), shaded([0xFF, 0, 0xFF], 220), "unknown");
@@ -383,7 +383,7 @@ mod tests {
         let flat = render(&world, Area::of(&world), MapStyle::Flat);
         assert_eq!(
             (flat.pixel(1, 2), flat.pixel(2, 0)),
-            (Some(stone), Some(block::info(9).colour(0)))
+            (Some(stone), Some(block::info(9).color(0)))
         );
         assert_eq!((image.pixel(16, 0), image.pixel(0, 16)), (None, None));
     }
@@ -393,7 +393,7 @@ mod tests {
         let mut world = world();
         world.insert(-1, 1, Column::default()).unwrap();
         world.set_block(-16, 50, 31, of(1, 0));
-        let stone = block::info(1).colour(0);
+        let stone = block::info(1).color(0);
         let area = Area {
             x: -17,
             z: 32,
@@ -455,11 +455,11 @@ mod tests {
             world.set_block(-16 + i % 4, 20, 40 + i / 4, of(12, 0));
         }
         let view = AsciiView {
-            centre: (-8, 40),
+            center: (-8, 40),
             width: 6,
             height: 4,
             scale: 4,
-            has_colour: false,
+            has_color: false,
         };
         assert_eq!(
             ascii(&world, &view),
@@ -491,18 +491,18 @@ mod tests {
     }
 
     #[test]
-    fn a_map_in_colours() {
+    fn a_map_in_colors() {
         let mut world = World::new(1);
         world.insert(0, 0, Column::default()).unwrap();
         for (x, z, id) in [(0, 1, 1), (1, 1, 1), (2, 1, 1), (2, 2, 12), (3, 2, 12)] {
             world.set_block(x, 0, z, of(id, 0));
         }
         let view = AsciiView {
-            centre: (2, 2),
+            center: (2, 2),
             width: 5,
             height: 1,
             scale: 1,
-            has_colour: true,
+            has_color: true,
         };
         let stone = "2;107;107;107";
         let sand = "2;188;182;138";

@@ -19,7 +19,7 @@ pub struct CollisionBox {
 /// Appends the collision boxes of the block at `at` (x, y, z) to `out`: at most five of them.
 ///
 /// `block_at` returns the block at any coordinates. Fences, panes and doors depend on their
-/// neighbours.
+/// neighbors.
 pub fn collision_boxes(
     at: [i32; 3],
     block_at: &impl Fn([i32; 3]) -> Block,
@@ -158,8 +158,8 @@ enum Side {
 impl Side {
     const ALL: [Self; 4] = [Self::West, Self::East, Self::North, Self::South];
 
-    /// Coordinates of the neighbour on this side.
-    fn neighbour(self, [x, y, z]: [i32; 3]) -> [i32; 3] {
+    /// Coordinates of the neighbor on this side.
+    fn neighbor(self, [x, y, z]: [i32; 3]) -> [i32; 3] {
         match self {
             Self::West => [x.wrapping_sub(1), y, z],
             Self::East => [x.wrapping_add(1), y, z],
@@ -182,7 +182,7 @@ fn wall(side: Side, thickness: f64) -> ([f64; 3], [f64; 3]) {
     (min, max)
 }
 
-/// Adds the boxes of fences, walls and panes: a post, and an arm towards each neighbour that it
+/// Adds the boxes of fences, walls and panes: a post, and an arm towards each neighbor that it
 /// joins.
 fn push_cross(
     at: [i32; 3],
@@ -194,7 +194,7 @@ fn push_cross(
 ) {
     push([low, 0.0, low], [high, height, high]);
     for side in Side::ALL {
-        if joins(block_at(side.neighbour(at)).id) {
+        if joins(block_at(side.neighbor(at)).id) {
             let mut min = [low, 0.0, low];
             let mut max = [high, height, high];
             match side {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_join_their_neighbours() {
+    fn fences_join_their_neighbors() {
         let block_at = |[x, _, z]: [i32; 3]| Block {
             id: match (x, z) {
                 (0, 0) | (1, 0) => 85,

@@ -196,7 +196,7 @@ packets! {
     0x82 UpdateSign Both [..] {
         x: i32, y: i16, z: i32, first: WireString<15>, second: WireString<15>, third: WireString<15>, fourth: WireString<15>,
     }
-    /// Colours or icons of a map.
+    /// Colors or icons of a map.
     0x83 ItemData ToClient [..] { item: i16, number: i16, data: MapData }
     /// Content of a spawner; NBT since 12w30c.
     0x84 UpdateTileEntity ToClient [..] {

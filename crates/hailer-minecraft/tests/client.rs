@@ -969,7 +969,7 @@ fn block_packets_change_the_world() {
             BlockOffset { x: 0, y: 0, z: 0 },
             BlockOffset { x: -1, y: -1, z: 1 },
         ]);
-        // The centre is truncated towards zero.
+        // The center is truncated towards zero.
         lab.deliver(Explosion {
             x: -20.9,
             y: 60.5,

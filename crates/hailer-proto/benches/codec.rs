@@ -14,13 +14,11 @@ use std::hint::black_box;
 const COOKIE: Cookie = Cookie(7);
 const EPOCH: Epoch = Epoch(1);
 
-/// Returns a typical status: 40 players and a coloured MOTD.
+/// Returns a typical status: 40 players and a colored MOTD.
 fn status() -> Status {
     let mut status = Status {
         name: Some(Text::unformatted("A server")),
-        motd: Some(Text::legacy(
-            "\u{A7}aA \u{A7}lserver\u{A7}r of many colours",
-        )),
+        motd: Some(Text::legacy("\u{A7}aA \u{A7}lserver\u{A7}r of many colors")),
         map: Some("world".into()),
         ..Status::default()
     };

@@ -333,7 +333,7 @@ fn clean(text: &str) -> String {
     text.trim().into()
 }
 
-/// Returns a text as its sender formatted it, for a protocol that marks colours with carets. Codes
+/// Returns a text as its sender formatted it, for a protocol that marks colors with carets. Codes
 /// with section signs are dropped.
 pub fn wire_text(text: &Text) -> Cow<'_, str> {
     if text.raw().contains('\u{A7}') {

@@ -34,7 +34,7 @@ const GREETINGS: &[&str] = &[
     "\u{2605} season 7 \u{2605}",
     "\u{6E2F}\u{3078}\u{3088}\u{3046}\u{3053}\u{305D}",
 ];
-const COLOURS: &[&str] = &[
+const COLORS: &[&str] = &[
     "\u{A7}6",
     "\u{A7}b",
     "\u{A7}a",
@@ -112,11 +112,11 @@ impl Server {
 
 /// Returns a MOTD with formatting codes.
 pub fn motd(random: &mut Random, name: &str) -> Text {
-    let colour = random.pick(COLOURS);
+    let color = random.pick(COLORS);
     let line_break = random.pick(&[" ", " - ", "\n"]);
     let second = random.pick(&["", "\u{A7}7", "\u{A7}r\u{A7}o"]);
     let greeting = random.pick(GREETINGS);
-    let text = format!("{colour}{name}{line_break}{second}{greeting}");
+    let text = format!("{color}{name}{line_break}{second}{greeting}");
     // Like vanilla servers: ISO-8859-1, if it can represent the text and the bytes are not also
     // valid UTF-8.
     let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();

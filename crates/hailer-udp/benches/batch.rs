@@ -457,7 +457,7 @@ mod linux {
                 (
                     "portable",
                     Box::new(Hailer::new(work.has_destination, |settings| {
-                        settings.portable = true
+                        settings.portable = true;
                     })),
                 ),
             ];

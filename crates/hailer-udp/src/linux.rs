@@ -266,7 +266,7 @@ fn can<O: SetSockOpt>(socket: &socket2::Socket, option: O, value: &O::Val) -> bo
 fn spread(socket: &socket2::Socket, v4: bool, sockets: u32) -> bool {
     /// Base of offsets that count from the first byte of the IP header.
     const NET: u32 = libc::SKF_NET_OFF as u32;
-    /// Knuth's multiplier: separates neighbouring networks.
+    /// Knuth's multiplier: separates neighboring networks.
     const MIX: u32 = 0x9E37_79B1;
     let step = |code: u32, k: u32| libc::sock_filter {
         code: code as u16,

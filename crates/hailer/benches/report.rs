@@ -31,7 +31,7 @@ impl Formatter for Escaping {
     }
 }
 
-/// Returns a typical answer of a sweep: eight players, a coloured MOTD, three plugins.
+/// Returns a typical answer of a sweep: eight players, a colored MOTD, three plugins.
 fn answer() -> Answer {
     let plugins = ["WorldEdit 7.3", "Essentials 2.20", "LuckPerms 5.4"].map(Value::from);
     let mut status = Status {

@@ -37,9 +37,12 @@ fn all(source: &mut dyn ProbeSource) -> (BTreeMap<(u64, String), String>, u64) {
     let mut idle = 0;
     let started = Instant::now();
     loop {
-        let started = Instant::now();
+        let called_at = Instant::now();
         let next = source.next();
-        assert!(started.elapsed() < Duration::from_secs(2), "next() blocks");
+        assert!(
+            called_at.elapsed() < Duration::from_secs(2),
+            "next() blocks"
+        );
         assert!(
             started.elapsed() < Duration::from_secs(20),
             "no end in sight"

@@ -2,7 +2,7 @@
 //! responders in simulated time: no socket and no sleep, so every run is the same.
 //!
 //! The table is `golden/weather.txt`; `BLESS=1 cargo test` writes it. A changed number there is a
-//! change of behaviour that needs a reason.
+//! change of behavior that needs a reason.
 
 use hailer::Status;
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};

@@ -49,7 +49,7 @@ pub(crate) struct World {
     /// Accept only this build; by default, 1.2.5 is accepted too
     #[arg(long)]
     pub(crate) only_build: bool,
-    /// Message of the day, one line without colours
+    /// Message of the day, one line without colors
     #[arg(long)]
     pub(crate) motd: Option<String>,
     /// Maximum number of players, 1 to 255 [default: 20]

@@ -314,7 +314,7 @@ fn keep_secret(secrets: &mut Option<File>, session: &JoinSession) -> anyhow::Res
 /// Returns lines from standard input. Its end does not end the session.
 fn typed() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
-    // A thread, since reading from a terminal cannot be cancelled. It does not keep the process
+    // A thread, since reading from a terminal cannot be canceled. It does not keep the process
     // alive.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
@@ -357,15 +357,15 @@ fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
         let fits =
             |length: u32, scale: u32, most: u16| length.div_ceil(scale).min(most.into()) as u16;
         let view = AsciiView {
-            centre: (middle(area.x, area.width), middle(area.z, area.height)),
+            center: (middle(area.x, area.width), middle(area.z, area.height)),
             width: fits(area.width, scale, width),
             height: fits(area.height, 2 * scale, MAP_LINES),
             scale: scale as u16,
-            has_colour: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
+            has_color: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
         };
         let mut out = anstream::stdout();
         write!(out, "\n{}", map::ascii(world, &view))?;
-        let legend = if view.has_colour {
+        let legend = if view.has_color {
             String::new()
         } else {
             format!("; {}", map::legend())

@@ -9,7 +9,7 @@ use hailer::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_status;
 use hailer::proto::model::Text;
-use hailer::proto::model::coloured;
+use hailer::proto::model::colored;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
@@ -33,7 +33,7 @@ fn config(args: &World) -> GameServerConfig {
     config.max_players = args.max_players.unwrap_or(config.max_players);
     if let Some(motd) = &args.motd {
         // The list ping carries one line without formatting codes (spec/minecraft-12w.md#6.1).
-        config.motd = Text::legacy(coloured(motd)).plain();
+        config.motd = Text::legacy(colored(motd)).plain();
     }
     config
 }

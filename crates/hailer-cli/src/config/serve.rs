@@ -13,7 +13,7 @@ use super::{
 };
 use crate::population::Population;
 use hailer::catalog::closest;
-use hailer::proto::model::{Value, coloured};
+use hailer::proto::model::{Value, colored};
 use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
@@ -251,7 +251,7 @@ impl FromText for Wording {
     const EXPECTED: &'static str = "a text in quotes, in which {text} and {age} are replaced";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        let wording: Result<Self, _> = coloured(text).parse();
+        let wording: Result<Self, _> = colored(text).parse();
         wording.map_err(|error| error.to_string())
     }
 }
@@ -526,7 +526,7 @@ impl ServerInput {
         }
     }
 
-    /// Returns the behaviour for a stale status. The default is `"say"`.
+    /// Returns the behavior for a stale status. The default is `"say"`.
     fn stale(&self, checker: &mut Checker<'_>) -> Stale {
         let mode = self.stale.as_ref().map(|mode| *mode.get_ref());
         if let (Some(StaleInput::Serve | StaleInput::Silent), Some(text)) = (mode, &self.stale_text)

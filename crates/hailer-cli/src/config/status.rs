@@ -3,7 +3,7 @@
 use super::check::Checker;
 use super::reader::{FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber};
 use hailer::proto::minecraft_query;
-use hailer::proto::model::{Address, Extra, Rule, coloured, uuid_from_text};
+use hailer::proto::model::{Address, Extra, Rule, colored, uuid_from_text};
 use hailer::{Player, Status, Text};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -119,10 +119,7 @@ impl StatusConfig {
     pub(crate) fn status(&self, checker: &mut Checker<'_>) -> Status {
         let mut status = Status {
             name: self.name.clone().map(Text::legacy),
-            motd: self
-                .motd
-                .as_deref()
-                .map(|motd| Text::legacy(coloured(motd))),
+            motd: self.motd.as_deref().map(|motd| Text::legacy(colored(motd))),
             icon: self.icon.as_ref().and_then(|file| checker.icon(file)),
             game: self.game.as_deref().map(Into::into),
             mode: self.mode.as_deref().map(Into::into),
@@ -182,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_typed_with_an_ampersand() {
+    fn colors_are_typed_with_an_ampersand() {
         assert_eq!(
-            coloured("&aGreen &&c R&D & &r"),
+            colored("&aGreen &&c R&D & &r"),
             "\u{A7}aGreen &c R&D & \u{A7}r"
         );
         let orange = "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0";
         assert_eq!(
-            coloured("&#FF8800Orange &#ff88 &&#ff8800 &x &#ff8800"),
+            colored("&#FF8800Orange &#ff88 &&#ff8800 &x &#ff8800"),
             format!("{orange}Orange &#ff88 &#ff8800 \u{A7}x {orange}")
         );
     }

@@ -269,7 +269,7 @@ impl Client {
         self.ask(&Request::Watch(ms)).await
     }
 
-    /// Returns the next snapshot. A cancelled call leaves the client unusable.
+    /// Returns the next snapshot. A canceled call leaves the client unusable.
     ///
     /// # Errors
     /// The same as for [`Client::status`].

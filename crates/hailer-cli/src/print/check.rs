@@ -243,7 +243,7 @@ pub(crate) fn finding(
     has_bytes: bool,
 ) -> std::io::Result<()> {
     let requirement = finding.requirement;
-    let (word, colour) = match finding.outcome {
+    let (word, color) = match finding.outcome {
         Outcome::Pass(_) => ("pass", "32"),
         Outcome::Deviation { .. } => ("deviation", "33"),
         Outcome::Fail(_) => ("FAIL", "1;31"),
@@ -252,7 +252,7 @@ pub(crate) fn finding(
     let detail = line(finding.outcome.detail(), DETAIL);
     writeln!(
         out,
-        "\x1b[{colour}m{word:9}\x1b[0m  {}  {}: \x1b[2m{detail}\x1b[0m",
+        "\x1b[{color}m{word:9}\x1b[0m  {}  {}: \x1b[2m{detail}\x1b[0m",
         requirement.id, requirement.title
     )?;
     for deviation in finding.outcome.deviations() {
@@ -369,7 +369,7 @@ pub(crate) fn clients(
     judgements: &[(&ClientRequirement, Judgement)],
 ) -> anyhow::Result<()> {
     for (requirement, judgement) in judgements {
-        let (word, colour) = match judgement.result() {
+        let (word, color) = match judgement.result() {
             "pass" => ("pass", "32"),
             "fail" => ("FAIL", "1;31"),
             _ => ("n/a", "2"),
@@ -380,7 +380,7 @@ pub(crate) fn clients(
         };
         writeln!(
             out,
-            "\x1b[{colour}m{word:9}\x1b[0m  {}/client.{}  {}: \x1b[2m{seen}\x1b[0m",
+            "\x1b[{color}m{word:9}\x1b[0m  {}/client.{}  {}: \x1b[2m{seen}\x1b[0m",
             info.id, requirement.number, requirement.title
         )?;
         if judgement.missed > 0 {

@@ -241,8 +241,8 @@ impl Image {
         let frame = reader.next_frame(&mut bytes).ok()?;
         bytes.truncate(frame.buffer_size());
         let pixel = |bytes: &[u8]| match *bytes {
-            [grey] => [grey, grey, grey, 255],
-            [grey, alpha] => [grey, grey, grey, alpha],
+            [gray] => [gray, gray, gray, 255],
+            [gray, alpha] => [gray, gray, gray, alpha],
             [r, g, b] => [r, g, b, 255],
             [r, g, b, alpha] => [r, g, b, alpha],
             _ => [0; 4],

@@ -1,27 +1,27 @@
-//! Removes colours from terminal screens if `NO_COLOR` is set, and keeps other attributes.
+//! Removes colors from terminal screens if `NO_COLOR` is set, and keeps other attributes.
 
 use crossterm::style::force_color_output;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-/// Whether screens have colours.
+/// Whether screens have colors.
 pub(crate) struct Ink {
-    is_colourless: bool,
+    is_colorless: bool,
 }
 
 impl Ink {
     /// Reads the environment. Must be called before anything is drawn.
     pub(crate) fn wanted() -> Self {
-        let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        // With NO_COLOR, crossterm writes incomplete colour codes, which also reset bold and
+        let is_colorless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        // With NO_COLOR, crossterm writes incomplete color codes, which also reset bold and
         // reversed text.
         force_color_output(true);
-        Self { is_colourless }
+        Self { is_colorless }
     }
 
-    /// Removes the colours of a drawn screen, if they are disabled.
+    /// Removes the colors of a drawn screen, if they are disabled.
     pub(crate) fn apply(&self, drawn: &mut Buffer) {
-        if self.is_colourless {
+        if self.is_colorless {
             drawn
                 .content
                 .iter_mut()
@@ -42,15 +42,15 @@ mod tests {
             .fg(Color::Red)
             .bg(Color::Rgb(1, 2, 3))
             .add_modifier(Modifier::REVERSED);
-        for is_colourless in [false, true] {
+        for is_colorless in [false, true] {
             let mut drawn = Buffer::empty(Rect::new(0, 0, 3, 1));
             drawn.set_string(0, 0, "abc", style);
-            Ink { is_colourless }.apply(&mut drawn);
+            Ink { is_colorless }.apply(&mut drawn);
             let cell = &drawn.content[1];
             assert_eq!((cell.symbol(), cell.modifier), ("b", Modifier::REVERSED));
             assert_eq!(
                 (cell.fg == Color::Reset, cell.bg == Color::Reset),
-                (is_colourless, is_colourless)
+                (is_colorless, is_colorless)
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Output formats. Human-readable ones contain ANSI colours, which the output stream removes unless
+//! Output formats. Human-readable ones contain ANSI colors, which the output stream removes unless
 //! it is a terminal. Widths are terminal columns; a character has a width of 0, 1 or 2.
 
 pub(crate) mod check;
@@ -160,7 +160,7 @@ pub(crate) mod tests {
         Ok(Answer::new(transcript(), status.into(), latency))
     }
 
-    /// Returns a typical answer: eight players, plugins, colours in the MOTD.
+    /// Returns a typical answer: eight players, plugins, colors in the MOTD.
     pub(crate) fn typical() -> Answer {
         let mut answer = answer("").unwrap();
         let status = &mut answer.status;

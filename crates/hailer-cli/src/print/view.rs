@@ -167,8 +167,8 @@ fn heading(
     Ok(())
 }
 
-/// Returns the first 8 non-empty lines of a coloured text. A line that is too long is cut and loses
-/// its colours.
+/// Returns the first 8 non-empty lines of a colored text. A line that is too long is cut and loses
+/// its colors.
 fn lines(text: &Text) -> Vec<String> {
     let ansi = text.ansi();
     let plain = text.plain();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_and_short_ones_keep_their_colours() {
+    fn long_lines_are_cut_and_short_ones_keep_their_colors() {
         let text = Text::legacy(format!(
             "\u{A7}aGreen\n\n  \n{}\nend",
             "\u{A7}c名".repeat(20_000)

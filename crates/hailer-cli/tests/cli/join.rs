@@ -457,11 +457,11 @@ fn shows_lines_and_a_summary() {
     ] {
         assert!(out.contains(expected), "{expected:?} is missing:\n{out}");
     }
-    // Colours, if requested.
+    // Colors, if requested.
     let server = Server::start(Build::LATEST, Game::Usual);
-    let mut coloured = command(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"]));
-    coloured.env("CLICOLOR_FORCE", "1");
-    let out = finish(coloured, None).ends_with(0).out;
+    let mut colored = command(join(&server, Build::LATEST, &["--for", "300ms", "--ascii"]));
+    colored.env("CLICOLOR_FORCE", "1");
+    let out = finish(colored, None).ends_with(0).out;
     assert_harmless(&out, true);
     assert!(
         out.contains("\x1b[92mWelcome[2J \x1b[0m\x1b[31mall\x1b[0m") && out.contains('▀'),

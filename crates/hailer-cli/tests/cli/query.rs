@@ -6,7 +6,7 @@ use crate::support::{
 };
 use crate::tool::{
     Finished, Process, Serve, Temporary, assert_harmless, command, finish, run, run_with,
-    without_colours,
+    without_colors,
 };
 use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::proto::{Info, Protocol};
@@ -233,27 +233,27 @@ fn view_shows_the_status() {
 }
 
 #[test]
-fn colours_only_on_terminals() {
+fn colors_only_on_terminals() {
     let serve = Serve::with(HOUSE);
     let plain = run(["query", &serve.url(FULL)]).ends_with(0).out;
     assert!(!plain.contains('\x1b'));
-    let mut coloured = command(["query", &serve.url(FULL)]);
-    coloured
+    let mut colored = command(["query", &serve.url(FULL)]);
+    colored
         .env("CLICOLOR_FORCE", "1")
         .env("TERM", "xterm-256color");
-    let coloured = finish(coloured, None).ends_with(0).out;
+    let colored = finish(colored, None).ends_with(0).out;
     assert!(
-        coloured.contains("\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m"),
-        "{coloured:?}"
+        colored.contains("\x1b[92mGreen \x1b[0m\x1b[1;92mbold\x1b[0m"),
+        "{colored:?}"
     );
-    assert_harmless(&coloured, true);
+    assert_harmless(&colored, true);
     let comparable = |text: &str| {
         text.lines()
             .filter(|line| !line.contains("round trip"))
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert_eq!(comparable(&without_colours(&coloured)), comparable(&plain));
+    assert_eq!(comparable(&without_colors(&colored)), comparable(&plain));
 }
 
 #[test]
@@ -842,9 +842,9 @@ fn a_hostile_server_does_not_reach_the_terminal() {
                 "{}",
                 output.out
             );
-            let mut coloured = command(args);
-            coloured.env("CLICOLOR_FORCE", "1");
-            assert_harmless(&finish(coloured, None).out, true);
+            let mut colored = command(args);
+            colored.env("CLICOLOR_FORCE", "1");
+            assert_harmless(&finish(colored, None).out, true);
         }
         let json = run(["query", "--json", &target]).ends_with(0);
         assert_eq!(json.out.lines().count(), 1);

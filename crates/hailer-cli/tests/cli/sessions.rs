@@ -429,7 +429,7 @@ fn reassembles_captures_in_any_order() {
                     .flat_map(|packet| [packet.clone(), packet.clone()])
                     .collect();
             }),
-            ("neighbours swapped", |packets| {
+            ("neighbors swapped", |packets| {
                 packets[3..].chunks_mut(2).for_each(<[_]>::reverse);
             }),
             ("in threes, backwards", |packets| {

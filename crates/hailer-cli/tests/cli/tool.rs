@@ -333,14 +333,14 @@ impl Drop for Temporary {
     }
 }
 
-/// Panics at the first character that could control a terminal or reorder text. `colours` permits
-/// ANSI colour sequences.
+/// Panics at the first character that could control a terminal or reorder text. `colors` permits
+/// ANSI color sequences.
 #[track_caller]
-pub(crate) fn assert_harmless(text: &str, colours: bool) {
+pub(crate) fn assert_harmless(text: &str, colors: bool) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
-        if colours && c == '\x1b' {
+        if colors && c == '\x1b' {
             // Only `ESC [`, digits and semicolons, `m` is permitted.
             let end = rest
                 .find('m')
@@ -364,8 +364,8 @@ pub(crate) fn assert_harmless(text: &str, colours: bool) {
     }
 }
 
-/// Returns the text without ANSI colours.
-pub(crate) fn without_colours(text: &str) -> String {
+/// Returns the text without ANSI colors.
+pub(crate) fn without_colors(text: &str) -> String {
     let mut pieces = text.split('\x1b');
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |text, piece| {

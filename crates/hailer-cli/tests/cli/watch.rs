@@ -25,7 +25,7 @@ fn shows_changes_and_details_of_servers() {
     watch.sees("online players");
     watch.press("\r");
     watch.sees("trend");
-    // The selected row is visible without colours too.
+    // The selected row is visible without colors too.
     let mut plain = command(quick.iter().chain(&[&*target]));
     plain.env("NO_COLOR", "1");
     let mut plain = Terminal::start_with(plain);

@@ -150,9 +150,9 @@ impl Columns {
             .set_block(packet.x, packet.y.into(), packet.z, block);
     }
 
-    /// Applies 0x3C. Offsets count from the centre, rounded towards zero.
+    /// Applies 0x3C. Offsets count from the center, rounded towards zero.
     pub(super) fn explosion(&mut self, packet: &Explosion) {
-        let [x, y, z] = [packet.x, packet.y, packet.z].map(|centre| centre as i32);
+        let [x, y, z] = [packet.x, packet.y, packet.z].map(|center| center as i32);
         for offset in packet.blocks.iter() {
             let [x, y, z] = [(x, offset.x), (y, offset.y), (z, offset.z)]
                 .map(|(at, by)| at.saturating_add(by.into()));

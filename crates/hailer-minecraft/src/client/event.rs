@@ -37,7 +37,7 @@ pub enum ClientEvent {
     },
     /// A line of chat.
     Chat {
-        /// The line with its colours.
+        /// The line with its colors.
         text: Text,
     },
     /// A name was added to the list of players.

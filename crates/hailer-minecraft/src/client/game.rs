@@ -458,7 +458,7 @@ impl GameState {
     }
 }
 
-/// Returns a name without colours and control characters.
+/// Returns a name without colors and control characters.
 fn name<const N: usize>(text: &WireString<N>) -> String {
     printable(&Text::legacy(text.to_string()).plain())
 }

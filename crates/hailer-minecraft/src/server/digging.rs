@@ -111,7 +111,7 @@ impl Server {
         let place = if is_replaceable(self.world.block(against).id) {
             against
         } else {
-            neighbour(against, put.direction)
+            neighbor(against, put.direction)
         };
         let free = (0..256).contains(&place.1) && is_replaceable(self.world.block(place).id);
         let done = block.is_some_and(|block| {
@@ -190,7 +190,7 @@ impl Server {
     }
 }
 
-fn neighbour((x, y, z): (i32, i32, i32), face: u8) -> (i32, i32, i32) {
+fn neighbor((x, y, z): (i32, i32, i32), face: u8) -> (i32, i32, i32) {
     match face {
         0 => (x, y - 1, z),
         1 => (x, y + 1, z),

@@ -82,9 +82,9 @@ impl Around<'_> {
                 sky.raise((x, y, z), level);
             }
             // Light from adjacent positions that have open sky.
-            let neighbour = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
+            let neighbor = [(x - 1, z), (x + 1, z), (x, z - 1), (x, z + 1)];
             let inside = |(x, z): &(i32, i32)| (0..SIDE).contains(x) && (0..SIDE).contains(z);
-            let open = neighbour
+            let open = neighbor
                 .into_iter()
                 .filter(inside)
                 .map(|(x, z)| self.top(x, z))
@@ -183,7 +183,7 @@ impl Flood {
             if level < 2 {
                 continue;
             }
-            let neighbour = [
+            let neighbor = [
                 (x - 1, y, z),
                 (x + 1, y, z),
                 (x, y - 1, z),
@@ -191,7 +191,7 @@ impl Flood {
                 (x, y, z - 1),
                 (x, y, z + 1),
             ];
-            for next in neighbour {
+            for next in neighbor {
                 if self.index(next).is_some() && self.at(next) + 1 < level && !full(next) {
                     self.raise(next, level.saturating_sub(opacity(around.id(next)).max(1)));
                 }

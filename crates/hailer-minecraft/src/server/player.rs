@@ -87,7 +87,7 @@ pub(super) struct Player {
     /// Whether a click was refused, so that the client shows a wrong inventory.
     pub(super) is_misled: bool,
     pub(super) view: i32,
-    pub(super) centre: Option<At>,
+    pub(super) center: Option<At>,
     pub(super) loaded: HashSet<At>,
     pub(super) queue: VecDeque<At>,
     /// Tick in which columns were sent last.
@@ -131,7 +131,7 @@ impl Player {
             inventory: Inventory::default(),
             is_misled: false,
             view,
-            centre: None,
+            center: None,
             loaded: HashSet::new(),
             queue: VecDeque::new(),
             served: 0,

@@ -336,9 +336,9 @@ mod tests {
             );
             if x == 15 {
                 seen += 1;
-                let neighbour = terrain.column((at.0 + 1, at.1));
+                let neighbor = terrain.column((at.0 + 1, at.1));
                 assert_ne!(
-                    neighbour.block(0, tree.ground + tree.trunk - 1, z as u8).id,
+                    neighbor.block(0, tree.ground + tree.trunk - 1, z as u8).id,
                     0
                 );
             }

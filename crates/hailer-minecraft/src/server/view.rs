@@ -41,7 +41,7 @@ impl Server {
         let most = i32::from(self.config.view_distance.clamp(3, 15));
         if let Some(player) = self.player_mut(id) {
             player.view = most.min((16 >> requested.clamp(0, 3)).max(3));
-            player.centre = None;
+            player.center = None;
         }
     }
 
@@ -113,7 +113,7 @@ impl Server {
         let Some(player) = client.player_mut() else {
             return;
         };
-        player.centre = None;
+        player.center = None;
         let loaded = std::mem::take(&mut player.loaded);
         let seen = std::mem::take(&mut player.seen);
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
@@ -230,11 +230,11 @@ impl Server {
 /// Queues the columns for a player who entered another column, nearest first. Returns the columns
 /// that went out of view.
 fn look_around(player: &mut Player) -> Vec<At> {
-    let centre @ (cx, cz) = player.position.column();
-    if player.centre == Some(centre) {
+    let center @ (cx, cz) = player.position.column();
+    if player.center == Some(center) {
         return Vec::new();
     }
-    player.centre = Some(centre);
+    player.center = Some(center);
     let view = player.view;
     let far = |(x, z): At| {
         (i64::from(x) - i64::from(cx))

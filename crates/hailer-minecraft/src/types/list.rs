@@ -124,7 +124,7 @@ lists! {
     List32 i32
 }
 
-/// Block removed by an explosion, relative to its centre.
+/// Block removed by an explosion, relative to its center.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "coordinates")]
 pub struct BlockOffset {

@@ -12,14 +12,14 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MapData {
-    /// Colours of a piece of one pixel column, from north to south.
-    Colours {
+    /// Colors of a piece of one pixel column, from north to south.
+    Colors {
         /// Column of the pixels, from the left, 0 to 127.
         column: u8,
         /// Row of the first pixel, from the top, 0 to 127.
         row: u8,
-        /// Colours of the game, including their shade.
-        colours: Vec<u8>,
+        /// Colors of the game, including their shade.
+        colors: Vec<u8>,
     },
     /// All icons; they replace the previous ones.
     Icons(Vec<MapIcon>),
@@ -49,10 +49,10 @@ impl Default for MapData {
 impl MapData {
     fn of(bytes: &[u8]) -> Self {
         match *bytes {
-            [0, column, row, ref colours @ ..] => Self::Colours {
+            [0, column, row, ref colors @ ..] => Self::Colors {
                 column,
                 row,
-                colours: colours.to_vec(),
+                colors: colors.to_vec(),
             },
             [1, ref icons @ ..] if icons.len() % 3 == 0 => {
                 let (icons, _) = icons.as_chunks();
@@ -71,11 +71,11 @@ impl MapData {
     /// Returns the wire format, cut to the maximum length.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = match self {
-            Self::Colours {
+            Self::Colors {
                 column,
                 row,
-                colours,
-            } => [&[0, *column, *row], colours.as_slice()].concat(),
+                colors,
+            } => [&[0, *column, *row], colors.as_slice()].concat(),
             Self::Icons(icons) => {
                 let icon = |icon: &MapIcon| {
                     [
@@ -108,15 +108,15 @@ impl fmt::Display for MapIcon {
 impl fmt::Display for MapData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Colours {
+            Self::Colors {
                 column,
                 row,
-                colours,
+                colors,
             } => {
                 write!(
                     f,
-                    "{} colours of column {column} from row {row}",
-                    colours.len()
+                    "{} colors of column {column} from row {row}",
+                    colors.len()
                 )
             }
             Self::Icons(icons) => write!(f, "icons {}", List8::new(icons.clone())),
@@ -154,9 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_are_colours_or_icons() {
-        let colours = MapData::of(&[0, 5, 6, 34, 35]);
-        assert_eq!(colours.to_string(), "2 colours of column 5 from row 6");
+    fn maps_are_colors_or_icons() {
+        let colors = MapData::of(&[0, 5, 6, 34, 35]);
+        assert_eq!(colors.to_string(), "2 colors of column 5 from row 6");
         let icons = MapData::of(&[1, 0x80, 10, 0xF6, 0x04, 0, 0]);
         assert_eq!(
             icons.to_string(),

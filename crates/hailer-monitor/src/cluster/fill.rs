@@ -112,7 +112,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
     loop {
         let some: BTreeSet<Chunk> = {
             let dirty = shared.dirty.lock().unwrap_or_else(PoisonError::into_inner);
-            // Take neighbouring chunks together.
+            // Take neighboring chunks together.
             let Some(&first) = dirty.first() else {
                 return Ok(());
             };

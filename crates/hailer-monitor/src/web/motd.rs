@@ -1,7 +1,7 @@
 //! Formatted texts of servers as HTML pieces: styles become classes of our own style sheet.
 
 use hailer::Text;
-use hailer::proto::model::{Colour, Style, is_control};
+use hailer::proto::model::{Style, TextColor, is_control};
 
 /// Maximum number of pieces per text: a rainbow has one per character.
 const PIECES: usize = 400;
@@ -47,10 +47,10 @@ pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
 /// `c0` to `cf` are the 16 named colors, `q000` to `q333` the others, rounded to four steps per
 /// channel.
 fn class(style: Style) -> String {
-    let mut class = match style.colour {
+    let mut class = match style.color {
         None => String::new(),
-        Some(Colour::Legacy(code)) => format!("c{:x}", code & 15),
-        Some(Colour::Rgb(r, g, b)) => {
+        Some(TextColor::Legacy(code)) => format!("c{:x}", code & 15),
+        Some(TextColor::Rgb(r, g, b)) => {
             let [r, g, b] = [r, g, b].map(|channel| (u16::from(channel) + 42) / 85);
             format!("q{r}{g}{b}")
         }

@@ -168,9 +168,9 @@ fn overview(browser: &mut Browser, site: &Site) {
         browser.text("document.querySelector('#rows .motd .mu').textContent"),
         "open all night"
     );
-    let colour = "getComputedStyle(document.querySelector('#rows .motd .c3')).color";
+    let color = "getComputedStyle(document.querySelector('#rows .motd .c3')).color";
     let plain = "getComputedStyle(document.querySelector('#rows .motd')).color";
-    assert_eq!(browser.eval(&format!("{colour} !== {plain}")), true);
+    assert_eq!(browser.eval(&format!("{color} !== {plain}")), true);
     browser.open(&site.at("/"));
     browser.picture("overview-light", false);
     browser.prefer("dark");

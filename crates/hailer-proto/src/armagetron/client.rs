@@ -102,14 +102,14 @@ impl Exchange for ArmagetronExchange {
     }
 }
 
-fn coloured(bytes: &[u8]) -> Text {
+fn colored(bytes: &[u8]) -> Text {
     Text::hex_codes(codepage::decode(bytes))
 }
 
 /// Converts the big reply to a status (spec/armagetron.md#7).
 fn status(info: &Info, has_players: bool) -> Box<Status> {
     let mut status = Box::new(Status {
-        name: (!info.name.is_empty()).then(|| coloured(&info.name)),
+        name: (!info.name.is_empty()).then(|| colored(&info.name)),
         version: codepage::filled(&info.release),
         address: Some(Address {
             host: codepage::filled(&info.address),
@@ -127,7 +127,7 @@ fn status(info: &Info, has_players: bool) -> Box<Status> {
             if name.is_empty() {
                 continue;
             }
-            let mut player = Player::named(coloured(name));
+            let mut player = Player::named(colored(name));
             if let Some(account) = codepage::filled(account) {
                 player.extra.push(Extra::new("account", account));
             }
@@ -139,7 +139,7 @@ fn status(info: &Info, has_players: bool) -> Box<Status> {
     add("min-version", Value::Int(info.min_version.into()));
     add("max-version", Value::Int(info.max_version.into()));
     if !info.options.is_empty() {
-        let options = coloured(&info.options).plain();
+        let options = colored(&info.options).plain();
         add("options", Value::from(options));
     }
     if let Some(url) = codepage::filled(&info.url) {

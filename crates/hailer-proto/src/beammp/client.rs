@@ -88,9 +88,9 @@ impl Exchange for BeamMpExchange {
 
 /// Converts the information to a status (spec/beammp.md#6).
 fn fill(information: &Information, with_players: bool, status: &mut Status) {
-    let coloured = |text| Text::carets(text, Carets::Alphanumeric);
-    status.name = information.text("name").map(coloured);
-    status.motd = information.text("desc").map(coloured);
+    let colored = |text| Text::carets(text, Carets::Alphanumeric);
+    status.name = information.text("name").map(colored);
+    status.motd = information.text("desc").map(colored);
     status.map = information.text("map").map(|map| {
         let folder = map.strip_prefix("/levels/").unwrap_or(map);
         folder.strip_suffix("/info.json").unwrap_or(folder).into()

@@ -180,7 +180,7 @@ pub struct Player<'a> {
     pub ping: u16,
     /// Bytes per second.
     pub rate: Option<u32>,
-    /// Name with its colour codes.
+    /// Name with its color codes.
     pub name: &'a [u8],
     /// Name of the clan.
     pub clan: &'a [u8],

@@ -18,8 +18,8 @@ pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
     let random = &mut server.random;
     let status = &mut server.status;
-    let colour = random.pick(&["", "^1", "^3", "^5"]);
-    let name = format!("{colour}{}", server.name);
+    let color = random.pick(&["", "^1", "^3", "^5"]);
+    let name = format!("{color}{}", server.name);
     status.name = Some(Text::carets(name, Carets::Visible));
     status.game = Some("baseDOOM-1".into());
     status.mode = Some(random.text(&["Deathmatch", "Tourney", "Team DM"]).into());

@@ -4,5 +4,5 @@ use crate::wire::deviations;
 
 deviations! {
     NULL_LIST "null-list" "the list of players is null instead of empty";
-    TAGS "tags" "a text has tags for colours and sizes";
+    TAGS "tags" "a text has tags for colors and sizes";
 }

@@ -71,12 +71,12 @@ impl Files for FiveMFiles {
     }
 }
 
-fn coloured(text: Cow<'_, str>) -> Text {
+fn colored(text: Cow<'_, str>) -> Text {
     Text::carets(text, Carets::Alphanumeric)
 }
 
 fn read_counts(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
-    status.name = root.text("hostname").map(coloured);
+    status.name = root.text("hostname").map(colored);
     status.mode = root.short("gametype");
     status.map = root.short("mapname");
     status.players.online = root.integer("clients");
@@ -91,7 +91,7 @@ fn read_counts(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
 
 fn player(item: Members<'_, '_>) -> Player {
     let name = item.text("name").unwrap_or_default();
-    let mut player = Player::named(coloured(name));
+    let mut player = Player::named(colored(name));
     // Players who have gone have the ping -1.
     player.latency_ms = item.latency("ping").filter(|ping| *ping >= 0);
     let id = item.integer("id").map(|id| Extra::new("id", id));
@@ -119,7 +119,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status) {
             false
         }
         "sv_projectDesc" => {
-            status.motd = Some(coloured(Cow::Borrowed(&rule.value)));
+            status.motd = Some(colored(Cow::Borrowed(&rule.value)));
             false
         }
         _ => true,
@@ -127,7 +127,7 @@ fn read_info(root: Members<'_, '_>, status: &mut Status) {
     // The counts have both too, unless their file is missing.
     let rule = |key: &str| status.rules.iter().find(|rule| rule.key == key);
     if status.name.is_none() {
-        let name = rule("sv_projectName").map(|rule| coloured(Cow::Borrowed(&rule.value)));
+        let name = rule("sv_projectName").map(|rule| colored(Cow::Borrowed(&rule.value)));
         status.name = name;
     }
     if status.players.max.is_none() {

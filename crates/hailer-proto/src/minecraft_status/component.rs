@@ -3,7 +3,7 @@
 //! Limits: 64 levels, 10,000 components, 64 KiB of text with its codes, 4 MiB to look at.
 
 use super::deviation::*;
-use crate::model::{Colour, Style, Text, TextBuilder};
+use crate::model::{Style, Text, TextBuilder, TextColor};
 use crate::wire::json::{self, Item, Kind};
 use crate::wire::{Error, ErrorKind, Notes};
 use alloc::borrow::Cow;
@@ -214,7 +214,7 @@ impl Flattener<'_> {
                     bit
                 }
                 ("color", ..) => {
-                    self.colour(value, &mut style);
+                    self.color(value, &mut style);
                     5
                 }
                 ("fallback", ..) => {
@@ -253,20 +253,20 @@ impl Flattener<'_> {
         }
     }
 
-    fn colour(&mut self, item: Item<'_, '_>, style: &mut Style) {
+    fn color(&mut self, item: Item<'_, '_>, style: &mut Style) {
         let name = item.text().unwrap_or_default();
         let known = match name.strip_prefix('#') {
-            Some(digits) => Colour::from_hex(digits)
+            Some(digits) => TextColor::from_hex(digits)
                 .filter(|_| digits.len() == 6)
                 .map(Some),
             None if name == "reset" => Some(None),
             None => NAMES
                 .iter()
                 .position(|known| *known == name)
-                .map(|code| Some(Colour::Legacy(code as u8))),
+                .map(|code| Some(TextColor::Legacy(code as u8))),
         };
         match known {
-            Some(colour) => style.colour = colour,
+            Some(color) => style.color = color,
             None => self.notes.deviation(&UNKNOWN_COLOR, item.at()),
         }
     }
@@ -383,7 +383,7 @@ fn boolean(item: Item<'_, '_>) -> Option<bool> {
     }
 }
 
-/// Names of the colours, in the order of their codes.
+/// Names of the colors, in the order of their codes.
 const NAMES: [&str; 16] = [
     "black",
     "dark_blue",
@@ -409,7 +409,7 @@ pub fn write(text: &Text, limit: usize, out: &mut Vec<u8>) {
     let raw = text.raw();
     let has_rgb = text
         .runs()
-        .any(|(style, _)| matches!(style.colour, Some(Colour::Rgb(..))));
+        .any(|(style, _)| matches!(style.color, Some(TextColor::Rgb(..))));
     if !has_rgb {
         out.extend(*b"{\"text\":");
         json::write_text(&clean(super::message::cut_units(raw, limit)), out);
@@ -447,18 +447,18 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 fn write_style(style: Style, out: &mut Vec<u8>) {
-    let colour: String = match style.colour {
+    let color: String = match style.color {
         None => String::new(),
-        Some(Colour::Rgb(r, g, b)) => alloc::format!("#{r:02x}{g:02x}{b:02x}"),
-        Some(Colour::Legacy(code)) => NAMES
+        Some(TextColor::Rgb(r, g, b)) => alloc::format!("#{r:02x}{g:02x}{b:02x}"),
+        Some(TextColor::Legacy(code)) => NAMES
             .get(usize::from(code))
             .copied()
             .unwrap_or_default()
             .into(),
     };
-    if !colour.is_empty() {
+    if !color.is_empty() {
         out.extend(*b",\"color\":");
-        json::write_text(&colour, out);
+        json::write_text(&color, out);
     }
     for (is_on, key) in [
         (style.bold, "bold"),

@@ -113,7 +113,7 @@ static INFO: Info = Info {
         ),
         Doc::new(
             "kick",
-            "Text for players who try to join; colour codes with & or the section sign",
+            "Text for players who try to join; color codes with & or the section sign",
         ),
         Doc::new(
             "protocol",

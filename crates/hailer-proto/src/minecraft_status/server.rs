@@ -7,7 +7,7 @@
 use super::component::{self, clean};
 use super::message::{self, Handshake, Intent, LegacyForm, LegacyLogin, LegacyRequest, Listing};
 use super::{component::MAX_TEXT_BYTES, mods};
-use crate::model::{Icon, Player, Status, Text, Value, coloured, uuid_text};
+use crate::model::{Icon, Player, Status, Text, Value, colored, uuid_text};
 use crate::protocol::{
     Connection, ConnectionStep, JoinAttempt, OptionError, Options, Received, Responder, Verdict,
 };
@@ -105,7 +105,7 @@ impl StatusResponder {
         };
         let icon = own_icon.as_ref().or(status.icon.as_ref());
         let (head, tail) = encode(status, icon);
-        let kick = Text::legacy(coloured(kick));
+        let kick = Text::legacy(colored(kick));
         let mut replies = Replies {
             beta: Vec::new(),
             legacy: Vec::new(),

@@ -11,7 +11,7 @@ mod value;
 
 pub use icon::{Icon, IconError};
 pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
-pub use text::{Carets, Colour, Run, Style, Text, TextBuilder, coloured, is_control, printable};
+pub use text::{Carets, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable};
 pub use value::{Extra, Rows, Value};
 
 use crate::wire::Deviation;

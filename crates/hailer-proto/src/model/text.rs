@@ -1,4 +1,4 @@
-//! Text with colours: parsed once, then available as plain text, for a terminal, or as received.
+//! Text with colors: parsed once, then available as plain text, for a terminal, or as received.
 
 use crate::codepage::CodePage;
 use crate::wire::by_content;
@@ -44,8 +44,8 @@ pub struct Run {
 /// Style of a run of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Colour; `None` for the default.
-    pub colour: Option<Colour>,
+    /// Color; `None` for the default.
+    pub color: Option<TextColor>,
     /// Bold (code `l`).
     pub bold: bool,
     /// Italic (code `o`).
@@ -58,17 +58,17 @@ pub struct Style {
     pub obfuscated: bool,
 }
 
-/// Colour of a run of text.
+/// Color of a run of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// One of the sixteen colours of the legacy codes `0` to `f`.
+pub enum TextColor {
+    /// One of the sixteen colors of the legacy codes `0` to `f`.
     Legacy(u8),
     /// Red, green, blue.
     Rgb(u8, u8, u8),
 }
 
-impl Colour {
-    /// Returns red, green and blue, as the game shows the colour.
+impl TextColor {
+    /// Returns red, green and blue, as the game shows the color.
     pub fn rgb(self) -> (u8, u8, u8) {
         match self {
             Self::Rgb(r, g, b) => (r, g, b),
@@ -97,9 +97,9 @@ impl Colour {
         Some(Self::Rgb(r, g, b))
     }
 
-    /// Returns the colour as SGR parameters of a terminal.
+    /// Returns the color as SGR parameters of a terminal.
     fn sgr(self) -> String {
-        // Terminals number their colours red, green, blue from the lowest bit; the legacy codes use
+        // Terminals number their colors red, green, blue from the lowest bit; the legacy codes use
         // the opposite order.
         match self {
             Self::Rgb(r, g, b) => format!("38;2;{r};{g};{b}"),
@@ -111,7 +111,7 @@ impl Colour {
     }
 }
 
-/// Caret codes of a game: what is a colour code after a caret (spec/quake3.md#6).
+/// Caret codes of a game: what is a color code after a caret (spec/quake3.md#6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Carets {
     /// A letter or digit: ioquake3, OpenArena, Urban Terror.
@@ -123,7 +123,7 @@ pub enum Carets {
     Digit,
     /// A digit, or `x` with three hexadecimal digits; two carets show one: Xonotic, Warsow.
     DarkPlaces,
-    /// As `Visible`, and `c` with three digits for a colour, or `i` with three characters for an
+    /// As `Visible`, and `c` with three digits for a color, or `i` with three characters for an
     /// icon: Quake 4.
     Quake4,
     /// As `DarkPlaces`, and `#` with six hexadecimal digits: Unvanquished.
@@ -131,8 +131,8 @@ pub enum Carets {
 }
 
 impl Carets {
-    /// Returns the length of the code after a caret, and its colour. `None`: the caret is text.
-    fn code(self, rest: &str) -> Option<(usize, Option<Colour>)> {
+    /// Returns the length of the code after a caret, and its color. `None`: the caret is text.
+    fn code(self, rest: &str) -> Option<(usize, Option<TextColor>)> {
         let code = rest.chars().next()?;
         let digits = |count: usize| -> Option<u32> {
             let digits = rest.get(1..=count)?;
@@ -142,11 +142,11 @@ impl Carets {
         let has_rgb = matches!(self, Self::DarkPlaces | Self::Daemon);
         if let Some(rgb) = digits(3).filter(|_| has_rgb && code == 'x') {
             let channel = |shift: u32| (rgb >> shift & 15) as u8 * 17;
-            return Some((4, Some(Colour::Rgb(channel(8), channel(4), channel(0)))));
+            return Some((4, Some(TextColor::Rgb(channel(8), channel(4), channel(0)))));
         }
         if let Some(rgb) = digits(6).filter(|_| self == Self::Daemon && code == '#') {
             let [_, r, g, b] = rgb.to_be_bytes();
-            return Some((7, Some(Colour::Rgb(r, g, b))));
+            return Some((7, Some(TextColor::Rgb(r, g, b))));
         }
         let three = || {
             rest.get(1..4)
@@ -159,7 +159,7 @@ impl Carets {
             if let Some([r, g, b]) = channels.next().flatten().and_then(|r| {
                 Some([r, channels.next()??, channels.next()??].map(|digit| digit * 28))
             }) {
-                return Some((4, Some(Colour::Rgb(r, g, b))));
+                return Some((4, Some(TextColor::Rgb(r, g, b))));
             }
         }
         if three().is_some_and(|_| code == 'i') {
@@ -170,14 +170,14 @@ impl Carets {
             Self::Visible | Self::Quake4 => code != '^' && !code.is_whitespace(),
             Self::Digit | Self::DarkPlaces | Self::Daemon => code.is_ascii_digit(),
         };
-        is_code.then(|| (code.len_utf8(), self.colour(code)))
+        is_code.then(|| (code.len_utf8(), self.color(code)))
     }
 
-    fn colour(self, code: char) -> Option<Colour> {
+    fn color(self, code: char) -> Option<TextColor> {
         let [_, r, g, b] = match (self, code) {
             (Self::Digit, '8') => 0xFF_8000_u32,
             (Self::Digit, '9') => 0x80_8080,
-            // The games count eight colours from the digit 0, in three bits.
+            // The games count eight colors from the digit 0, in three bits.
             _ => match (u32::from(code)).wrapping_sub(u32::from('0')) & 7 {
                 0 => 0,
                 1 => 0xFF_0000,
@@ -190,7 +190,7 @@ impl Carets {
             },
         }
         .to_be_bytes();
-        Some(Colour::Rgb(r, g, b))
+        Some(TextColor::Rgb(r, g, b))
     }
 
     /// Returns whether two carets show one.
@@ -201,11 +201,11 @@ impl Carets {
 
 /// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
-/// Starts a colour code of Armagetron.
+/// Starts a color code of Armagetron.
 const HEX_PREFIX: &str = "0x";
-/// Follows [`HEX_PREFIX`] in the code for the default colour.
+/// Follows [`HEX_PREFIX`] in the code for the default color.
 const HEX_RESET: &str = "RESETT";
-/// Starts a colour code of Unreal.
+/// Starts a color code of Unreal.
 const ESCAPE: char = '\u{1B}';
 /// First byte of the section sign in UTF-8.
 const SECTION_START: u8 = 0xC2;
@@ -241,7 +241,7 @@ impl Text {
         Self::unformatted(text).from_latin1(is_latin1)
     }
 
-    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any colour
+    /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any color
     /// `x` with six more codes or `#` with six digits.
     pub fn legacy(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
@@ -252,8 +252,8 @@ impl Text {
         Self::formatted(raw, has_codes, parse)
     }
 
-    /// Parses text with the codes of Minecraft's Bedrock Edition. There `m` and `n` are colours, as
-    /// are `g` to `v` without `k`, `l`, `o` and `r`, and a colour keeps the styles
+    /// Parses text with the codes of Minecraft's Bedrock Edition. There `m` and `n` are colors, as
+    /// are `g` to `v` without `k`, `l`, `o` and `r`, and a color keeps the styles
     /// (spec/minecraft-bedrock.md#4.3).
     pub fn bedrock(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
@@ -295,7 +295,7 @@ impl Text {
         Self::formatted(raw, has_codes, |raw| parse_carets(raw, carets))
     }
 
-    /// Parses text with the colour codes of Unreal: an escape character, and red, green and blue as
+    /// Parses text with the color codes of Unreal: an escape character, and red, green and blue as
     /// one character each (spec/unreal2.md#3.2).
     pub fn unreal(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
@@ -311,8 +311,8 @@ impl Text {
         Self::formatted(raw, has_codes, parse_tags)
     }
 
-    /// Parses text with the colour codes of Armagetron: `0x` and six hexadecimal digits, or
-    /// `0xRESETT` for the default colour (spec/armagetron.md#4).
+    /// Parses text with the color codes of Armagetron: `0x` and six hexadecimal digits, or
+    /// `0xRESETT` for the default color (spec/armagetron.md#4).
     pub fn hex_codes(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         let has_codes = raw.contains(HEX_PREFIX);
@@ -419,7 +419,7 @@ impl Text {
         out
     }
 
-    /// Returns the text for a terminal: with ANSI colours and styles, reset at the end of each
+    /// Returns the text for a terminal: with ANSI colors and styles, reset at the end of each
     /// line, and without control characters of the server.
     pub fn ansi(&self) -> String {
         let mut out = String::with_capacity(self.raw.len() * 2);
@@ -457,19 +457,19 @@ impl serde::Serialize for Text {
 impl Style {
     /// Appends the codes that change the style `from` to this one.
     fn codes(self, from: Self, out: &mut String) {
-        let adds_only = from.colour == self.colour
+        let adds_only = from.color == self.color
             && from
                 .flags()
                 .iter()
                 .zip(self.flags())
                 .all(|(from, to)| !from.0 || to.0);
         if !adds_only {
-            match self.colour {
+            match self.color {
                 None => out.push_str("\u{A7}r"),
-                Some(Colour::Legacy(code)) => {
+                Some(TextColor::Legacy(code)) => {
                     let _ = write!(out, "\u{A7}{code:x}");
                 }
-                Some(Colour::Rgb(r, g, b)) => {
+                Some(TextColor::Rgb(r, g, b)) => {
                     out.push_str("\u{A7}x");
                     for byte in [r, g, b] {
                         let _ = write!(out, "\u{A7}{:x}\u{A7}{:x}", byte >> 4, byte & 15);
@@ -510,7 +510,7 @@ impl Style {
                 .filter(|(on, _)| *on)
                 .map(|(_, code)| String::from(*code)),
         );
-        codes.extend(self.colour.map(Colour::sgr));
+        codes.extend(self.color.map(TextColor::sgr));
         if !codes.is_empty() {
             let _ = write!(out, "\x1b[{}m", codes.join(";"));
         }
@@ -518,8 +518,8 @@ impl Style {
 }
 
 /// Replaces codes as people type them: `&a` by a section sign and its letter, `&#ff8800` by the
-/// code of that colour, `&&` by `&`.
-pub fn coloured(text: &str) -> String {
+/// code of that color, `&&` by `&`.
+pub fn colored(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -602,7 +602,7 @@ fn parse(raw: &str) -> Vec<Run> {
     runs
 }
 
-/// Calls `run` for each piece between codes, and returns the last style. A colour resets all
+/// Calls `run` for each piece between codes, and returns the last style. A color resets all
 /// styles, as in the game, and `r` restores the style `base`. An unknown code is dropped with its
 /// letter.
 fn split(raw: &str, base: Style, mut run: impl FnMut(Style, usize, usize)) -> Style {
@@ -625,8 +625,8 @@ fn split(raw: &str, base: Style, mut run: impl FnMut(Style, usize, usize)) -> St
             start = raw.len();
             break;
         };
-        let coloured = |colour| Style {
-            colour: Some(colour),
+        let colored = |color| Style {
+            color: Some(color),
             ..Style::default()
         };
         match code.to_ascii_lowercase() {
@@ -637,20 +637,20 @@ fn split(raw: &str, base: Style, mut run: impl FnMut(Style, usize, usize)) -> St
             'o' => style.italic = true,
             'r' => style = base,
             'x' => {
-                if let Some(colour) = hex_colour(chars.as_str()) {
-                    style = coloured(colour);
+                if let Some(color) = hex_color(chars.as_str()) {
+                    style = colored(color);
                     chars.nth(HEX_CODES - 1);
                 }
             }
             '#' => {
-                if let Some(colour) = Colour::from_hex(chars.as_str()) {
-                    style = coloured(colour);
+                if let Some(color) = TextColor::from_hex(chars.as_str()) {
+                    style = colored(color);
                     chars.nth(HEX_DIGITS - 1);
                 }
             }
             digit => {
                 if let Some(digit) = digit.to_digit(16) {
-                    style = coloured(Colour::Legacy(digit as u8));
+                    style = colored(TextColor::Legacy(digit as u8));
                 }
             }
         }
@@ -682,7 +682,7 @@ fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
         if end > start {
             runs.push(Run { start, end, style });
         }
-        style.colour = code.map_or(style.colour, |(_, colour)| colour);
+        style.color = code.map_or(style.color, |(_, color)| color);
         start = next;
     }
     if start < raw.len() || runs.is_empty() {
@@ -695,7 +695,7 @@ fn parse_carets(raw: &str, carets: Carets) -> Vec<Run> {
     runs
 }
 
-/// Splits a text at the colour codes of Unreal. A code that is cut off is dropped.
+/// Splits a text at the color codes of Unreal. A code that is cut off is dropped.
 fn parse_unreal(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut style = Style::default();
@@ -712,7 +712,7 @@ fn parse_unreal(raw: &str) -> Vec<Run> {
             u8::try_from(c).ok().or_else(|| CodePage::Western.byte(c))
         };
         if let (Some(r), Some(g), Some(b)) = (channel(), channel(), channel()) {
-            style.colour = Some(Colour::Rgb(r, g, b));
+            style.color = Some(TextColor::Rgb(r, g, b));
         }
         start = raw.len() - chars.as_str().len();
     }
@@ -774,17 +774,17 @@ fn apply_tag(tag: &str, style: &mut Style) {
         "/i" => style.italic = false,
         "u" => style.underline = true,
         "/u" => style.underline = false,
-        "/color" => style.colour = None,
+        "/color" => style.color = None,
         tag => {
             let value = tag.strip_prefix("color=").unwrap_or(tag);
             let value = value.trim_matches('"');
-            let colour = value.strip_prefix('#').and_then(Colour::from_hex);
-            style.colour = colour.or(style.colour);
+            let color = value.strip_prefix('#').and_then(TextColor::from_hex);
+            style.color = color.or(style.color);
         }
     }
 }
 
-/// Splits a text at the colour codes of Armagetron. A prefix without six digits is text.
+/// Splits a text at the color codes of Armagetron. A prefix without six digits is text.
 fn parse_hex_codes(raw: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut style = Style::default();
@@ -795,15 +795,15 @@ fn parse_hex_codes(raw: &str) -> Vec<Run> {
         next = at + HEX_PREFIX.len();
         let digits = raw.get(next..).unwrap_or_default();
         let is_reset = digits.starts_with(HEX_RESET);
-        let colour = Colour::from_hex(digits);
-        if colour.is_none() && !is_reset {
+        let color = TextColor::from_hex(digits);
+        if color.is_none() && !is_reset {
             continue;
         }
         if at > start {
             let end = at;
             runs.push(Run { start, end, style });
         }
-        style.colour = colour;
+        style.color = color;
         next += HEX_DIGITS;
         start = next;
     }
@@ -833,7 +833,7 @@ fn parse_bedrock(raw: &str) -> Vec<Run> {
             Some('l') => style.bold = true,
             Some('o') => style.italic = true,
             Some('r') => style = Style::default(),
-            Some(code) => style.colour = bedrock_colour(code).or(style.colour),
+            Some(code) => style.color = bedrock_color(code).or(style.color),
             None => {}
         }
         start = raw.len() - chars.as_str().len();
@@ -848,8 +848,8 @@ fn parse_bedrock(raw: &str) -> Vec<Run> {
     runs
 }
 
-/// Returns the colour of a code: the sixteen of Java Edition, and those of materials.
-fn bedrock_colour(code: char) -> Option<Colour> {
+/// Returns the color of a code: the sixteen of Java Edition, and those of materials.
+fn bedrock_color(code: char) -> Option<TextColor> {
     let [_, r, g, b] = match code {
         'g' => 0xDD_D605_u32,
         'h' => 0xE3_D4D1,
@@ -863,10 +863,10 @@ fn bedrock_colour(code: char) -> Option<Colour> {
         't' => 0x21_497B,
         'u' => 0x9A_5CC6,
         'v' => 0xEB_7114,
-        _ => return Some(Colour::Legacy(code.to_digit(16)? as u8)),
+        _ => return Some(TextColor::Legacy(code.to_digit(16)? as u8)),
     }
     .to_be_bytes();
-    Some(Colour::Rgb(r, g, b))
+    Some(TextColor::Rgb(r, g, b))
 }
 
 /// Writes a text with section-sign codes from pieces of any style, for protocols that send styles
@@ -908,12 +908,12 @@ impl TextBuilder {
     }
 }
 
-/// Digits of a colour.
+/// Digits of a color.
 const HEX_DIGITS: usize = 6;
 /// Characters of the six section-digit pairs that follow `x`.
 const HEX_CODES: usize = 2 * HEX_DIGITS;
 
-fn hex_colour(rest: &str) -> Option<Colour> {
+fn hex_color(rest: &str) -> Option<TextColor> {
     let mut chars = rest.chars();
     let mut value = 0u32;
     for _ in 0..HEX_DIGITS {
@@ -923,7 +923,7 @@ fn hex_colour(rest: &str) -> Option<Colour> {
         value = value << 4 | chars.next()?.to_digit(16)?;
     }
     let [_, r, g, b] = value.to_be_bytes();
-    Some(Colour::Rgb(r, g, b))
+    Some(TextColor::Rgb(r, g, b))
 }
 
 #[cfg(test)]
@@ -955,18 +955,15 @@ mod tests {
             assert_eq!(Text::tags(text).plain(), plain);
         }
         let text = Text::tags("<color=#ff0000>a</color>b");
-        let colours: Vec<_> = text.runs().map(|(style, _)| style.colour).collect();
-        assert_eq!(colours, [Some(Colour::Rgb(255, 0, 0)), None]);
+        let colors: Vec<_> = text.runs().map(|(style, _)| style.color).collect();
+        assert_eq!(colors, [Some(TextColor::Rgb(255, 0, 0)), None]);
     }
 
     #[test]
-    fn codes_of_armagetron_are_colours() {
+    fn codes_of_armagetron_are_colors() {
         let text = Text::hex_codes("a0xff8000b0x00c0xRESETTd0xff8000");
-        let runs: Vec<_> = text
-            .runs()
-            .map(|(style, run)| (style.colour, run))
-            .collect();
-        let orange = Some(Colour::Rgb(0xFF, 0x80, 0));
+        let runs: Vec<_> = text.runs().map(|(style, run)| (style.color, run)).collect();
+        let orange = Some(TextColor::Rgb(0xFF, 0x80, 0));
         assert_eq!(runs, [(None, "a"), (orange, "b0x00c"), (None, "d")]);
         assert_eq!(text.plain(), "ab0x00cd");
         assert_eq!(Text::hex_codes("0xff8000").plain(), "");
@@ -974,13 +971,10 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_unreal_are_colours() {
+    fn codes_of_unreal_are_colors() {
         let text = Text::unreal("\u{1B}@\u{20AC}@Sen\u{1B}\u{1}\u{1}\u{FF}try\u{1B}ab");
-        let runs: Vec<_> = text
-            .runs()
-            .map(|(style, run)| (style.colour, run))
-            .collect();
-        let rgb = |r, g, b| Some(Colour::Rgb(r, g, b));
+        let runs: Vec<_> = text.runs().map(|(style, run)| (style.color, run)).collect();
+        let rgb = |r, g, b| Some(TextColor::Rgb(r, g, b));
         assert_eq!(
             runs,
             [(rgb(0x40, 0x80, 0x40), "Sen"), (rgb(1, 1, 0xFF), "try")]
@@ -996,7 +990,7 @@ mod tests {
         let text = Text::legacy("\u{A7}aGreen \u{A7}lbold\u{A7}r plain");
         let runs: Vec<_> = text.runs().collect();
         let green = Style {
-            colour: Some(Colour::Legacy(10)),
+            color: Some(TextColor::Legacy(10)),
             ..Style::default()
         };
         let bold = Style {
@@ -1020,14 +1014,14 @@ mod tests {
     }
 
     #[test]
-    fn bedrock_colours_keep_styles() {
+    fn bedrock_colors_keep_styles() {
         let text = Text::bedrock("\u{A7}lBold\u{A7}mRed\u{A7}\u{A7}r end");
         let bold = Style {
             bold: true,
             ..Style::default()
         };
         let red = Style {
-            colour: Some(Colour::Rgb(0x97, 0x16, 0x07)),
+            color: Some(TextColor::Rgb(0x97, 0x16, 0x07)),
             ..bold
         };
         assert_eq!(
@@ -1036,8 +1030,8 @@ mod tests {
         );
         assert_eq!(text.plain(), "BoldRedr end");
         assert_eq!(Text::bedrock("\u{A7}a\u{A7}").plain(), "");
-        let grey = Text::bedrock("\u{A7}7x\u{A7}ry").ansi();
-        assert_eq!(grey, "\x1b[37mx\x1b[0my");
+        let gray = Text::bedrock("\u{A7}7x\u{A7}ry").ansi();
+        assert_eq!(gray, "\x1b[37mx\x1b[0my");
     }
 
     #[test]
@@ -1060,14 +1054,14 @@ mod tests {
         ] {
             assert_eq!(Text::carets(raw, carets).plain(), plain, "{carets:?} {raw}");
         }
-        let colours = |raw: &str, carets| -> Vec<_> {
+        let colors = |raw: &str, carets| -> Vec<_> {
             let text = Text::carets(raw, carets);
             text.runs()
-                .map(|(style, piece)| (style.colour.map(Colour::rgb), String::from(piece)))
+                .map(|(style, piece)| (style.color.map(TextColor::rgb), String::from(piece)))
                 .collect()
         };
         assert_eq!(
-            colours("a^1b^4c^xf80d", DarkPlaces),
+            colors("a^1b^4c^xf80d", DarkPlaces),
             [
                 (None, "a".into()),
                 (Some((255, 0, 0)), "b".into()),
@@ -1076,26 +1070,26 @@ mod tests {
             ]
         );
         assert_eq!(
-            colours("^c905x", Quake4),
+            colors("^c905x", Quake4),
             [(Some((252, 0, 140)), "x".into())]
         );
-        assert_eq!(colours("^8x", Digit), [(Some((255, 128, 0)), "x".into())]);
-        assert_eq!(colours("^8x", Visible), [(Some((0, 0, 0)), "x".into())]);
+        assert_eq!(colors("^8x", Digit), [(Some((255, 128, 0)), "x".into())]);
+        assert_eq!(colors("^8x", Visible), [(Some((0, 0, 0)), "x".into())]);
         assert_eq!(
-            colours("^#0a0B0cx", Daemon),
+            colors("^#0a0B0cx", Daemon),
             [(Some((10, 11, 12)), "x".into())]
         );
     }
 
     #[test]
-    fn hexadecimal_colours() {
+    fn hexadecimal_colors() {
         let text = Text::legacy("\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}1orange");
         assert_eq!(text.plain(), "orange");
         assert_eq!(text.ansi(), "\x1b[38;2;255;128;1morange\x1b[0m");
     }
 
     #[test]
-    fn hexadecimal_colours_of_networks() {
+    fn hexadecimal_colors_of_networks() {
         let text = Text::legacy("\u{A7}#F1AEFFpink");
         assert_eq!(text.plain(), "pink");
         assert_eq!(text.ansi(), "\x1b[38;2;241;174;255mpink\x1b[0m");
@@ -1104,14 +1098,14 @@ mod tests {
 
     #[test]
     fn built_texts_parse_into_the_styles_they_were_built_from() {
-        let style = |colour, bold, italic| Style {
-            colour,
+        let style = |color, bold, italic| Style {
+            color,
             bold,
             italic,
             ..Style::default()
         };
-        let red = Some(Colour::Legacy(12));
-        let rgb = Some(Colour::Rgb(255, 136, 0));
+        let red = Some(TextColor::Legacy(12));
+        let rgb = Some(TextColor::Rgb(255, 136, 0));
         let pieces = [
             (Style::default(), "a"),
             (style(red, false, false), "b"),
@@ -1163,11 +1157,11 @@ mod tests {
     }
 
     #[test]
-    fn legacy_colours_as_the_game_draws_them() {
-        assert_eq!(Colour::Legacy(0).rgb(), (0, 0, 0));
-        assert_eq!(Colour::Legacy(6).rgb(), (255, 170, 0));
-        assert_eq!(Colour::Legacy(7).rgb(), (170, 170, 170));
-        assert_eq!(Colour::Legacy(12).rgb(), (255, 85, 85));
-        assert_eq!(Colour::Legacy(15).rgb(), (255, 255, 255));
+    fn legacy_colors_as_the_game_draws_them() {
+        assert_eq!(TextColor::Legacy(0).rgb(), (0, 0, 0));
+        assert_eq!(TextColor::Legacy(6).rgb(), (255, 170, 0));
+        assert_eq!(TextColor::Legacy(7).rgb(), (170, 170, 170));
+        assert_eq!(TextColor::Legacy(12).rgb(), (255, 85, 85));
+        assert_eq!(TextColor::Legacy(15).rgb(), (255, 255, 255));
     }
 }

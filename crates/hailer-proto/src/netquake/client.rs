@@ -19,8 +19,8 @@ const MAX_RULES: usize = 256;
 const HEXEN2_PORT: u16 = 26_900;
 /// Address of bots on DarkPlaces servers.
 const BOT: &[u8] = b"botclient";
-/// Bits of one colour.
-const COLOUR_BITS: i32 = 15;
+/// Bits of one color.
+const COLOR_BITS: i32 = 15;
 
 /// Queries one server.
 #[derive(Debug)]
@@ -266,8 +266,8 @@ fn player(sent: &WirePlayer<'_>) -> Player {
     player.score = Some(sent.frags.into());
     player.time_s = Some(sent.seconds as f32);
     for (key, shift) in [("shirt", 4), ("trousers", 0)] {
-        let colour = sent.colours >> shift & COLOUR_BITS;
-        player.extra.push(Extra::new(key, i64::from(colour)));
+        let color = sent.colors >> shift & COLOR_BITS;
+        player.extra.push(Extra::new(key, i64::from(color)));
     }
     if sent.address == BOT {
         player.extra.push(Extra::new("bot", true));

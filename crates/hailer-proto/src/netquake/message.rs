@@ -112,8 +112,8 @@ pub struct Player<'a> {
     pub index: u8,
     /// Name in Quake's character set.
     pub name: &'a [u8],
-    /// Colours: trousers in the low four bits, shirt in the next four.
-    pub colours: i32,
+    /// Colors: trousers in the low four bits, shirt in the next four.
+    pub colors: i32,
     /// Score.
     pub frags: i32,
     /// Seconds since the player joined.
@@ -152,7 +152,7 @@ impl<'a> Reply<'a> {
             operation::PLAYER => Self::Player(Player {
                 index: r.u8("number")?,
                 name: r.text_to_nul("name")?,
-                colours: r.i32_le("colours")?,
+                colors: r.i32_le("colors")?,
                 frags: r.i32_le("frags")?,
                 seconds: r.i32_le("seconds")?,
                 address: read_address(&mut r)?,

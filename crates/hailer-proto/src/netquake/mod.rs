@@ -5,7 +5,7 @@
 //!     80 00 length 02 "QUAKE" 3  ─►
 //!                                ◄─  80 00 length 83 address, name, map, counts
 //!     80 00 length 03 number     ─►                                               for each player
-//!                                ◄─  80 00 length 84 number, name, colours, …
+//!                                ◄─  80 00 length 84 number, name, colors, …
 //!     80 00 length 04 rule       ─►                                               for each rule
 //!                                ◄─  80 00 length 85 rule, value
 //! ```
@@ -47,8 +47,8 @@ static INFO: Info = Info {
         ),
     ],
     player_fields: &[
-        Doc::new("shirt", "Colour of the shirt, 0 to 15"),
-        Doc::new("trousers", "Colour of the trousers, 0 to 15"),
+        Doc::new("shirt", "Color of the shirt, 0 to 15"),
+        Doc::new("trousers", "Color of the trousers, 0 to 15"),
         Doc::new("bot", "Whether the player is a bot"),
     ],
     deviations: deviation::ALL,

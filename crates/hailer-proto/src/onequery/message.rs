@@ -1072,7 +1072,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_recognised_by_its_magic() {
+    fn every_message_is_recognized_by_its_magic() {
         let name = |bytes: &[u8], seen: Option<Direction>| {
             explain(
                 bytes,

@@ -139,9 +139,9 @@ fn player(line: Line<'_>) -> Player {
     let coded = (!charset::is_plain(line.name)).then(|| hexadecimal(line.name));
     add(coded.map(|name| Extra::new("name-bytes", name)));
     add(text("skin", line.skin));
-    let [top, bottom] = line.colours;
-    add(number("top-colour", top));
-    add(number("bottom-colour", bottom));
+    let [top, bottom] = line.colors;
+    add(number("top-color", top));
+    add(number("bottom-color", bottom));
     add(text("flag", line.flag.unwrap_or_default()));
     add(line.is_bot.map(|is_bot| Extra::new("bot", is_bot)));
     add(line.is_spectator.then(|| Extra::new("spectator", true)));

@@ -126,8 +126,8 @@ pub struct Line<'a> {
     pub name: &'a [u8],
     /// Name of the skin.
     pub skin: &'a [u8],
-    /// Colours of shirt and trousers.
-    pub colours: [Option<i64>; 2],
+    /// Colors of shirt and trousers.
+    pub colors: [Option<i64>; 2],
     /// Name of the team.
     pub team: Option<&'a [u8]>,
     /// Whether the player is a bot.
@@ -262,12 +262,12 @@ impl<'a> Line<'a> {
                 Some("skin")
             }
             6 => {
-                self.colours = [number, None];
-                Some("top colour")
+                self.colors = [number, None];
+                Some("top color")
             }
             7 => {
-                self.colours = [self.colours.first().copied().flatten(), number];
-                Some("bottom colour")
+                self.colors = [self.colors.first().copied().flatten(), number];
+                Some("bottom color")
             }
             8 if word.is_quoted => {
                 self.team = Some(word.bytes);
@@ -384,7 +384,7 @@ mod tests {
             ping: Some(38),
             name: b"A l",
             skin: b"base",
-            colours: [Some(4), Some(13)],
+            colors: [Some(4), Some(13)],
             ..Line::default()
         };
         assert_eq!(line("12 5 7 38 \"A l\" \"base\" 4 13"), (al, Vec::new()));

@@ -38,8 +38,8 @@ pub(super) fn status(seed: u64) -> Status {
         player.team = Some(random.text(&["red", "blue"]).into());
         player.extra = [
             Extra::new("id", id),
-            Extra::new("top-colour", random.below(14) as i64),
-            Extra::new("bottom-colour", random.below(14) as i64),
+            Extra::new("top-color", random.below(14) as i64),
+            Extra::new("bottom-color", random.below(14) as i64),
         ]
         .into();
     }

@@ -270,7 +270,7 @@ fn line(place: usize, player: &Player, is_complete: bool, has_kinds: bool) -> St
         Some(Value::Str(skin)) => quoted(skin),
         _ => quoted(""),
     };
-    let [top, bottom] = ["top-colour", "bottom-colour"].map(|key| number(player, key).unwrap_or(0));
+    let [top, bottom] = ["top-color", "bottom-color"].map(|key| number(player, key).unwrap_or(0));
     let mut line =
         format!("{id} {score} {minutes} {ping} \"{prefix}{name}\" {skin} {top} {bottom}");
     if is_complete {
@@ -330,7 +330,7 @@ mod tests {
         let skin = vec![
             Extra::new("id", 12),
             Extra::new("skin", "base"),
-            Extra::new("top-colour", 4),
+            Extra::new("top-color", 4),
         ];
         status.players.max = Some(8);
         status.players.set_list(vec![

@@ -205,7 +205,7 @@ fn bots(info: &Infostring<'_>, clients: i64) -> Option<i64> {
     info.number("bots").or_else(|| humans.and_then(others))
 }
 
-/// Returns the colour codes of the game (spec/quake3.md#6).
+/// Returns the color codes of the game (spec/quake3.md#6).
 fn carets(info: &Infostring<'_>) -> Carets {
     let value = |key| info.text(key).unwrap_or_default();
     let starts = |text: &str, games: &[&str]| games.iter().any(|game| text.starts_with(game));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_tell_the_colour_codes() {
+    fn variables_tell_the_color_codes() {
         for (variables, plain) in [
             ("\\gameversion\\20000", "A"),
             ("\\gamename\\Warfork", "A"),

@@ -136,7 +136,7 @@ pub struct Line<'a> {
     pub ping: Option<i64>,
     /// Number of the team.
     pub team: Option<i64>,
-    /// Name with its colour codes.
+    /// Name with its color codes.
     pub name: &'a [u8],
     /// Further words after the name.
     pub further: Vec<&'a [u8]>,

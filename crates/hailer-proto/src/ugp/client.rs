@@ -22,7 +22,7 @@ const RULES: u8 = 0x07;
 const ALL: Fields = Fields {
     server: UNDISPUTED.server | server::EXTRA,
     extra: UNDISPUTED.extra | player_extra::JOINED,
-    teams: Some(team::NAME | team::SCORE | team::PLAYERS | team::COLOUR),
+    teams: Some(team::NAME | team::SCORE | team::PLAYERS | team::COLOR),
 };
 /// Fields that known clients request. Not included: the extra server flags and teams, whose layout
 /// is assumed, and the time joined, whose unit is unknown (spec/ugp.md#9).
@@ -344,7 +344,7 @@ fn teams(teams: Vec<Team<'_>>) -> Extra {
         add("name", team.name.map(|name| name.plain().into()));
         add("score", team.score.map(|score| i64::from(score).into()));
         add("players", team.players.map(|count| i64::from(count).into()));
-        add("colour", team.colour.map(|colour| i64::from(colour).into()));
+        add("color", team.color.map(|color| i64::from(color).into()));
         Value::Table(table)
     };
     Extra {
@@ -738,12 +738,12 @@ mod tests {
 
     #[test]
     fn every_field_survives_the_full_profile() {
-        let table = |name: &str, colour: i64| {
+        let table = |name: &str, color: i64| {
             let entries: [(&'static str, Value); 4] = [
                 ("name", name.into()),
                 ("score", (-5).into()),
                 ("players", 1.into()),
-                ("colour", colour.into()),
+                ("color", color.into()),
             ];
             Value::Table(entries.map(|(key, value)| (key.into(), value)).into())
         };

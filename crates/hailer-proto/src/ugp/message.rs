@@ -227,8 +227,8 @@ pub struct Team<'a> {
     pub score: Option<i32>,
     /// Number of members online.
     pub players: Option<u8>,
-    /// Colour; the order of its channels is not known.
-    pub colour: Option<u32>,
+    /// Color; the order of its channels is not known.
+    pub color: Option<u32>,
 }
 
 /// A text, borrowed from its datagram unless it is ISO-8859-1.
@@ -480,7 +480,7 @@ fn teams<'a>(r: &mut Reader<'a, '_>, utf8: Utf8<'a>) -> Result<Vec<Team<'a>>, Er
             players: has(team::PLAYERS)
                 .then(|| r.u8("player count"))
                 .transpose()?,
-            colour: has(team::COLOUR).then(|| r.u32_le("colour")).transpose()?,
+            color: has(team::COLOR).then(|| r.u32_le("color")).transpose()?,
         });
     }
     r.notes().ungroup();
@@ -934,7 +934,7 @@ mod tests {
             name: Some(text_of("Red")),
             score: Some(5),
             players: Some(2),
-            colour: Some(0x8000_00FF),
+            color: Some(0x8000_00FF),
         };
         assert_eq!(answer.teams, Some([team].into()));
         assert_eq!(

@@ -55,7 +55,7 @@ static INFO: Info = Info {
         Doc::new("os", "Operating system of the server"),
         Doc::new(
             "teams",
-            "Teams: name, score, players and colour, as far as the server sends them",
+            "Teams: name, score, players and color, as far as the server sends them",
         ),
         Doc::new(
             "unanswered",

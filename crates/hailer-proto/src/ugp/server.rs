@@ -588,7 +588,7 @@ fn team_list(teams: &Value) -> Option<List> {
     for (flag, key, width) in [
         (team::SCORE, "score", Width::I32),
         (team::PLAYERS, "players", Width::U8),
-        (team::COLOUR, "colour", Width::U32),
+        (team::COLOR, "color", Width::U32),
     ] {
         let number = |index| match value(index, key) {
             Some(Value::Int(number)) => Some(*number),

@@ -67,7 +67,7 @@ flags! {
         NAME 0x01 "name";
         SCORE 0x02 "score";
         PLAYERS 0x04 "player count";
-        COLOUR 0x08 "colour";
+        COLOR 0x08 "color";
     }
 }
 

@@ -20,7 +20,7 @@ const VERSIONS: core::ops::RangeInclusive<u8> = 0x77..=0x80;
 const MAX_TEXT: usize = 1_024;
 /// Most rules in a datagram.
 const MAX_RULES: usize = 1_024;
-/// Starts a colour code, before red, green and blue.
+/// Starts a color code, before red, green and blue.
 const ESCAPE: char = '\u{1B}';
 /// Most players in a datagram.
 const MAX_PLAYERS: usize = 1_024;
@@ -129,7 +129,7 @@ fn utf16(bytes: &[u8]) -> CompactString {
 }
 
 /// Returns the text whose UTF-8 bytes a server has widened to one character each, between the
-/// colour codes. `None`: the characters are those of the text (spec/unreal2.md#3).
+/// color codes. `None`: the characters are those of the text (spec/unreal2.md#3).
 fn narrowed(text: &str) -> Option<CompactString> {
     if text.is_ascii() {
         return None;
@@ -178,7 +178,7 @@ pub struct Info<'a> {
     pub game_port: u32,
     /// Port of queries, usually 0.
     pub query_port: u32,
-    /// Name with its colour codes.
+    /// Name with its color codes.
     pub name: WireText<'a>,
     /// Name of the current map.
     pub map: WireText<'a>,
@@ -448,7 +448,7 @@ pub(super) fn explain(
     })
 }
 
-/// Returns a text without control characters, except those of whole colour codes, of at most
+/// Returns a text without control characters, except those of whole color codes, of at most
 /// `limit` characters.
 pub fn clean(text: &str, limit: usize) -> String {
     let mut out = String::new();
@@ -533,7 +533,7 @@ mod tests {
         let mut notes = Notes::default();
         let read = text(&mut Reader::new(b"\x02Al", &mut notes), "x").unwrap();
         assert_eq!((&*read.decode(), notes.met().count()), ("Al", 1));
-        // The UTF-8 bytes of a star, as characters of Windows-1252 and of ISO-8859-1, after a colour.
+        // The UTF-8 bytes of a star, as characters of Windows-1252 and of ISO-8859-1, after a color.
         for star in [b"\xE2\0\xDC\x02\x20\x20", b"\xE2\0\x98\0\x86\0"] {
             let start = b"\x89\x1B\0\xFF\0\x80\0\x40\0A\0";
             let bytes = [&start[..], star, b"\0\0"].concat();

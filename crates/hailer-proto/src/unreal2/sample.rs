@@ -10,14 +10,14 @@ const RULES: &[(&str, &[&str])] = &[
     ("MinPlayers", &["0", "2"]),
     ("Translocator", &["True", "False"]),
 ];
-const COLOURS: &[&str] = &["", "\u{1B}\u{F8}@@", "\u{1B}@\u{20AC}@"];
+const COLORS: &[&str] = &["", "\u{1B}\u{F8}@@", "\u{1B}@\u{20AC}@"];
 
 pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
     let random = &mut server.random;
     let status = &mut server.status;
-    let colour = random.pick(COLOURS);
-    status.name = Some(Text::unreal(format!("{colour}{}", server.name)));
+    let color = random.pick(COLORS);
+    status.name = Some(Text::unreal(format!("{color}{}", server.name)));
     status.mode = Some(
         random
             .text(&["xDeathMatch", "ONSOnslaughtGame", "xCTFGame"])

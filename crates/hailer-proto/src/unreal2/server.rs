@@ -207,7 +207,7 @@ fn info(status: &Status, clients: i64, is_short: bool) -> Vec<u8> {
     out
 }
 
-/// Returns the start of a text in one byte for each character, without colours.
+/// Returns the start of a text in one byte for each character, without colors.
 fn narrow(text: &str, limit: usize) -> String {
     let plain = Text::unreal(text).plain();
     let replaced = plain.chars().map(|c| match CodePage::Western.byte(c) {

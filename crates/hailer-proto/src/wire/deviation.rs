@@ -5,7 +5,7 @@
 pub struct Deviation {
     /// Kebab-case name, as on the spec page.
     pub name: &'static str,
-    /// Behaviour of the server: one sentence without a final stop.
+    /// Behavior of the server: one sentence without a final stop.
     pub help: &'static str,
 }
 

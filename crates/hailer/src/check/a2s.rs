@@ -1,6 +1,6 @@
 //! Requirements of A2S (spec/a2s.md).
 
-use super::behaviour::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
+use super::behavior::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::probe::found;
 use super::{

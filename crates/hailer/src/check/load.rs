@@ -1,6 +1,6 @@
-//! Behaviour at 50 requests/s: bounded, and only on request.
+//! Behavior at 50 requests/s: bounded, and only on request.
 
-use super::behaviour::RATE_LIMIT;
+use super::behavior::RATE_LIMIT;
 use super::probe::HEADERS;
 use super::{Outcome, Probe, Received, SocketId, Verdict, deviates, fail, pass};
 use crate::respond::FREE_RATIO;

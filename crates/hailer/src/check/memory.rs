@@ -97,7 +97,7 @@ struct MemoryConnection {
 }
 
 impl MemoryWire {
-    /// Creates a server from its behaviour.
+    /// Creates a server from its behavior.
     pub fn new(server: impl MemoryServer + 'static) -> Self {
         Self {
             server: Box::new(server),

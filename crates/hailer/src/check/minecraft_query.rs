@@ -1,6 +1,6 @@
 //! Requirements of Minecraft Query (spec/minecraft-query.md).
 
-use super::behaviour::{BOUND_TO_ADDRESS, FRAGMENTED, LONG_LIFETIME};
+use super::behavior::{BOUND_TO_ADDRESS, FRAGMENTED, LONG_LIFETIME};
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
@@ -363,7 +363,7 @@ pub(super) static SUITE: Suite = Suite {
             section: "spec/minecraft-query.md#7.1",
             severity: Severity::Error,
             effect: "A few server lists together take queries or the game down",
-            deviations: &[&super::behaviour::RATE_LIMIT],
+            deviations: &[&super::behavior::RATE_LIMIT],
             cost: Cost::Load,
             probe: stats_per_second,
         },

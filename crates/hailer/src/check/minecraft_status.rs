@@ -1,6 +1,6 @@
 //! Requirements of Minecraft Status (spec/minecraft-status.md).
 
-use super::behaviour::RATE_LIMIT;
+use super::behavior::RATE_LIMIT;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, SeenConnection, VALID};
 use super::probe::{baseline, found};
 use super::{

@@ -231,9 +231,9 @@ fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// Deviations of servers that the probes of several protocols report. They are behaviour over
+/// Deviations of servers that the probes of several protocols report. They are behavior over
 /// several datagrams, so no parser sees them.
-mod behaviour {
+mod behavior {
     use hailer_proto::Deviation;
 
     pub(super) static BOUND_TO_ADDRESS: Deviation = Deviation {

@@ -1,6 +1,6 @@
 //! Requirements of OneQuery V2 (spec/onequery.md).
 
-use super::behaviour::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
+use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,

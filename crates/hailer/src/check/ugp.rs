@@ -1,6 +1,6 @@
 //! Requirements of UGP (spec/ugp.md).
 
-use super::behaviour::FRAGMENTED;
+use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::probe::baseline;
 use super::{

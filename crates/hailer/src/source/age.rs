@@ -263,8 +263,8 @@ mod tests {
             (motd.plain().as_str(), motd.raw()),
             ("[3 h old] m", "[3 h old] \u{A7}cm")
         );
-        let grey: Wording = "\u{A7}7{text}".parse().unwrap();
-        let old = grey.on(
+        let gray: Wording = "\u{A7}7{text}".parse().unwrap();
+        let old = gray.on(
             &status(
                 Some(Text::unformatted("\u{A7}b")),
                 Some(Text::legacy("\u{A7}cm")),

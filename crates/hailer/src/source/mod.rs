@@ -51,7 +51,7 @@ impl TimedStatus {
     }
 }
 
-/// Behaviour of a responder.
+/// Behavior of a responder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Published {
     /// Replies with this status.

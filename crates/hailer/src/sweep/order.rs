@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Enough rounds to separate neighbours as well as chance does. A test below fails with four.
+/// Enough rounds to separate neighbors as well as chance does. A test below fails with four.
 const ROUNDS: usize = 6;
 
 /// A random permutation of the numbers below a length. Needs no memory, and every place takes the
@@ -231,7 +231,7 @@ mod tests {
     /// mean is one each; by chance, any of the 65,000 windows has more than 12 only once in 10,000
     /// seeds.
     #[test]
-    fn neighbours_are_spread() {
+    fn neighbors_are_spread() {
         for seed in 0..8 {
             let order = Order::new(65_536, seed);
             let network = |place: u64| (order.at(place).unwrap() >> 8) as usize;

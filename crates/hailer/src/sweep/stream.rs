@@ -6,7 +6,7 @@
 //! sweep can be continued by reading the input again.
 //!
 //! The order is less certain. Probes are drawn at random from a window of 65,536, which spreads
-//! neighbours. If the writer pauses, the window is drawn from without waiting for more.
+//! neighbors. If the writer pauses, the window is drawn from without waiting for more.
 //!
 //! Limits: 65,536 probes in the window, 32 chunks of 256 between the threads, and at least 917,504
 //! remembered targets to detect duplicates.

@@ -177,28 +177,28 @@ pub(super) fn run_worker(
             engine.tick(now, &mut out, sink);
             connections.follow(&mut engine, &sockets, now, sink)?;
         }
-        let mut started = 0;
+        let mut batches = 0;
         let mut is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
         while !is_blocked
-            && started < MAX_STARTED
+            && batches < MAX_STARTED
             && !sink.is_full()
             && engine.start_probes(now, source, &mut out, sink)
         {
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             connections.follow(&mut engine, &sockets, now, sink)?;
-            started += 1;
+            batches += 1;
         }
         let mut is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
         is_over |= observer.observe(now, &engine, source, sink, is_over);
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if received.count + events >= BATCH || started == MAX_STARTED {
+        if received.count + events >= BATCH || batches == MAX_STARTED {
             continue;
         }
         // Free space in the send queue cannot be waited for, since the network interface may be the
         // one that is full.
-        if received.count + events + started > 0 || is_blocked {
+        if received.count + events + batches > 0 || is_blocked {
             std::thread::sleep(REST);
             continue;
         }

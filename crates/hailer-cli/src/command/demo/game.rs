@@ -64,15 +64,15 @@ async fn look_around(target: &Target) -> Result<String, JoinError> {
         .unwrap_or_default()
         .feet
         .map(|at| at.floor() as i32);
-    let colour = anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
+    let color = anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never;
     let map = map::ascii(
         game.world(),
         &AsciiView {
-            centre: (x, z),
+            center: (x, z),
             width: 56,
             height: 18,
             scale: 2,
-            has_colour: colour,
+            has_color: color,
         },
     );
     session.leave().await?;

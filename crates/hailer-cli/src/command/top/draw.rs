@@ -279,7 +279,7 @@ enum Row {
         name: String,
         number: String,
         series: Vec<f64>,
-        colour: Color,
+        color: Color,
     },
     /// Texts at both ends of a line. The left one is cut if necessary.
     Ends(Vec<Span<'static>>, Span<'static>),
@@ -423,7 +423,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             name,
             number,
             series,
-            colour,
+            color,
         } => {
             let number_width = if area.width < NARROW {
                 NUMBER - 3
@@ -452,10 +452,10 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
                 width: shown,
                 ..area
             };
-            frame.render_widget(trend.style(Style::new().fg(*colour)), place);
+            frame.render_widget(trend.style(Style::new().fg(*color)), place);
         }
         Row::Gauge { name, words, share } => {
-            let colour = match share {
+            let color = match share {
                 ..0.1 => Color::Red,
                 ..0.4 => Color::Yellow,
                 _ => Color::Green,
@@ -469,7 +469,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             let full = (share.clamp(0.0, 1.0) * f64::from(shown)).round() as usize;
             let bar = Line::from(vec![
                 Span::raw(name),
-                Span::styled("█".repeat(full), Style::new().fg(colour)),
+                Span::styled("█".repeat(full), Style::new().fg(color)),
                 Span::styled("░".repeat(usize::from(shown) - full), dim()),
             ]);
             frame.render_widget(bar, area);
@@ -488,7 +488,7 @@ fn per_second(text: &str) -> String {
     format!("{text}/s")
 }
 
-fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, colour: Color) -> Row {
+fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, color: Color) -> Row {
     let number = series
         .last()
         .map_or_else(|| "…".into(), |last| per_second(&words(*last)));
@@ -496,14 +496,14 @@ fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, colour: Color) 
         name: name.into(),
         number,
         series,
-        colour,
+        color,
     }
 }
 
 fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     type Counter = fn(&Counts) -> u64;
-    let of = |name, counter: Counter, words, colour| {
-        trend(name, history.rates(listener, counter), words, colour)
+    let of = |name, counter: Counter, words, color| {
+        trend(name, history.rates(listener, counter), words, color)
     };
     let mut rows = vec![
         of("received", |counts| counts.received, rate, Color::Cyan),
@@ -638,7 +638,7 @@ fn source_status(snapshot: &Snapshot) -> Section {
     let mut sources: Vec<_> = snapshot.sources.iter().collect();
     // Sources with problems first.
     sources.sort_by_key(|source| std::cmp::Reverse(source.state as u8));
-    let colour = |state: State| match state {
+    let color = |state: State| match state {
         State::Fresh => Color::Green,
         State::Stale => Color::Yellow,
         State::Silent | State::Never => Color::Red,
@@ -653,7 +653,7 @@ fn source_status(snapshot: &Snapshot) -> Section {
             Span::raw(line(&source.name, 40)),
             Span::styled(format!(" {}", line(&source.kind, 12)), dim()),
         ];
-        let age = Span::styled(words, Style::new().fg(colour(source.state)));
+        let age = Span::styled(words, Style::new().fg(color(source.state)));
         let trouble = source.last_error.as_deref().map(|error| {
             Row::Ends(
                 vec![Span::styled(format!("  {}", line(error, 200)), dim())],

@@ -76,7 +76,7 @@ pub(super) struct Entry {
     pub(super) has_before: bool,
     /// The name as one printable line.
     pub(super) version: String,
-    /// The MOTD, otherwise the title, as one line without colours.
+    /// The MOTD, otherwise the title, as one line without colors.
     pub(super) motd: String,
     /// Text that filters search, in lower case.
     pub(super) words: String,

@@ -1,21 +1,21 @@
-//! Values of a server as coloured text, for the table and the details.
+//! Values of a server as colored text, for the table and the details.
 
 use super::board::Entry;
 use crate::command::top::draw::dim;
 use crate::print::line;
 use hailer::Text;
-use hailer::proto::model::{Colour, printable};
+use hailer::proto::model::{TextColor, printable};
 use hailer_monitor::health::State;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-/// Latency in microseconds from which it is coloured as slow.
+/// Latency in microseconds from which it is colored as slow.
 const SLOW: u32 = 100_000;
-/// Latency in microseconds from which it is coloured as very slow.
+/// Latency in microseconds from which it is colored as very slow.
 const VERY_SLOW: u32 = 250_000;
 
-/// Returns symbol, word and colour of a state.
+/// Returns symbol, word and color of a state.
 pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
     match entry.seen.state {
         _ if entry.seen.is_flapping => ("◐ flaps", Style::new().fg(Color::Yellow)),
@@ -25,7 +25,7 @@ pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
     }
 }
 
-/// Returns the colour of a latency in microseconds.
+/// Returns the color of a latency in microseconds.
 pub(super) fn speed(micros: u32) -> Style {
     Style::new().fg(match micros {
         ..SLOW => Color::Green,
@@ -39,7 +39,7 @@ pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
     let Some(share) = share else {
         return Line::styled("-", dim());
     };
-    let (share, colour) = match share {
+    let (share, color) = match share {
         1.0.. => return Line::styled("100", Style::new().fg(Color::Green)),
         0.99.. => (share, Color::Green),
         0.9.. => (share, Color::Yellow),
@@ -47,12 +47,12 @@ pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
     };
     Line::styled(
         format!("{:.1}", (share * 1e3).floor() / 10.0),
-        Style::new().fg(colour),
+        Style::new().fg(color),
     )
 }
 
-/// Returns a text with its colours, as one line of at most `width` columns.
-pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
+/// Returns a text with its colors, as one line of at most `width` columns.
+pub(super) fn colored(text: &Text, width: usize) -> Line<'static> {
     let mut fitting = Fitting::new(width);
     text.runs()
         .take_while(|(style, piece)| fitting.push(piece, style_of(*style)))
@@ -60,8 +60,8 @@ pub(super) fn coloured(text: &Text, width: usize) -> Line<'static> {
     fitting.line()
 }
 
-/// Returns the first non-empty lines of a text with its colours.
-pub(super) fn coloured_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
+/// Returns the first non-empty lines of a text with its colors.
+pub(super) fn colored_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let mut last = Fitting::new(width);
     for (style, piece) in text.runs() {
@@ -146,19 +146,19 @@ fn style_of(style: hailer::proto::model::Style) -> Style {
         .into_iter()
         .filter(|(is_on, _)| *is_on)
         .map(|(_, modifier)| modifier);
-    let samples = modifiers.fold(Style::new(), Style::add_modifier);
-    match style.colour {
-        Some(colour) => samples.fg(colour_of(colour)),
-        None => samples,
+    let styled = modifiers.fold(Style::new(), Style::add_modifier);
+    match style.color {
+        Some(color) => styled.fg(color_of(color)),
+        None => styled,
     }
 }
 
-/// Maps the game's colours to the 16 of the terminal, whose user chose them to be readable. Black
-/// becomes grey.
-fn colour_of(colour: Colour) -> Color {
-    match colour {
-        Colour::Rgb(r, g, b) => Color::Rgb(r, g, b),
-        Colour::Legacy(code) => match code & 15 {
+/// Maps the game's colors to the 16 of the terminal, whose user chose them to be readable. Black
+/// becomes gray.
+fn color_of(color: TextColor) -> Color {
+    match color {
+        TextColor::Rgb(r, g, b) => Color::Rgb(r, g, b),
+        TextColor::Legacy(code) => match code & 15 {
             1 => Color::Blue,
             2 => Color::Green,
             3 => Color::Cyan,

@@ -1,7 +1,7 @@
 //! Details of one server: state, charts, players, events, rules and extras.
 
 use super::board::{Entry, Past, SamplePoint};
-use super::cells::{Fitting, coloured_lines, speed, state, uptime};
+use super::cells::{Fitting, colored_lines, speed, state, uptime};
 use super::view::View;
 use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{line, padded, rate, since};
@@ -171,7 +171,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
     ));
     let answer = last_status(entry, past);
     if let Some(motd) = answer.and_then(motd) {
-        lines.extend(coloured_lines(&motd, width, MOTD_LINES));
+        lines.extend(colored_lines(&motd, width, MOTD_LINES));
     }
     let mut words: Vec<Span<'static>> = Vec::new();
     let mut add = |name: &str, value: Span<'static>| {
@@ -254,7 +254,7 @@ fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
     fitting.line()
 }
 
-/// Returns the MOTD with its colours, which the list of a monitor lacks.
+/// Returns the MOTD with its colors, which the list of a monitor lacks.
 fn motd(last_status: &LastStatus) -> Option<Text> {
     let raw = || {
         let answer: Value = serde_json::from_slice(&last_status.answer).ok()?;
@@ -265,8 +265,8 @@ fn motd(last_status: &LastStatus) -> Option<Text> {
         (raw.contains('§') && !plain.contains('§')).then(|| Text::legacy(raw))
     };
     let motd = last_status.motd.clone()?;
-    let has_colours = motd.runs().any(|(style, _)| style != Default::default());
-    if has_colours {
+    let has_colors = motd.runs().any(|(style, _)| style != Default::default());
+    if has_colors {
         Some(motd)
     } else {
         raw().or(Some(motd))
@@ -280,7 +280,7 @@ fn chart(
     title: &str,
     samples: &[SamplePoint],
     now: Millis,
-    colour: Color,
+    color: Color,
     number: fn(&SamplePoint) -> Option<f32>,
 ) {
     let numbers = || {
@@ -329,7 +329,7 @@ fn chart(
         }
     }
     let datasets = parts.iter().filter(|part| !part.is_empty()).map(|part| {
-        let style = Style::new().fg(colour);
+        let style = Style::new().fg(color);
         Dataset::default()
             .marker(Marker::Braille)
             .graph_type(GraphType::Line)
@@ -766,7 +766,7 @@ mod tests {
         assert_eq!(
             motd(past.last_status.as_deref().unwrap()).unwrap().raw(),
             "§cRed",
-            "colours of the whole answer"
+            "colors of the whole answer"
         );
         // The history of another server is not shown.
         let other = shown(

@@ -9,11 +9,11 @@
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Only visible rows are drawn. Text of servers passes through `line` or [`coloured`], which remove
+//! Only visible rows are drawn. Text of servers passes through `line` or [`colored`], which remove
 //! control characters.
 
 use super::board::{By, Entry};
-use super::cells::{coloured, speed, state, uptime};
+use super::cells::{colored, speed, state, uptime};
 use super::detail;
 use super::view::{Link, View};
 use crate::command::top::draw::{bold, both_ends, dim};
@@ -388,10 +388,10 @@ fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
         .data(data)
         .max(most)
         .direction(RenderDirection::RightToLeft);
-    let colour = Style::new().fg(Color::Cyan);
+    let color = Style::new().fg(Color::Cyan);
     frame.render_widget(
         trend
-            .style(colour)
+            .style(color)
             .absent_value_symbol("·")
             .absent_value_style(dim()),
         area,
@@ -421,7 +421,7 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
             (_, Some(last_status)) => last_status
                 .motd
                 .as_ref()
-                .map_or_else(|| text(&entry.motd), |motd| coloured(motd, width)),
+                .map_or_else(|| text(&entry.motd), |motd| colored(motd, width)),
             _ => Line::default(),
         },
         By::Given => Line::default(),
@@ -459,7 +459,7 @@ fn players(entry: &Entry) -> Line<'static> {
     ])
 }
 
-/// Formats a latency in milliseconds; slow ones are coloured.
+/// Formats a latency in milliseconds; slow ones are colored.
 fn latency(micros: Option<u32>) -> Line<'static> {
     let Some(micros) = micros else {
         return Line::styled("-", dim());
@@ -613,7 +613,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn colours_of_the_server_are_shown() {
+    fn colors_of_the_server_are_shown() {
         let board = board();
         let buffer = drawn(&plain(&board), 200, 10);
         let find = |y: u16, letter: &str, from: u16| {
@@ -629,7 +629,7 @@ pub(super) mod tests {
             buffer[(0, 2)].modifier.contains(Modifier::REVERSED)
                 && !buffer[(0, 3)].modifier.contains(Modifier::REVERSED)
         );
-        // Colours are redundant: each state also has a word.
+        // Colors are redundant: each state also has a word.
         assert_eq!(
             (buffer[(0, 2)].fg, buffer[(0, 6)].fg),
             (Color::Green, Color::Red)

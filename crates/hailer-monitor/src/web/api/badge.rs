@@ -36,13 +36,13 @@ const WIDTHS: [u8; 95] = [
 #[derive(Template)]
 #[template(
     ext = "svg",
-    source = r##"<svg xmlns="http://www.w3.org/2000/svg" width="{{ width }}" height="20" role="img" aria-label="{{ label }}: {{ message }}"><title>{{ label }}: {{ message }}</title><clipPath id="c"><rect width="{{ width }}" height="20" rx="{{ radius }}"/></clipPath><g clip-path="url(#c)"><rect width="{{ left }}" height="20" fill="#454b54"/><rect x="{{ left }}" width="{{ right }}" height="20" fill="{{ colour }}"/></g><g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11"><text x="{{ at }}" y="14" textLength="{{ label_width }}" lengthAdjust="spacingAndGlyphs">{{ label }}</text><text x="{{ message_at }}" y="14" textLength="{{ message_width }}" lengthAdjust="spacingAndGlyphs">{{ message }}</text></g></svg>
+    source = r##"<svg xmlns="http://www.w3.org/2000/svg" width="{{ width }}" height="20" role="img" aria-label="{{ label }}: {{ message }}"><title>{{ label }}: {{ message }}</title><clipPath id="c"><rect width="{{ width }}" height="20" rx="{{ radius }}"/></clipPath><g clip-path="url(#c)"><rect width="{{ left }}" height="20" fill="#454b54"/><rect x="{{ left }}" width="{{ right }}" height="20" fill="{{ color }}"/></g><g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11"><text x="{{ at }}" y="14" textLength="{{ label_width }}" lengthAdjust="spacingAndGlyphs">{{ label }}</text><text x="{{ message_at }}" y="14" textLength="{{ message_width }}" lengthAdjust="spacingAndGlyphs">{{ message }}</text></g></svg>
 "##
 )]
 struct Badge<'a> {
     label: &'a str,
     message: &'a str,
-    colour: &'static str,
+    color: &'static str,
     radius: u32,
     label_width: u32,
     message_width: u32,
@@ -76,7 +76,7 @@ pub(super) async fn show(
     params.end()?;
 
     let row = api.live().named(name);
-    let (message, colour) = match &row {
+    let (message, color) = match &row {
         Some(row) => message(row),
         None => ("not found".into(), "#6a737d"),
     };
@@ -85,7 +85,7 @@ pub(super) async fn show(
         row.as_ref()
             .map_or("server".into(), |row| row.server.name.clone())
     });
-    let svg = draw(&printable(&label), &message, colour, radius);
+    let svg = draw(&printable(&label), &message, color, radius);
     // Browsers show the image of a 404 too. It must not be cached.
     let mut response = match row {
         Some(_) => answer::tagged(&headers, "image/svg+xml", CACHE_CONTROL, svg),
@@ -130,7 +130,7 @@ fn message(row: &ServerRow) -> (String, &'static str) {
     }
 }
 
-fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String {
+fn draw(label: &str, message: &str, color: &'static str, radius: u32) -> String {
     let label_width = width(label);
     let message_width = width(message);
     let left = label_width + 2 * PADDING;
@@ -141,7 +141,7 @@ fn draw(label: &str, message: &str, colour: &'static str, radius: u32) -> String
     let badge = Badge {
         label,
         message,
-        colour,
+        color,
         radius,
         label_width,
         message_width,

@@ -878,11 +878,11 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
         StatusCode::NOT_FOUND
     );
 
-    let bad = json!({ "name": "..", "target": "play.example.com", "labels": [], "interval_s": "often", "colour": "red" });
+    let bad = json!({ "name": "..", "target": "play.example.com", "labels": [], "interval_s": "often", "color": "red" });
     let reply = send(Method::POST, "/api/v1/servers", Some(bad)).await;
     assert_eq!(
         reply.fields(),
-        ["colour", "interval_s", "labels", "name", "target"]
+        ["color", "interval_s", "labels", "name", "target"]
     );
     let reply = send(
         Method::PUT,

@@ -97,7 +97,7 @@ impl Details {
             let entry = Entry::new(deviation.name, deviation.help, "");
             details.deviations.push(entry);
         }
-        // The names come from the row, which honours the privacy settings. The status only adds the
+        // The names come from the row, which honors the privacy settings. The status only adds the
         // other fields of a player.
         for (nth, name) in last.players.iter().take(ENTRIES).enumerate() {
             let listed = status.players.list.get(nth);

@@ -47,7 +47,7 @@ pub(super) struct SimulatedServer {
     peak: u32,
     pub(super) max: u32,
     region: Region,
-    behaviour: Behaviour,
+    behavior: Behavior,
     /// Start of the demo.
     started: Millis,
 }
@@ -60,9 +60,9 @@ enum Region {
     Asia,
 }
 
-/// Behaviour of a server.
+/// Behavior of a server.
 #[derive(Clone, Copy, PartialEq)]
-enum Behaviour {
+enum Behavior {
     Usual,
     /// Restarts every night, down for some minutes.
     Restarts,
@@ -101,64 +101,64 @@ type Row = (
     u32,
     u32,
     Region,
-    Behaviour,
+    Behavior,
 );
 
 /// Name, group, protocol, versions, MOTD or name, players on a busy evening, maximum players,
-/// region and behaviour.
+/// region and behavior.
 #[rustfmt::skip]
 const TOWNS: &[Row] = &[
-    ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behaviour::Usual),
-    ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behaviour::Restarts),
-    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §ffresh bread daily", 12, 24, Europe, Behaviour::Usual),
-    ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Behaviour::Usual),
-    ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Behaviour::Usual),
-    ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Behaviour::Lossy),
-    ("meadow", "Creative", "minecraft-query", Releases, "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Behaviour::Usual),
-    ("skyline", "Creative", "minecraft-query", Releases, "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Behaviour::Usual),
-    ("blueprint", "Creative", "minecraft-query", Releases, "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Behaviour::Builds),
-    ("lobby-eu", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Behaviour::Usual),
-    ("lobby-us", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Behaviour::Usual),
-    ("lobby-asia", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Behaviour::New),
-    ("arena-1", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Behaviour::Usual),
-    ("arena-2", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Behaviour::Flaps),
-    ("arena-3", "Network", "minecraft-query", Releases, "§c§lARENA §r§ffor two", 8, 16, America, Behaviour::Usual),
-    ("market", "Network", "minecraft-query", Releases, "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Behaviour::Down),
-    ("lanterns", "Minigames", "minecraft-query", Releases, "§6✦ §eLantern Run §6✦", 21, 48, Asia, Behaviour::Usual),
-    ("hide-and-seek", "Minigames", "minecraft-query", Releases, "§aHide §7and §cSeek", 24, 48, America, Behaviour::Usual),
-    ("snowball", "Minigames", "minecraft-query", Releases, "§fSnow§bball §7fights until midnight", 11, 24, Europe, Behaviour::Restarts),
-    ("parkour", "Minigames", "minecraft-query", Releases, "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Behaviour::Usual),
-    ("liberty", "Roleplay", "ugp", Unversioned, "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Behaviour::Usual),
-    ("vice", "Roleplay", "ugp", Unversioned, "[EN] Vice Nights • neon, music, boats", 33, 64, America, Behaviour::Restarts),
-    ("empire-bay", "Roleplay", "ugp", Unversioned, "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Behaviour::Usual),
-    ("neustadt", "Roleplay", "ugp", Unversioned, "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Behaviour::Usual),
-    ("freeroam", "Roleplay", "ugp", Unversioned, "[ALL] Freeroam • no rules but one", 23, 100, Asia, Behaviour::Usual),
-    ("race-club", "Racing", "ugp", Unversioned, "[EN] Race Club • a new track each hour", 13, 24, Europe, Behaviour::Usual),
-    ("drift-king", "Racing", "ugp", Unversioned, "[JP] 峠の王 • drift only", 20, 32, Asia, Behaviour::Usual),
-    ("derby", "Racing", "ugp", Unversioned, "[EN] Derby • last one rolling", 10, 24, America, Behaviour::Lossy),
-    ("orbis", "Adventure", "onequery", Calendar, "Welcome to Orbis", 88, 150, Europe, Behaviour::Usual),
-    ("grove", "Adventure", "onequery", Calendar, "Kweebecs welcome", 37, 80, America, Behaviour::Usual),
-    ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Behaviour::Usual),
-    ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Behaviour::New),
-    ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Behaviour::Builds),
-    ("mesa", "Steam", "a2s", AsSampled, "Mesa | PvE | weekly wipe", 58, 100, Europe, Behaviour::Usual),
-    ("dustbowl", "Steam", "a2s", AsSampled, "Dustbowl 24/7 | no respawn times", 26, 32, America, Behaviour::Usual),
-    ("sandbox", "Steam", "a2s", AsSampled, "Sandbox: build, then break", 14, 24, Europe, Behaviour::Lossy),
-    ("barrens", "Steam", "a2s", AsSampled, "The Barrens [hardcore]", 31, 64, Asia, Behaviour::Restarts),
-    ("beacon", "Modern", "minecraft-status", Releases, "§bBeacon §8| §fskyblock, §eone chunk each", 47, 120, Europe, Behaviour::Usual),
-    ("deepslate", "Modern", "minecraft-status", Releases, "§8Deep§7slate §f» caves and cliffs\n§7a new world every month", 22, 60, America, Behaviour::Usual),
-    ("cherry-grove", "Modern", "minecraft-status", Releases, "§dCherry Grove §7✿ §fpeaceful, always", 11, 30, Asia, Behaviour::New),
-    ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Behaviour::Usual),
-    ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Behaviour::Usual),
-    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, every night", 2, 8, Asia, Behaviour::Restarts),
-    ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Behaviour::Hostile),
-    ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Behaviour::Hostile),
+    ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behavior::Usual),
+    ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behavior::Restarts),
+    ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §ffresh bread daily", 12, 24, Europe, Behavior::Usual),
+    ("caverns", "Survival", "minecraft-query", Releases, "§5Caverns §d§kxx§r§d deep, dark, damp §kxx", 22, 50, America, Behavior::Usual),
+    ("frostford", "Survival", "minecraft-query", Releases, "§b❄ §fFrostford §b❄ §7bring a coat", 17, 40, Asia, Behavior::Usual),
+    ("driftwood", "Survival", "minecraft-query", Releases, "§3Drift§6wood §8— §7one island, one life", 9, 20, America, Behavior::Lossy),
+    ("meadow", "Creative", "minecraft-query", Releases, "§aMeadow §2❀ §fbuild what you like", 26, 40, Europe, Behavior::Usual),
+    ("skyline", "Creative", "minecraft-query", Releases, "§x§f§f§5§5§0§0S§x§f§f§8§0§0§0k§x§f§f§a§a§0§0y§x§a§a§f§f§5§5l§x§5§5§f§f§a§ai§x§5§5§a§a§f§fn§x§a§a§5§5§f§fe§r §7plots of 64 × 64", 38, 80, America, Behavior::Usual),
+    ("blueprint", "Creative", "minecraft-query", Releases, "§9§lBLUEPRINT§r §7redstone, and only redstone", 14, 30, Asia, Behavior::Builds),
+    ("lobby-eu", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Europe\n§fsix games, one lobby", 240, 500, Europe, Behavior::Usual),
+    ("lobby-us", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7America\n§fsix games, one lobby", 190, 500, America, Behavior::Usual),
+    ("lobby-asia", "Network", "minecraft-query", Releases, "§e★ §6§lCROSSROADS §e★ §7Asia\n§fsix games, one lobby", 120, 500, Asia, Behavior::New),
+    ("arena-1", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 28, 32, Europe, Behavior::Usual),
+    ("arena-2", "Network", "minecraft-query", Releases, "§c§lARENA §r§fa round every five minutes", 19, 32, Europe, Behavior::Flaps),
+    ("arena-3", "Network", "minecraft-query", Releases, "§c§lARENA §r§ffor two", 8, 16, America, Behavior::Usual),
+    ("market", "Network", "minecraft-query", Releases, "§3Market §7- §nopen all night§r §8§mclosed", 15, 50, Europe, Behavior::Down),
+    ("lanterns", "Minigames", "minecraft-query", Releases, "§6✦ §eLantern Run §6✦", 21, 48, Asia, Behavior::Usual),
+    ("hide-and-seek", "Minigames", "minecraft-query", Releases, "§aHide §7and §cSeek", 24, 48, America, Behavior::Usual),
+    ("snowball", "Minigames", "minecraft-query", Releases, "§fSnow§bball §7fights until midnight", 11, 24, Europe, Behavior::Restarts),
+    ("parkour", "Minigames", "minecraft-query", Releases, "§2§lPARKOUR §r§7jump, fall, repeat", 16, 32, Asia, Behavior::Usual),
+    ("liberty", "Roleplay", "ugp", Unversioned, "[EN] Liberty City Stories • serious roleplay", 42, 64, America, Behavior::Usual),
+    ("vice", "Roleplay", "ugp", Unversioned, "[EN] Vice Nights • neon, music, boats", 33, 64, America, Behavior::Restarts),
+    ("empire-bay", "Roleplay", "ugp", Unversioned, "[IT] Empire Bay • vita di famiglia", 18, 32, Europe, Behavior::Usual),
+    ("neustadt", "Roleplay", "ugp", Unversioned, "[DE] Neustadt • Rollenspiel ab 16", 29, 48, Europe, Behavior::Usual),
+    ("freeroam", "Roleplay", "ugp", Unversioned, "[ALL] Freeroam • no rules but one", 23, 100, Asia, Behavior::Usual),
+    ("race-club", "Racing", "ugp", Unversioned, "[EN] Race Club • a new track each hour", 13, 24, Europe, Behavior::Usual),
+    ("drift-king", "Racing", "ugp", Unversioned, "[JP] 峠の王 • drift only", 20, 32, Asia, Behavior::Usual),
+    ("derby", "Racing", "ugp", Unversioned, "[EN] Derby • last one rolling", 10, 24, America, Behavior::Lossy),
+    ("orbis", "Adventure", "onequery", Calendar, "Welcome to Orbis", 88, 150, Europe, Behavior::Usual),
+    ("grove", "Adventure", "onequery", Calendar, "Kweebecs welcome", 37, 80, America, Behavior::Usual),
+    ("howling-sands", "Adventure", "onequery", Calendar, "Howling Sands: bring water", 25, 60, Asia, Behavior::Usual),
+    ("borea", "Adventure", "onequery", Calendar, "Borea in winter", 19, 60, Europe, Behavior::New),
+    ("zone-3", "Adventure", "onequery", Calendar, "Zone 3 (beta)", 6, 40, America, Behavior::Builds),
+    ("mesa", "Steam", "a2s", AsSampled, "Mesa | PvE | weekly wipe", 58, 100, Europe, Behavior::Usual),
+    ("dustbowl", "Steam", "a2s", AsSampled, "Dustbowl 24/7 | no respawn times", 26, 32, America, Behavior::Usual),
+    ("sandbox", "Steam", "a2s", AsSampled, "Sandbox: build, then break", 14, 24, Europe, Behavior::Lossy),
+    ("barrens", "Steam", "a2s", AsSampled, "The Barrens [hardcore]", 31, 64, Asia, Behavior::Restarts),
+    ("beacon", "Modern", "minecraft-status", Releases, "§bBeacon §8| §fskyblock, §eone chunk each", 47, 120, Europe, Behavior::Usual),
+    ("deepslate", "Modern", "minecraft-status", Releases, "§8Deep§7slate §f» caves and cliffs\n§7a new world every month", 22, 60, America, Behavior::Usual),
+    ("cherry-grove", "Modern", "minecraft-status", Releases, "§dCherry Grove §7✿ §fpeaceful, always", 11, 30, Asia, Behavior::New),
+    ("museum", "Museum", "minecraft-status", Unversioned, "A museum by the sea", 4, 20, Europe, Behavior::Usual),
+    ("snapshot", "Museum", "minecraft-status", Unversioned, "12w27a, as it was", 3, 10, America, Behavior::Usual),
+    ("first-night", "Museum", "minecraft-status", Unversioned, "The first night, every night", 2, 8, Asia, Behavior::Restarts),
+    ("mallory", "Hostile", "minecraft-query", Releases, "<img src=x onerror=alert('owned')><script>alert('owned')</script>", 5, 20, America, Behavior::Hostile),
+    ("mirror", "Hostile", "onequery", Calendar, "\u{202E}sdrawkcab si gnihtyreve ereh\u{202C} <b>bold?</b>", 4, 20, Europe, Behavior::Hostile),
 ];
 
 /// Returns all simulated servers.
 pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
     let town = |(seed, row): (u64, &Row)| {
-        let (name, group, protocol, versions, motd, peak, max, region, behaviour) = *row;
+        let (name, group, protocol, versions, motd, peak, max, region, behavior) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
         SimulatedServer {
             seed,
@@ -170,7 +170,7 @@ pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
             peak,
             max,
             region,
-            behaviour,
+            behavior,
             started,
         }
     };
@@ -198,7 +198,7 @@ impl SimulatedServer {
 
     /// Returns the opening time of the server, at most 400 days ago.
     pub(super) fn opened(&self) -> Millis {
-        let days = if self.behaviour == Behaviour::New {
+        let days = if self.behavior == Behavior::New {
             24
         } else {
             400
@@ -208,12 +208,12 @@ impl SimulatedServer {
 
     /// Returns whether the server replies.
     pub(super) fn is_up(&self, at: Millis) -> bool {
-        match self.behaviour {
+        match self.behavior {
             _ if at < self.opened() => false,
-            Behaviour::Down if at >= self.started - DOWN => false,
-            Behaviour::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
+            Behavior::Down if at >= self.started - DOWN => false,
+            Behavior::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
             // Stored samples are one minute apart, so the past needs slower changes.
-            Behaviour::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
+            Behavior::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
             _ => !self
                 .outage(at.div_euclid(DAY))
                 .is_some_and(|(from, to)| (from..to).contains(&at)),
@@ -223,8 +223,8 @@ impl SimulatedServer {
     /// Returns the outage of a day, if there is one.
     pub(super) fn outage(&self, day: i64) -> Option<(Millis, Millis)> {
         let random = |purpose| self.random(day as u64, purpose);
-        let outage = match self.behaviour {
-            Behaviour::Restarts => (day * DAY + 4 * HOUR, day * DAY + 4 * HOUR + 6 * MINUTE),
+        let outage = match self.behavior {
+            Behavior::Restarts => (day * DAY + 4 * HOUR, day * DAY + 4 * HOUR + 6 * MINUTE),
             _ if random(20) % 100 >= 4 => return None,
             _ => {
                 let from = day * DAY + (random(21) % 1_300) as Millis * MINUTE;
@@ -237,12 +237,12 @@ impl SimulatedServer {
 
     /// Returns when the server went down, if it is still down.
     pub(super) fn down_since(&self) -> Option<Millis> {
-        (self.behaviour == Behaviour::Down).then_some(self.started - DOWN)
+        (self.behavior == Behavior::Down).then_some(self.started - DOWN)
     }
 
     /// Returns whether a datagram is lost. `chance` is a random number.
     pub(super) fn loses(&self, chance: u64) -> bool {
-        chance.is_multiple_of(if self.behaviour == Behaviour::Lossy {
+        chance.is_multiple_of(if self.behavior == Behavior::Lossy {
             8
         } else {
             400
@@ -273,9 +273,9 @@ impl SimulatedServer {
     /// Returns the version at a time.
     pub(super) fn version(&self, at: Millis) -> Option<String> {
         let since = (at - self.opened()).max(0);
-        Some(match (self.versions, self.behaviour) {
-            (_, Behaviour::Hostile) => "\"><script>alert('owned')</script>".into(),
-            (Releases, Behaviour::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
+        Some(match (self.versions, self.behavior) {
+            (_, Behavior::Hostile) => "\"><script>alert('owned')</script>".into(),
+            (Releases, Behavior::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
             (Releases, _) => {
                 // Each server updates with its own delay.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
@@ -283,7 +283,7 @@ impl SimulatedServer {
                     [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
                     .into()
             }
-            (Calendar, Behaviour::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
+            (Calendar, Behavior::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
             (Calendar, _) => format!("2026.{}", 1 + since / (40 * DAY)),
             (Unversioned | AsSampled, _) => return None,
         })
@@ -305,7 +305,7 @@ impl SimulatedServer {
         if self.versions != AsSampled {
             status.version = self.version(at).map(Into::into);
         }
-        if self.behaviour == Behaviour::Hostile {
+        if self.behavior == Behavior::Hostile {
             status.map = Some("</title><script>alert('owned')</script>".into());
         }
         let has_scores = self.protocol.info().id == "a2s";
@@ -326,12 +326,12 @@ impl SimulatedServer {
 
     fn player(&self, member: u32) -> Player {
         let player = Population { seed: self.seed }.player(member.into());
-        match (self.behaviour, member % 3) {
-            (Behaviour::Hostile, 0) => Player {
+        match (self.behavior, member % 3) {
+            (Behavior::Hostile, 0) => Player {
                 name: Text::unformatted("<b onclick=alert(1)>Mallory</b>"),
                 ..player
             },
-            (Behaviour::Hostile, 1) => Player {
+            (Behavior::Hostile, 1) => Player {
                 name: Text::unformatted(format!("\u{202E}{member} evE")),
                 ..player
             },
@@ -461,7 +461,7 @@ mod tests {
             let is_up = town.is_up(now + 1);
             assert_eq!(
                 is_up,
-                !matches!(town.behaviour, Behaviour::Down),
+                !matches!(town.behavior, Behavior::Down),
                 "{}",
                 town.name
             );
