@@ -548,33 +548,32 @@ impl ServerInput {
         }
     }
 
-    /// Returns the protocols with their options. With `on-join`, protocols that report joins are
-    /// in the default too: otherwise, the TCP port usually belongs to the game.
+    /// Returns the protocols with their options: those of the key, or else those that all listeners
+    /// name, or else the default ones. With `on-join`, protocols that report joins are in the
+    /// default too: otherwise, the TCP port usually belongs to the game.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
-        let mut chosen = Vec::new();
+        let mut chosen: Vec<&'static dyn Protocol> = Vec::new();
         for id in &self.protocols {
-            let key = "server.protocols";
-            if id.get_ref() == crate::values::GAME {
-                let text = format!(
-                    "{key}: {} is the game itself; run `hailer world` for it",
-                    id.get_ref()
-                );
-                checker.wrong::<()>(&id.span(), text);
-                continue;
-            }
-            match find(key, id.get_ref()) {
-                Ok(protocol) if !protocol.info().has_responder => {
-                    let text = format!(
-                        "{key}: {} has no responder; Hailer only queries its servers",
-                        protocol.info().id
-                    );
-                    checker.wrong::<()>(&id.span(), text);
-                }
+            match find_responder("server.protocols", id.get_ref()) {
                 Ok(protocol) => chosen.push(protocol),
-                Err(text) => drop(checker.wrong::<()>(&id.span(), text)),
+                Err(problem) => drop(checker.wrong::<()>(&id.span(), problem)),
             }
         }
-        if self.protocols.is_empty() {
+        let names_protocol = |text: &Spanned<String>| text.get_ref().contains('=');
+        let listeners = &self.listen.0;
+        if self.protocols.is_empty()
+            && !listeners.is_empty()
+            && listeners.iter().all(names_protocol)
+        {
+            for listen in listeners {
+                let id = listen.get_ref().split('=').next().unwrap_or_default();
+                if chosen.iter().any(|protocol| protocol.info().id == id) {
+                    continue;
+                }
+                // `listeners` reports unknown ones.
+                chosen.extend(find_responder("", id));
+            }
+        } else if self.protocols.is_empty() {
             chosen.extend(registry::defaults());
             if self.on_join.is_some() {
                 let streams = registry::PROTOCOLS.iter().copied();
@@ -660,7 +659,11 @@ impl ServerInput {
                         secret,
                     }),
                     (None, _) => {
-                        let text = format!("listen {text:?}: {id:?} is not among the protocols");
+                        let key = format!("listen {text:?}");
+                        let text = find_responder(&key, id).map_or_else(
+                            |problem| problem,
+                            |_| format!("{key}: {id:?} is not among the protocols"),
+                        );
                         checker.wrong::<()>(&listen.span(), text);
                     }
                     (_, Err(_)) => drop(checker.wrong::<()>(&listen.span(), wrong)),
@@ -946,6 +949,21 @@ pub(super) fn find(key: &str, id: &str) -> Result<&'static dyn Protocol, String>
         };
         format!("{key}: unknown protocol {id:?}; {fix}")
     })
+}
+
+/// Returns a protocol that has a responder.
+fn find_responder(key: &str, id: &str) -> Result<&'static dyn Protocol, String> {
+    if id == crate::values::GAME {
+        return Err(format!(
+            "{key}: {id} is the game itself; run `hailer world` for it"
+        ));
+    }
+    match find(key, id) {
+        Ok(protocol) if !protocol.info().has_responder => Err(format!(
+            "{key}: {id} has no responder; Hailer only queries its servers"
+        )),
+        found => found,
+    }
 }
 
 /// Converts a TOML value to an option's value.

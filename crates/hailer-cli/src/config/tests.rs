@@ -380,7 +380,7 @@ fn mistakes_are_one_line_with_the_fix() {
         ),
         (
             "[[server]]\nlisten = \"gopher=127.0.0.1:1\"",
-            "FILE:2: listen \"gopher=127.0.0.1:1\": \"gopher\" is not among",
+            "FILE:2: listen \"gopher=127.0.0.1:1\": unknown protocol \"gopher\"; known are",
         ),
         (
             "[[server]]\nprotocols = [\n\"ugp\",\n\"minecraft-12w\"]",
@@ -643,6 +643,40 @@ fn an_icon_is_a_png_file() {
         );
         assert!(problem.ends_with("expected the path of a PNG file of at most 64 KiB"));
         assert_eq!(problem.lines().count(), 1);
+    }
+}
+
+#[test]
+fn protocols_are_those_that_all_listeners_name() {
+    let served = |text: &str| {
+        let (config, _) = read_text(&format!("[[server]]\nlisten = {text}\n")).unwrap();
+        let listeners = config.servers[0].listeners.iter();
+        let protocols = listeners.flat_map(|listener| &listener.protocols);
+        protocols
+            .map(|(protocol, _)| protocol.info().id)
+            .collect::<Vec<_>>()
+    };
+    let named = r#"["a2s=127.0.0.1:1", "a2s=127.0.0.1:2", "openttd=127.0.0.1:1"]"#;
+    assert_eq!(served(named), ["a2s", "openttd", "a2s"]);
+    let mixed = r#"["127.0.0.1:1", "ugp=127.0.0.1:2"]"#;
+    assert_eq!(served(mixed).len(), hailer::registry::DEFAULTS.len() + 1);
+    for (listen, problem) in [
+        (
+            r#"["127.0.0.1:1", "a2s=127.0.0.1:2"]"#,
+            "not among the protocols",
+        ),
+        (
+            r#"["127.0.0.1:1", "as2=127.0.0.1:2"]"#,
+            "did you mean `a2s`?",
+        ),
+        (r#""luanti=127.0.0.1:2""#, "luanti has no responder"),
+        (r#""a2s=nowhere""#, "expected ADDRESS"),
+    ] {
+        let error = read_text(&format!("[[server]]\nlisten = {listen}\n"))
+            .err()
+            .unwrap();
+        assert!(error.to_string().contains(problem), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
     }
 }
 

@@ -239,7 +239,7 @@ fn flag_errors_are_one_line() {
         (&["--listen", "127.0.0.1:99999"], "expected ADDRESS"),
         (
             &["--listen", "gopher=127.0.0.1:1"],
-            "not among the protocols",
+            "unknown protocol \"gopher\"",
         ),
         (
             &["--protocol", "ugp", "--listen", "onequery=127.0.0.1:1"],
@@ -548,8 +548,7 @@ fn streams() -> impl Iterator<Item = &'static str> {
 
 #[test]
 fn stream_protocols_are_served_if_named() {
-    run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"])
-        .fails_as_usage("is not among the protocols");
+    run(["serve", "--listen", "minecraft-12w=127.0.0.1:0"]).fails_as_usage("run `hailer world`");
     let serve = Serve::with(&["--demo"]);
     assert!(
         !serve.listening[0].contains("minecraft-12w"),
@@ -557,12 +556,11 @@ fn stream_protocols_are_served_if_named() {
         serve.listening[0]
     );
     for id in streams() {
-        run(["serve", "--listen", &format!("{id}=127.0.0.1:0")])
-            .fails_as_usage("is not among the protocols");
         let serve = Serve::with(&["--demo"]);
         assert!(!serve.listening[0].contains(id), "{}", serve.listening[0]);
         drop(serve);
-        let serve = Serve::with(&["--protocol", id, "--motd", "Over TCP"]);
+        let address = format!("{id}=127.0.0.1:0");
+        let serve = Serve::start(1, ["--listen", &address, "--motd", "Over TCP"]);
         assert!(serve.listening[0].ends_with(&format!(" for {id}")));
         let output = run(["query", "--json", &serve.url(id)]).ends_with(0).json();
         assert_eq!(output[0]["protocol"], id);
