@@ -479,7 +479,8 @@ pub fn shown_status(protocol: &dyn Protocol) -> Status {
             ..hailer_proto::Player::named(Text::unformatted(format!("player_{number}")))
         });
     }
-    status.players.set_list(list);
+    status.players.online = Some(list.len() as i64);
     status.players.max = Some(200);
+    status.players.set_list(list);
     status
 }
