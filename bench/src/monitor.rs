@@ -143,7 +143,7 @@ fn measure(
         resident(pid)?
     );
     let length = Duration::from_secs_f64(minutes * 60.0);
-    let looks = look(&url, targets, begun + length)?;
+    let pages = request_pages(&url, targets, begun + length)?;
     let ended = now();
     let wall = begun.elapsed().as_secs_f64();
     let spent = host::cpu_of(pid).context("it ended before its time")? - cpu;
@@ -170,13 +170,13 @@ fn measure(
         samples.expected
     );
     at_most(
-        "looks missed, by the monitor itself",
+        "samples missed, by the monitor itself",
         count("hailer_monitor_samples_missed_total")?,
         0.0,
         "",
     );
     at_most(
-        "looks dropped, by the monitor itself",
+        "samples dropped, by the monitor itself",
         count("hailer_monitor_samples_dropped_total")?,
         0.0,
         "",
@@ -201,7 +201,7 @@ fn measure(
         &format!("({spent:.1} s of CPU in {wall:.0} s)"),
     );
     let mut all = Vec::new();
-    for (what, mut times) in looks {
+    for (what, mut times) in pages {
         let [middle, high, worst] = percentiles(&mut times);
         println!(
             "  {what:<32} {:>5} times: p50 {middle:>6.1} ms, p99 {high:>6.1}, worst {worst:>6.1}",
@@ -225,7 +225,11 @@ const METRICS: &str = "/metrics";
 
 /// Requests pages one after the other until the end, and metrics at intervals. Returns times in
 /// milliseconds.
-fn look(url: &str, targets: u32, end: Instant) -> anyhow::Result<BTreeMap<String, Vec<f64>>> {
+fn request_pages(
+    url: &str,
+    targets: u32,
+    end: Instant,
+) -> anyhow::Result<BTreeMap<String, Vec<f64>>> {
     let times: Mutex<BTreeMap<String, Vec<f64>>> = Mutex::default();
     let ids: Vec<String> = (1..=100).map(|id: u32| id.to_string()).collect();
     for _ in 0..OPEN_PAGES {

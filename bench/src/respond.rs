@@ -60,7 +60,7 @@ pub(crate) struct Case {
     pub(crate) title: &'static str,
     protocol: &'static str,
     depth: Depth,
-    players: bool,
+    has_players: bool,
     bar: f64,
 }
 
@@ -70,56 +70,56 @@ pub(crate) const CASES: [Case; 8] = [
         title: "Minecraft full stat",
         protocol: "minecraft-query",
         depth: Depth::Full,
-        players: true,
+        has_players: true,
         bar: 0.9,
     },
     Case {
         title: "OneQuery basic",
         protocol: "onequery",
         depth: Depth::Basic,
-        players: false,
+        has_players: false,
         bar: 0.85,
     },
     Case {
         title: "OneQuery players",
         protocol: "onequery",
         depth: Depth::Full,
-        players: true,
+        has_players: true,
         bar: 0.85,
     },
     Case {
         title: "UGP server+rules",
         protocol: "ugp",
         depth: Depth::Full,
-        players: false,
+        has_players: false,
         bar: 0.85,
     },
     Case {
         title: "GameSpy 2 keys",
         protocol: "gamespy2",
         depth: Depth::Full,
-        players: false,
+        has_players: false,
         bar: 0.9,
     },
     Case {
         title: "GameSpy 2 tables",
         protocol: "gamespy2",
         depth: Depth::Full,
-        players: true,
+        has_players: true,
         bar: 0.85,
     },
     Case {
         title: "Quake 3 status",
         protocol: "quake3",
         depth: Depth::Full,
-        players: true,
+        has_players: true,
         bar: 0.9,
     },
     Case {
         title: "SA-MP info",
         protocol: "samp",
         depth: Depth::Basic,
-        players: false,
+        has_players: false,
         bar: 0.85,
     },
 ];
@@ -295,7 +295,7 @@ pub(crate) fn capture(
     let protocol: &'static dyn Protocol =
         registry::find(case.protocol).context("a protocol of the registry")?;
     let mut ask = Ask::default();
-    (ask.depth, ask.has_players) = (case.depth, case.players);
+    (ask.depth, ask.has_players) = (case.depth, case.has_players);
     let mut exchange = protocol.exchange(&ask, Cookie(7));
     let mut request = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);

@@ -16,7 +16,7 @@ pub struct BlockInfo {
     /// Appearance on a map.
     pub kind: BlockKind,
     /// Whether it stops bodies, so that players can stand on it.
-    pub solid: bool,
+    pub is_solid: bool,
     /// Color 0xRRGGBB for each metadata value. Their number is a power of two, so the low bits of
     /// the metadata select one.
     colors: &'static [u32],
@@ -120,14 +120,14 @@ const fn block(
     id: u16,
     name: &'static str,
     kind: BlockKind,
-    solid: bool,
+    is_solid: bool,
     colors: &'static [u32],
 ) -> BlockInfo {
     BlockInfo {
         id,
         name,
         kind,
-        solid,
+        is_solid,
         colors,
     }
 }
@@ -395,7 +395,7 @@ mod tests {
             (78, false, true),
         ] {
             assert_eq!(
-                (info(id).solid, info(id).is_visible()),
+                (info(id).is_solid, info(id).is_visible()),
                 (solid, visible),
                 "{id}"
             );

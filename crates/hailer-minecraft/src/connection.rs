@@ -91,7 +91,7 @@ pub struct Connection {
     outgoing: Vec<u8>,
     /// Bytes of the packet that [`Connection::next`] returned last.
     last: Vec<u8>,
-    keep_bytes: bool,
+    has_kept_bytes: bool,
 }
 
 impl Connection {
@@ -106,7 +106,7 @@ impl Connection {
             secret: None,
             outgoing: Vec::new(),
             last: Vec::new(),
-            keep_bytes: false,
+            has_kept_bytes: false,
         }
     }
 
@@ -120,7 +120,7 @@ impl Connection {
     /// Keeps the bytes of each received packet for [`Connection::last_bytes`].
     #[must_use]
     pub fn keeping_bytes(mut self) -> Self {
-        self.keep_bytes = true;
+        self.has_kept_bytes = true;
         self
     }
 
@@ -186,7 +186,7 @@ impl Connection {
         let Some((packet, bytes)) = self.incoming.next().map_err(PeerError::Packet)? else {
             return Ok(None);
         };
-        if self.keep_bytes {
+        if self.has_kept_bytes {
             self.last.clear();
             self.last.extend_from_slice(bytes);
         }

@@ -141,7 +141,7 @@ pub fn collision_boxes(
         140 => push([5.0, 0.0, 5.0], [11.0, 6.0, 11.0]),
         144 => push([4.0, 0.0, 4.0], [12.0, 8.0, 12.0]),
         151 => push_height(6.0),
-        _ if info(id).solid => push_height(16.0),
+        _ if info(id).is_solid => push_height(16.0),
         _ => {}
     }
 }
@@ -216,7 +216,7 @@ fn is_full_cube(id: u16) -> bool {
             | 107..=109 | 111 | 113 | 114 | 116..=118 | 120 | 122 | 126..=128 | 130 | 134..=136
             | 139 | 140 | 144 | 146 | 149..=151 | 156 | 160 | 163 | 164
     );
-    info(id).solid && !is_partial
+    info(id).is_solid && !is_partial
 }
 
 /// Returns the side of its block on which a door stands. The lower half has the direction (bits 1

@@ -37,7 +37,7 @@ struct Lab {
     build: Build,
     client: Client,
     server: Connection,
-    door: LoginKind,
+    login: LoginKind,
     dice: SampleRng,
     /// Packets that the server received.
     received: Vec<Packet>,
@@ -50,7 +50,7 @@ struct Lab {
 const TOKEN: [u8; 4] = [1, 2, 3, 4];
 
 impl Lab {
-    fn new(build: Build, door: LoginKind, mut settings: GameClientConfig) -> Self {
+    fn new(build: Build, login: LoginKind, mut settings: GameClientConfig) -> Self {
         settings.build = build;
         settings.name = "Bot".into();
         settings.host = "lab.example".into();
@@ -59,7 +59,7 @@ impl Lab {
             build,
             client: Client::new(settings, random(7)),
             server: Connection::new(Role::Server, build),
-            door,
+            login,
             dice: SampleRng::new(build as u64),
             received: Vec::new(),
             events: Vec::new(),
@@ -137,7 +137,7 @@ impl Lab {
     /// Runs the server's side of the login.
     fn let_in(&mut self, packet: &Packet) {
         let plain_era = self.build <= Build::W16a;
-        let id = if self.door == LoginKind::Checking {
+        let id = if self.login == LoginKind::Checking {
             "-7ab3"
         } else {
             "-"
@@ -148,7 +148,7 @@ impl Lab {
                     .send(&HandshakeReply { id: id.into() }.into())
                     .unwrap();
             }
-            Packet::Handshake(_) if self.door == LoginKind::Open => self.welcome(),
+            Packet::Handshake(_) if self.login == LoginKind::Open => self.welcome(),
             Packet::Handshake(_) => {
                 let key = Bytes16::new(KEY.public_der().to_vec());
                 let request = EncryptionRequest {
@@ -274,32 +274,32 @@ fn stone() -> Column {
 #[test]
 fn joins_with_every_build_and_login_procedure() {
     for &build in Build::DIALECTS {
-        for (door, encrypt) in [
+        for (login, encrypt) in [
             (LoginKind::Usual, true),
             (LoginKind::Usual, false),
             (LoginKind::Open, true),
         ] {
             let mut lab = Lab::new(
                 build,
-                door,
+                login,
                 GameClientConfig {
                     can_encrypt: encrypt,
                     ..GameClientConfig::default()
                 },
             );
             lab.run();
-            assert_eq!(lab.error, None, "{build} {door:?}");
+            assert_eq!(lab.error, None, "{build} {login:?}");
             let joined = ClientEvent::Joined {
                 entity: 1298,
                 mode: ReportedMode::Creative,
-                hardcore: true,
+                is_hardcore: true,
                 dimension: 0,
                 difficulty: 2,
                 max_players: 20,
             };
-            assert_eq!(lab.events, [joined], "{build} {door:?}");
-            let encrypted = build >= Build::W17a && door == LoginKind::Usual && encrypt;
-            assert_eq!(lab.client.is_encrypted(), encrypted, "{build} {door:?}");
+            assert_eq!(lab.events, [joined], "{build} {login:?}");
+            let encrypted = build >= Build::W17a && login == LoginKind::Usual && encrypt;
+            assert_eq!(lab.client.is_encrypted(), encrypted, "{build} {login:?}");
             assert_eq!(lab.client.secret().map(<[u8]>::to_vec), lab.secret);
             assert_eq!(lab.secret.is_some(), encrypted);
             // Contents of the first packets.
@@ -1292,7 +1292,7 @@ fn packets_about_the_player_change_its_state() {
         });
         let game = lab.client.game();
         assert_eq!(
-            (game.time, game.spawn, game.raining),
+            (game.time, game.spawn, game.is_raining),
             (6000, Some([1, 2, -3]), false)
         );
         assert_eq!(

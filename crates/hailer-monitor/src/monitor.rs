@@ -133,7 +133,7 @@ impl Monitor {
     }
 
     /// Returns a function that reports the current health of the monitor.
-    pub fn look(&self) -> impl Fn() -> MonitorHealth + Send + Sync + 'static {
+    pub fn health_reader(&self) -> impl Fn() -> MonitorHealth + Send + Sync + 'static {
         let poller = self.poller.clone();
         let alerts = self.node.alerts().clone();
         let started = self.started;

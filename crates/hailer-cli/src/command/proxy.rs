@@ -75,9 +75,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         filter.without_movements()
     };
     let form = Form {
-        json: args.json,
-        long: args.choice.long,
-        hex: args.choice.hex,
+        is_json: args.json,
+        is_long: args.choice.long,
+        has_hex: args.choice.hex,
     };
     let stop = Arc::new(Notify::new());
     let state = State {
@@ -249,7 +249,7 @@ impl State {
     ) -> io::Result<()> {
         // Microseconds, as in recordings.
         let seconds = at.as_micros() as f64 / 1e6;
-        let place = if self.form.json {
+        let place = if self.form.is_json {
             String::new()
         } else {
             format!("#{connection} {seconds:.6} s")

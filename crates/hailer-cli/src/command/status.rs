@@ -9,7 +9,7 @@ use crate::print::{bytes, count, json, line, rate, since};
 use std::io::{self, Write};
 
 /// Maximum width of a source's last error, in columns.
-const TROUBLE: usize = 80;
+const LAST_ERROR_WIDTH: usize = 80;
 
 pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
     let path = args.running.control.unwrap_or_else(default_path);
@@ -179,7 +179,7 @@ fn sources(out: &mut impl Write, sources: &[Source]) -> io::Result<()> {
         ("kind", Fit::Whole),
         ("state", Fit::Whole),
         ("age", Fit::Number),
-        ("trouble", Fit::Cut),
+        ("last error", Fit::Cut),
     ];
     let row = |source: &Source| {
         vec![
@@ -187,7 +187,10 @@ fn sources(out: &mut impl Write, sources: &[Source]) -> io::Result<()> {
             line(&source.kind, 12),
             state(source.state).to_owned(),
             source.age_s.map(since).unwrap_or_default(),
-            line(source.last_error.as_deref().unwrap_or_default(), TROUBLE),
+            line(
+                source.last_error.as_deref().unwrap_or_default(),
+                LAST_ERROR_WIDTH,
+            ),
         ]
     };
     let rows: Vec<_> = sources.iter().map(row).collect();

@@ -58,7 +58,7 @@ pub(crate) enum Mode {
 
 #[derive(Default)]
 pub(crate) struct Health {
-    pub(crate) connected: bool,
+    pub(crate) is_connected: bool,
     pub(crate) has_network: bool,
     pub(crate) age: Option<std::time::Duration>,
     pub(crate) errors: u64,

@@ -47,8 +47,8 @@ const LIMITS: HttpLimits = HttpLimits {
 };
 
 /// Serves requests until dropped, one per connection.
-pub(super) async fn serve(listener: TcpListener, look: TakeSnapshot) {
-    let respond = move |request: Request<Incoming>, _| ready(respond(&request, &look));
+pub(super) async fn serve(listener: TcpListener, take_snapshot: TakeSnapshot) {
+    let respond = move |request: Request<Incoming>, _| ready(respond(&request, &take_snapshot));
     http::serve(listener, LIMITS, respond, pending()).await;
 }
 
@@ -82,7 +82,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)>
     }
 }
 
-fn respond<B>(request: &Request<B>, look: &TakeSnapshot) -> Response<Full<Bytes>> {
+fn respond<B>(request: &Request<B>, take_snapshot: &TakeSnapshot) -> Response<Full<Bytes>> {
     let plain = "text/plain; charset=utf-8";
     if let Err((status, problem)) = check_host(request) {
         let mut response = Response::new(Full::from(problem));
@@ -92,7 +92,9 @@ fn respond<B>(request: &Request<B>, look: &TakeSnapshot) -> Response<Full<Bytes>
         return response;
     }
     let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, CONTENT, text(look())),
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            (StatusCode::OK, CONTENT, text(take_snapshot()))
+        }
         (&Method::GET | &Method::HEAD, "/") => (
             StatusCode::OK,
             plain,

@@ -66,7 +66,7 @@ pub(crate) fn start(
     settings: &ObserverConfig,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
 ) -> anyhow::Result<Observer> {
-    let look: TakeSnapshot = Arc::new(snapshot);
+    let take_snapshot: TakeSnapshot = Arc::new(snapshot);
     let mut observer = Observer {
         metrics: None,
         control: None,
@@ -78,7 +78,7 @@ pub(crate) fn start(
         observer.metrics = Some(listener.local_addr()?);
         observer
             .tasks
-            .push(tokio::spawn(metrics::serve(listener, look.clone())).abort_handle());
+            .push(tokio::spawn(metrics::serve(listener, take_snapshot.clone())).abort_handle());
     }
     let (path, wanted) = match &settings.control {
         Control::Off => return Ok(observer),
@@ -90,7 +90,7 @@ pub(crate) fn start(
             observer.control = Some(bound);
             observer
                 .tasks
-                .push(tokio::spawn(control::serve(listener, look)).abort_handle());
+                .push(tokio::spawn(control::serve(listener, take_snapshot)).abort_handle());
         }
         Err(error) if wanted => return Err(error),
         Err(error) => observer.note = Some(format!("no control socket: {error:#}")),

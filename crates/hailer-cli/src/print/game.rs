@@ -27,7 +27,7 @@ pub(crate) enum End {
 /// Prints events, and collects what the summary needs.
 pub(crate) struct Show {
     out: RefCell<anstream::Stdout>,
-    json: bool,
+    is_json: bool,
     target: String,
     name: String,
     build: Build,
@@ -88,7 +88,7 @@ impl Show {
     pub(crate) fn new(args: &Join) -> Self {
         Self {
             out: RefCell::new(anstream::stdout()),
-            json: args.json,
+            is_json: args.json,
             target: args.target.clone(),
             name: args.name.clone(),
             build: args.build,
@@ -112,7 +112,7 @@ impl Show {
             _ => {}
         }
         let out = self.out.get_mut();
-        if self.json {
+        if self.is_json {
             writeln!(
                 out,
                 "{}",
@@ -142,7 +142,9 @@ impl Show {
     pub(crate) fn summary(&self, session: Option<&JoinSession>, end: &End) -> anyhow::Result<()> {
         let mut out = self.out.borrow_mut();
         match session {
-            _ if self.json => writeln!(out, "{}", json::line(&self.for_programs(session, end))?)?,
+            _ if self.is_json => {
+                writeln!(out, "{}", json::line(&self.for_programs(session, end))?)?
+            }
             Some(session) if session.joined().is_some() => self.for_people(&mut *out, session)?,
             _ => {}
         }
@@ -344,12 +346,12 @@ fn in_words(event: &ClientEvent) -> String {
         ClientEvent::Joined {
             entity,
             mode,
-            hardcore,
+            is_hardcore,
             dimension,
             difficulty,
             max_players,
         } => {
-            let hardcore = if *hardcore { ", hardcore" } else { "" };
+            let hardcore = if *is_hardcore { ", hardcore" } else { "" };
             let difficulty = match difficulty {
                 0 => "peaceful",
                 1 => "easy",
@@ -402,8 +404,8 @@ fn in_words(event: &ClientEvent) -> String {
             format!("respawned in {}, {mode}", world(*dimension))
         }
         ClientEvent::ModeChanged { mode } => format!("game mode {mode}"),
-        ClientEvent::Weather { raining: true } => "rain began".into(),
-        ClientEvent::Weather { raining: false } => "rain ended".into(),
+        ClientEvent::Weather { is_raining: true } => "rain began".into(),
+        ClientEvent::Weather { is_raining: false } => "rain ended".into(),
         ClientEvent::FirstColumn => "received the first column of blocks".into(),
         ClientEvent::Surrounded { columns } => {
             format!(

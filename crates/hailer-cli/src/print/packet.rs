@@ -18,11 +18,11 @@ const AFTER: usize = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Form {
     /// Whether to print JSON.
-    pub(crate) json: bool,
+    pub(crate) is_json: bool,
     /// Field by field.
-    pub(crate) long: bool,
+    pub(crate) is_long: bool,
     /// With bytes in hexadecimal.
-    pub(crate) hex: bool,
+    pub(crate) has_hex: bool,
 }
 
 /// A packet and its origin.
@@ -67,28 +67,28 @@ impl PacketView<'_> {
             );
             notes
         };
-        if form.json {
+        if form.is_json {
             let mut value = self.json(packet.id(), Some(packet.name()));
             value["fields"] = serde_json::to_value(packet.at(self.build)).unwrap_or_default();
             if let Some(fields) = value["fields"].as_object_mut() {
                 fields.remove("packet");
             }
-            if form.hex {
+            if form.has_hex {
                 value["hex"] = hexadecimal(self.bytes).into();
             }
-            if form.long {
+            if form.is_long {
                 value["explained"] = datagram::fields(&notes());
             }
             return writeln!(out, "{}", json::line(&value)?);
         }
-        if form.long {
+        if form.is_long {
             self.heading(out, packet.id(), Some(packet.name()))?;
             return datagram::body(
                 out,
                 self.bytes,
                 None,
                 &notes(),
-                if form.hex { usize::MAX } else { MAX_BYTES },
+                if form.has_hex { usize::MAX } else { MAX_BYTES },
             );
         }
         let text = printable(&packet.at(self.build).to_string());
@@ -101,7 +101,7 @@ impl PacketView<'_> {
             "{}",
             format!("0x{:02X} \x1b[1m{name}\x1b[0m {fields}", packet.id()).trim_end()
         )?;
-        if form.hex {
+        if form.has_hex {
             datagram::rows(out, self.bytes)
         } else {
             Ok(())
@@ -128,10 +128,10 @@ impl PacketView<'_> {
             &mut notes,
         );
         let error = broken.error;
-        if form.json {
+        if form.is_json {
             let mut value = self.json(broken.id, broken.packet);
             value["hex"] = hexadecimal(bytes).into();
-            if form.long {
+            if form.is_long {
                 value["explained"] = datagram::fields(&notes);
             }
             value["error"] =
@@ -222,8 +222,8 @@ impl Summary {
     }
 
     /// Prints one row for each name and direction, or a line of JSON.
-    pub(crate) fn show(&self, out: &mut impl Write, json: bool) -> io::Result<()> {
-        if json {
+    pub(crate) fn show(&self, out: &mut impl Write, is_json: bool) -> io::Result<()> {
+        if is_json {
             let rows = self.0.iter().map(|((id, name, direction), Sums { packets, bytes, odd })| {
                 json!({"id": id, "packet": name, "direction": direction, "packets": packets, "bytes": bytes, "noncanonical": odd})
             });

@@ -24,7 +24,7 @@ pub(crate) fn answer(
     target: &str,
     answer: &Answer,
     others: &[&Answer],
-    players: bool,
+    has_players: bool,
 ) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.transcript.protocol, target)?;
@@ -71,7 +71,7 @@ pub(crate) fn answer(
             row(member.title, &human(&value))?;
         }
     }
-    if players {
+    if has_players {
         list(out, status)?;
     }
     if !status.rules.is_empty() {

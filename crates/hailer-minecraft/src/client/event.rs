@@ -27,7 +27,7 @@ pub enum ClientEvent {
         mode: ReportedMode,
         /// Whether death is final.
         #[serde(rename = "is_hardcore")]
-        hardcore: bool,
+        is_hardcore: bool,
         /// Dimension: −1 Nether, 0 overworld, 1 End.
         dimension: i32,
         /// Difficulty, from 0 (peaceful) to 3 (hard).
@@ -136,7 +136,7 @@ pub enum ClientEvent {
     Weather {
         /// Whether it rains.
         #[serde(rename = "is_raining")]
-        raining: bool,
+        is_raining: bool,
     },
     /// The first column of blocks was loaded.
     FirstColumn,

@@ -58,7 +58,7 @@ pub struct LocalPlayer {
     /// Game mode.
     pub mode: ReportedMode,
     /// Whether death is final.
-    pub hardcore: bool,
+    pub is_hardcore: bool,
     /// Dimension: −1 Nether, 0 overworld, 1 End.
     pub dimension: i32,
     /// Difficulty, from 0 (peaceful) to 3 (hard).
@@ -100,7 +100,7 @@ pub struct GameState {
     /// Time of the world in ticks; a day has 24,000.
     pub time: i64,
     /// Whether it rains.
-    pub raining: bool,
+    pub is_raining: bool,
     /// Maximum number of players, as the server reports it.
     pub max_players: u8,
     /// Warnings, at most [`MAX_WARNINGS`], without repetitions.
@@ -122,7 +122,7 @@ impl GameState {
             listed: BTreeMap::new(),
             spawn: None,
             time: 0,
-            raining: false,
+            is_raining: false,
             max_players: 0,
             warnings: Vec::new(),
             warned: 0,
@@ -213,7 +213,7 @@ impl GameState {
         let player = &mut self.player;
         player.entity = packet.entity;
         player.mode = ReportedMode::of(packet.mode.0);
-        player.hardcore = packet.mode.0 & 8 != 0;
+        player.is_hardcore = packet.mode.0 & 8 != 0;
         player.dimension = packet.dimension.0;
         player.difficulty = packet.difficulty;
         player.level_type = packet.level_type.clone();
@@ -223,7 +223,7 @@ impl GameState {
         events.push_back(ClientEvent::Joined {
             entity: player.entity,
             mode: player.mode,
-            hardcore: player.hardcore,
+            is_hardcore: player.is_hardcore,
             dimension: player.dimension,
             difficulty: player.difficulty,
             max_players: packet.max_players,
@@ -238,7 +238,7 @@ impl GameState {
                 self.previous_world = Some(self.columns.take_world());
             }
             self.is_surrounded = false;
-            self.raining = false;
+            self.is_raining = false;
         }
         self.entities.clear();
         let player = &mut self.player;
@@ -259,9 +259,9 @@ impl GameState {
     fn state(&mut self, reason: i8, value: i8, events: &mut VecDeque<ClientEvent>) {
         match reason {
             1 | 2 => {
-                self.raining = reason == 1;
+                self.is_raining = reason == 1;
                 events.push_back(ClientEvent::Weather {
-                    raining: self.raining,
+                    is_raining: self.is_raining,
                 });
             }
             3 => {

@@ -61,7 +61,7 @@ pub(super) struct Body {
     /// Upward speed per tick.
     pub(super) vertical_speed: f64,
     /// Whether the body stands on something.
-    pub(super) on_ground: bool,
+    pub(super) is_on_ground: bool,
     /// Whether something stopped the body sideways in the last tick.
     pub(super) is_blocked: bool,
 }
@@ -103,7 +103,7 @@ impl Body {
             self.vertical_speed += SWIM_ACCELERATION;
         } else if is_on_ladder {
             self.vertical_speed = self.vertical_speed.max(-LADDER_SPEED);
-        } else if self.on_ground && self.is_blocked && target.is_some() {
+        } else if self.is_on_ground && self.is_blocked && target.is_some() {
             self.vertical_speed = JUMP_SPEED;
         }
         if self.touches(&[COBWEB], block_at) {
@@ -152,7 +152,7 @@ impl Body {
         let is_blocked = |moved: [f64; 3]| {
             (moved[0] - motion[0]).abs() > EPSILON || (moved[2] - motion[2]).abs() > EPSILON
         };
-        if is_blocked(moved) && (self.on_ground || is_landing) {
+        if is_blocked(moved) && (self.is_on_ground || is_landing) {
             let raised = slide(start, [motion[0], MAX_STEP, motion[2]], &obstacles);
             let down = slide(shifted(start, raised), [0.0, -raised[1], 0.0], &obstacles);
             let stepped = [raised[0], raised[1] + down[1], raised[2]];
@@ -164,7 +164,7 @@ impl Body {
         for (at, by) in self.feet.iter_mut().zip(moved) {
             *at += by;
         }
-        self.on_ground = is_landing;
+        self.is_on_ground = is_landing;
         self.is_blocked = is_blocked(moved);
         if (moved[1] - motion[1]).abs() > EPSILON {
             self.vertical_speed = 0.0;
@@ -333,11 +333,11 @@ mod tests {
             assert!((height - expected).abs() < 1e-9, "{heights:?}");
         }
         assert_eq!(body.feet, [0.5, 64.0, 0.5]);
-        assert!(body.on_ground);
+        assert!(body.is_on_ground);
         let before = body;
         run(&mut body, 100, None, &blocks);
         assert_eq!(body.feet, before.feet, "stands still");
-        assert!(body.on_ground);
+        assert!(body.is_on_ground);
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         let target = Some([9.5, 0.5]);
         let heights = run(&mut body, 90, target, &blocks);
         assert_eq!(body.feet, [9.5, 64.0, 0.5], "{heights:?}");
-        assert!(body.on_ground);
+        assert!(body.is_on_ground);
         let highest = heights.iter().copied().fold(0.0, f64::max);
         assert!((65.2..65.3).contains(&highest), "one jump: {highest}");
     }

@@ -248,7 +248,7 @@ impl Client {
         let mut body = Body {
             feet: position.feet,
             vertical_speed: self.play.vertical_speed,
-            on_ground: position.is_on_ground,
+            is_on_ground: position.is_on_ground,
             is_blocked: self.play.is_blocked,
         };
         let world = self.game.world();
@@ -257,7 +257,7 @@ impl Client {
         self.play.is_blocked = body.is_blocked;
         if let Some(position) = &mut self.game.player.position {
             position.feet = body.feet;
-            position.is_on_ground = body.on_ground;
+            position.is_on_ground = body.is_on_ground;
         }
         self.check_landing(body);
         self.check_arrival(body);
@@ -267,9 +267,13 @@ impl Client {
     fn check_landing(&mut self, body: Body) {
         let [x, y, z] = body.feet;
         let highest = self.play.highest.map_or(y, |highest| highest.max(y));
-        self.play.highest = if body.on_ground { None } else { Some(highest) };
+        self.play.highest = if body.is_on_ground {
+            None
+        } else {
+            Some(highest)
+        };
         let fall = highest - y;
-        if body.on_ground && fall >= REPORTED_FALL {
+        if body.is_on_ground && fall >= REPORTED_FALL {
             self.events.push_back(ClientEvent::Landed { x, y, z, fall });
         }
     }

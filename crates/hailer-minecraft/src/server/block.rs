@@ -48,7 +48,7 @@ pub(super) fn emission(id: u16) -> u8 {
 
 /// Returns whether a block stops bodies.
 pub(super) fn is_solid(id: u16) -> bool {
-    crate::block::info(id).solid
+    crate::block::info(id).is_solid
 }
 
 /// Returns whether a placed block replaces this one.

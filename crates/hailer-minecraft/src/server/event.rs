@@ -17,7 +17,7 @@ pub enum ServerEvent {
         /// Build of the client, or the first with the same protocol.
         build: Build,
         /// Whether the connection is encrypted.
-        encrypted: bool,
+        is_encrypted: bool,
     },
     /// A player left.
     Left {
@@ -54,9 +54,9 @@ impl fmt::Display for ServerEvent {
                 name,
                 ip,
                 build,
-                encrypted,
+                is_encrypted,
             } => {
-                let how = if *encrypted {
+                let how = if *is_encrypted {
                     "encrypted"
                 } else {
                     "not encrypted"

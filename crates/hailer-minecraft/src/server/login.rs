@@ -199,14 +199,14 @@ impl Server {
         };
         let ip = client.ip;
         let build = client.build();
-        let encrypted = client.connection.is_encrypted();
+        let is_encrypted = client.connection.is_encrypted();
         let Phase::Login(login) = &client.phase else {
             return;
         };
         let name = login.name.clone();
         if self.config.encryption == Encryption::Required
             && CipherKind::of(build).is_some()
-            && !encrypted
+            && !is_encrypted
         {
             return self.kick(id, "This server is encrypted");
         }
@@ -234,7 +234,7 @@ impl Server {
             name: name.clone(),
             ip,
             build,
-            encrypted,
+            is_encrypted,
         });
         self.welcome(id);
         self.broadcast(&format!("§e{name} joined the game."));

@@ -71,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             }
         };
         if let Err(error) = ended {
-            shared.trouble("heartbeat", Some(shared.settings.redis.describe(&error)));
+            shared.set_error("heartbeat", Some(shared.settings.redis.describe(&error)));
         }
         control.is_fresh = true;
         control.check_lead();
@@ -103,7 +103,7 @@ impl Control {
         loop {
             let next = shared.now() + shared.heartbeat().as_millis() as Millis;
             let is_more = self.heartbeat(link, false).await?;
-            shared.trouble("heartbeat", None);
+            shared.set_error("heartbeat", None);
             loop {
                 self.read_some(link).await?;
                 self.give().await;

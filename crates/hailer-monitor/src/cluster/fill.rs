@@ -51,7 +51,7 @@ impl From<HistoryError> for Failure {
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let mut link = shared.connect("fill").await;
-        shared.trouble("fill", None);
+        shared.set_error("fill", None);
         loop {
             if timeout(CHECK_INTERVAL, shared.fill.notified())
                 .await
@@ -64,7 +64,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             sleep(shared.heartbeat().min(Duration::from_millis(50))).await;
             let failure = match fill(&shared, &mut link).await {
                 Ok(()) => {
-                    shared.trouble("fill", None);
+                    shared.set_error("fill", None);
                     continue;
                 }
                 Err(failure) => failure,
@@ -72,11 +72,11 @@ pub(super) async fn run(shared: Arc<Shared>) {
             shared.fill.notify_one();
             match failure {
                 Failure::Redis(error) => {
-                    shared.trouble("fill", Some(shared.settings.redis.describe(&error)));
+                    shared.set_error("fill", Some(shared.settings.redis.describe(&error)));
                     sleep(super::RECONNECT_DELAY).await;
                     break;
                 }
-                Failure::History(error) => shared.trouble("fill", Some(error.to_string())),
+                Failure::History(error) => shared.set_error("fill", Some(error.to_string())),
             }
             sleep(super::RECONNECT_DELAY).await;
         }
@@ -164,14 +164,15 @@ async fn write(
             if of_part.is_empty() {
                 continue;
             }
-            let mut look = pipe();
+            let mut pipeline = pipe();
             for chunk in &of_part {
-                look.cmd("HMGET")
+                pipeline
+                    .cmd("HMGET")
                     .arg(shared.keys.targets(*chunk))
                     .arg("v")
                     .arg("d");
             }
-            let found: Vec<(Option<String>, Option<String>)> = look.query_async(link).await?;
+            let found: Vec<(Option<String>, Option<String>)> = pipeline.query_async(link).await?;
             let found = found
                 .into_iter()
                 .map(|(v, d)| (v.unwrap_or_default(), d.unwrap_or_default()));

@@ -50,11 +50,11 @@ async fn lead(
         .await
         {
             Ok(alerts) => break Arc::new(alerts),
-            Err(error) => shared.trouble("lead", Some(error.to_string())),
+            Err(error) => shared.set_error("lead", Some(error.to_string())),
         }
         sleep(DATABASE_RETRY_DELAY).await;
     };
-    shared.trouble("lead", None);
+    shared.set_error("lead", None);
     leader_alerts.set(Some(alerts));
     let mut each = interval(TIDY_INTERVAL);
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -87,20 +87,20 @@ impl Mirror {
         loop {
             let mut link = shared.connect("mirror").await;
             if let Err(error) = self.live(&shared, &mut link).await {
-                shared.trouble("mirror", Some(shared.settings.redis.describe(&error)));
+                shared.set_error("mirror", Some(shared.settings.redis.describe(&error)));
             }
             sleep(super::RECONNECT_DELAY).await;
         }
     }
 
     async fn live(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
-        self.look(shared, link).await?;
+        self.refresh(shared, link).await?;
         loop {
             if self.changed != shared.changed.load(Ordering::Relaxed) {
-                self.look(shared, link).await?;
+                self.refresh(shared, link).await?;
             }
             let is_all = self.read(shared, link).await?;
-            shared.trouble("mirror", None);
+            shared.set_error("mirror", None);
             if is_all {
                 let _ = timeout(EMPTY_READ_DELAY, shared.news.notified()).await;
             }
@@ -108,7 +108,7 @@ impl Mirror {
     }
 
     /// Applies changes of the watchlist.
-    async fn look(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
+    async fn refresh(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         let changed: Option<u64> = cmd("GET")
             .arg(shared.keys.control("changed"))
             .query_async(link)

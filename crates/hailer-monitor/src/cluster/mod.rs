@@ -166,7 +166,7 @@ struct Shared {
     /// Clock of Redis minus the clock of this node, in milliseconds.
     ahead: AtomicI64,
     /// Current error of each failing task.
-    troubles: Mutex<BTreeMap<&'static str, String>>,
+    errors: Mutex<BTreeMap<&'static str, String>>,
     /// Samples dropped because a limit was reached.
     dropped: AtomicU64,
     /// Samples that wait in memory for Redis.
@@ -194,11 +194,11 @@ impl Shared {
         self.settings.lease / 3
     }
 
-    fn trouble(&self, task: &'static str, what: Option<String>) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+    fn set_error(&self, task: &'static str, what: Option<String>) {
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         match what {
-            Some(what) => drop(troubles.insert(task, what)),
-            None => drop(troubles.remove(task)),
+            Some(what) => drop(errors.insert(task, what)),
+            None => drop(errors.remove(task)),
         }
     }
 
@@ -207,7 +207,7 @@ impl Shared {
         loop {
             match self.settings.redis.connect().await {
                 Ok(link) => return link,
-                Err(error) => self.trouble(task, Some(error)),
+                Err(error) => self.set_error(task, Some(error)),
             }
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
@@ -239,7 +239,7 @@ where
     loop {
         let mut link = shared.connect(task).await;
         if let Err(error) = work(&shared, &mut link).await {
-            shared.trouble(task, Some(shared.settings.redis.describe(&error)));
+            shared.set_error(task, Some(shared.settings.redis.describe(&error)));
         }
         tokio::time::sleep(RECONNECT_DELAY).await;
     }
@@ -301,7 +301,7 @@ impl Member {
             leads: watch::Sender::new(false),
             to_push,
             ahead: AtomicI64::new(0),
-            troubles: Mutex::default(),
+            errors: Mutex::default(),
             dropped: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             last: AtomicI64::new(0),
@@ -339,9 +339,9 @@ impl Member {
 
 impl Shared {
     fn health(&self) -> NodeHealth {
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         // Several tasks report the same error when Redis is away.
-        let all: BTreeSet<&str> = troubles.values().map(String::as_str).collect();
+        let all: BTreeSet<&str> = errors.values().map(String::as_str).collect();
         let all = all.into_iter().collect::<Vec<_>>().join("; ");
         let last = self.last.load(Ordering::Relaxed);
         NodeHealth {

@@ -296,11 +296,11 @@ impl Pusher {
         }
         if !pipes.is_empty() {
             if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
-                self.shared.trouble("push", Some(trouble));
+                self.shared.set_error("push", Some(trouble));
                 self.link = None;
                 self.not_before = Instant::now() + RECONNECT_DELAY;
             } else {
-                self.shared.trouble("push", None);
+                self.shared.set_error("push", None);
                 let now = Instant::now();
                 for entry in self.kept.drain(..entries) {
                     self.kept_rows -= entry.rows;

@@ -99,7 +99,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         again &= !is_all;
         if taken.ids.is_empty() {
             if !is_late {
-                shared.trouble("write", None);
+                shared.set_error("write", None);
             }
             if is_all {
                 sleep(EMPTY_READ_DELAY).await;
@@ -117,7 +117,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         });
         try_join_all(acknowledge).await?;
         if is_all && !is_late {
-            shared.trouble("write", None);
+            shared.set_error("write", None);
         }
         if is_all {
             sleep(EMPTY_READ_DELAY).await;
@@ -199,7 +199,7 @@ async fn write(shared: &Shared, mut batch: Batch) {
                 TRANSACTION_TIMEOUT.as_secs()
             ),
         };
-        shared.trouble("write", Some(trouble));
+        shared.set_error("write", Some(trouble));
         sleep(pause).await;
         pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
@@ -228,23 +228,25 @@ async fn tidy(
         let (_, claimed, _): (String, Vec<Raw>, Vec<String>) = claim.query_async(link).await?;
         claimed.into_iter().for_each(|entry| taken.add(part, entry));
 
-        let mut look = pipe();
-        look.cmd("XPENDING")
+        let mut pipeline = pipe();
+        pipeline
+            .cmd("XPENDING")
             .arg(&key)
             .arg(CONSUMER_GROUP)
             .cmd("XINFO")
             .arg("GROUPS")
             .arg(&key);
-        look.cmd("XINFO")
+        pipeline
+            .cmd("XINFO")
             .arg("CONSUMERS")
             .arg(&key)
             .arg(CONSUMER_GROUP);
-        type Looked = (
+        type StreamState = (
             (u64, Option<String>, Value, Value),
             Vec<HashMap<String, Value>>,
             Vec<HashMap<String, Value>>,
         );
-        let ((_, pending, ..), groups, consumers): Looked = look.query_async(link).await?;
+        let ((_, pending, ..), groups, consumers): StreamState = pipeline.query_async(link).await?;
         let Some(group) = groups
             .iter()
             .find(|group| text(group, "name").as_deref() == Some(CONSUMER_GROUP))
@@ -286,7 +288,7 @@ async fn tidy(
     let is_late = oldest > 1 && oldest < now - MAX_RESULT_WAIT_MS;
     if is_late {
         let seconds = (now - oldest) / 1_000;
-        shared.trouble(
+        shared.set_error(
             "write",
             Some(format!(
                 "results wait in Redis for {seconds} s: PostgreSQL does not keep up"

@@ -34,7 +34,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// Minimum time between two events of a stream.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a stream checks the health of the monitor.
-const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Time for a poll, its sample and the page to arrive, in milliseconds: changes of this time are
 /// sent again.
 const MAX_WRITE_DELAY_MS: Millis = 15_000;
@@ -139,8 +139,8 @@ fn watch(
     };
     let mut pace = interval(EVENT_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut look = interval(ACCESS_CHECK_INTERVAL);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut health_checks = interval(HEALTH_CHECK_INTERVAL);
+    health_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let listener = Listener {
         updates,
         closing: app.closing.subscribe(),
@@ -153,7 +153,7 @@ fn watch(
         totals: String::new(),
         notice: page::notice(app),
         pace,
-        look,
+        health_checks,
         _place: place,
     };
     let hello = Event::default().comment("hello").retry(RECONNECT_DELAY);
@@ -203,7 +203,7 @@ struct Listener {
     totals: String,
     notice: String,
     pace: Interval,
-    look: Interval,
+    health_checks: Interval,
     _place: ListenerPermit,
 }
 
@@ -239,7 +239,7 @@ impl Listener {
                     Err(RecvError::Closed) => return None,
                 },
                 // Sends the notice even if no samples arrive.
-                _ = self.look.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
+                _ = self.health_checks.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
                 _ = self.pace.tick(), if has_news => {
                     if let Some(event) = self.event() {
                         return Some(event);

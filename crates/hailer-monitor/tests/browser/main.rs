@@ -42,7 +42,7 @@ impl Site {
             history: history.clone(),
             watchlist: None,
             alerts,
-            look: Arc::new(Default::default),
+            health: Arc::new(Default::default),
         };
         let settings = ApiConfig {
             token: Some(Token::new(TOKEN).unwrap()),

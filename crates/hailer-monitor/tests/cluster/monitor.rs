@@ -125,7 +125,7 @@ fn process() {
             history: history.clone(),
             watchlist: Some(monitor.watchlist().clone()),
             alerts: None,
-            look: Arc::new(monitor.look()),
+            health: Arc::new(monitor.health_reader()),
         };
         let mut app = App::new(monitor.live().clone(), history);
         let config = api::ApiConfig {

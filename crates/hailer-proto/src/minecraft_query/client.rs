@@ -18,7 +18,7 @@ const BASIC_TRIES: u8 = 2;
 pub struct MinecraftQueryExchange {
     session: SessionId,
     depth: Depth,
-    players: bool,
+    has_players: bool,
     state: State,
     /// Stats that timed out.
     unanswered: u8,
@@ -42,7 +42,7 @@ impl MinecraftQueryExchange {
         Self {
             session: SessionId::safe(cookie.derive(0)),
             depth: ask.depth,
-            players: ask.has_players,
+            has_players: ask.has_players,
             state: State::Handshake { last: None },
             unanswered: 0,
             is_unreadable: false,
@@ -116,7 +116,12 @@ impl MinecraftQueryExchange {
                 if is_fallback && matches!(stat, Stat::Full(_)) {
                     notes.deviation(&NO_BASIC_STAT, 0);
                 }
-                Step::Done(status(&stat, Utf8::end_of(bytes), self.players, &mut notes))
+                Step::Done(status(
+                    &stat,
+                    Utf8::end_of(bytes),
+                    self.has_players,
+                    &mut notes,
+                ))
             }
             Err(error) => {
                 self.is_unreadable = true;

@@ -67,7 +67,7 @@ const AFTER_SILENCE: [Form; 5] = [
 #[derive(Debug)]
 pub struct StatusExchange {
     depth: Depth,
-    players: bool,
+    has_players: bool,
     has_ping: bool,
     host: CompactString,
     port: u16,
@@ -92,7 +92,7 @@ impl StatusExchange {
         let host = ask.host.strip_suffix('.').unwrap_or(&ask.host);
         Self {
             depth: ask.depth,
-            players: ask.has_players,
+            has_players: ask.has_players,
             has_ping: ask.has_ping,
             host: message::cut_units(host, message::MAX_HOST_UNITS).into(),
             port: if ask.port == 0 { PORT } else { ask.port },
@@ -223,7 +223,7 @@ impl StatusExchange {
             self.deviate(&TRAILING_BYTES);
             return Step::Wait;
         }
-        match reply::read(&mut r, self.depth, self.players) {
+        match reply::read(&mut r, self.depth, self.has_players) {
             Err(error) => Step::Bad(error.into()),
             Ok(Reply::Disconnect(text)) => Step::Fail(Fault::Kicked(Excerpt::new(&text.plain()))),
             Ok(Reply::Status(status)) => {

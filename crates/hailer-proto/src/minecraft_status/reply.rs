@@ -68,7 +68,7 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
                 notes: r.notes(),
                 status: Box::default(),
                 is_full: depth == Depth::Full,
-                players,
+                has_players: players,
             };
             parser.root(json.root())?
         }
@@ -120,7 +120,7 @@ struct Parser<'n> {
     status: Box<Status>,
     /// Whether to keep the icon, the players, the mods and other fields too.
     is_full: bool,
-    players: bool,
+    has_players: bool,
 }
 
 impl Parser<'_> {
@@ -261,7 +261,7 @@ impl Parser<'_> {
             match &*name {
                 "online" => self.status.players.online = self.number(value, "players.online"),
                 "max" => self.status.players.max = self.number(value, "players.max"),
-                "sample" if self.is_full && self.players => self.sample(value),
+                "sample" if self.is_full && self.has_players => self.sample(value),
                 _ => {}
             }
         }

@@ -42,7 +42,7 @@ const INCOMPLETE: Fault = Fault::Misbehaved("the reply lacks what was asked for"
 pub struct OneQueryExchange {
     cookie: Cookie,
     depth: Depth,
-    players: bool,
+    has_players: bool,
     auth_token: Option<AuthToken>,
     stage: Stage,
     state: State,
@@ -92,7 +92,7 @@ impl OneQueryExchange {
         Self {
             cookie,
             depth: ask.depth,
-            players: ask.has_players,
+            has_players: ask.has_players,
             auth_token: ask
                 .auth_token
                 .as_ref()
@@ -120,7 +120,7 @@ impl OneQueryExchange {
 
     /// Returns whether the reply should have lists.
     fn wants_players(&self) -> bool {
-        self.depth == Depth::Full && self.players
+        self.depth == Depth::Full && self.has_players
     }
 
     /// Returns whether a reply of version 1 would be useful: one was requested, and there is none of

@@ -69,12 +69,12 @@ pub enum JoinError {
         cause: io::Error,
     },
     /// Connecting or the login took too long.
-    #[error("{address}: {}", late(*.connected, *.after))]
+    #[error("{address}: {}", late(*.is_connected, *.after))]
     TimedOut {
         /// Address of the server.
         address: SocketAddr,
         /// Whether the TCP connection was made.
-        connected: bool,
+        is_connected: bool,
         /// Time limit that passed.
         after: Duration,
     },
@@ -99,9 +99,9 @@ pub enum JoinError {
     Recording(#[source] io::Error),
 }
 
-fn late(connected: bool, after: Duration) -> String {
+fn late(is_connected: bool, after: Duration) -> String {
     let after = after.as_secs_f64();
-    if connected {
+    if is_connected {
         format!(
             "connected, but the login was not accepted within {after:.1} s: another service, or the server hangs"
         )
@@ -196,7 +196,7 @@ async fn connect(
             Ok(Err(cause)) => JoinError::Connect { address, cause },
             Err(_) => JoinError::TimedOut {
                 address,
-                connected: false,
+                is_connected: false,
                 after: timeout,
             },
         };
@@ -289,7 +289,7 @@ impl JoinSession {
             if self.joined.is_none() && self.started.elapsed() >= self.timeout {
                 return Err(JoinError::TimedOut {
                     address: self.address,
-                    connected: true,
+                    is_connected: true,
                     after: self.timeout,
                 });
             }

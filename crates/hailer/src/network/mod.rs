@@ -109,7 +109,7 @@ pub struct Network {
 #[non_exhaustive]
 pub struct Health {
     /// Whether Redis is connected and this server is registered.
-    pub connected: bool,
+    pub is_connected: bool,
     /// Whether the status includes other servers.
     pub has_network: bool,
     /// Time since the last reply of Redis.
@@ -158,7 +158,7 @@ struct State {
     /// Too many changes to write them one by one.
     needs_rewrite: bool,
     known: NetworkView,
-    connected: bool,
+    is_connected: bool,
     last_message: Option<Instant>,
     refreshed: Option<Instant>,
     errors: u64,
@@ -227,7 +227,7 @@ impl Network {
             gone: HashMap::new(),
             needs_rewrite: false,
             known,
-            connected: false,
+            is_connected: false,
             last_message,
             refreshed,
             errors: 0,
@@ -407,7 +407,7 @@ impl Network {
     pub fn health(&self) -> Health {
         let state = self.shared.state();
         Health {
-            connected: state.connected,
+            is_connected: state.is_connected,
             has_network: self.shared.counts_others(&state),
             age: state
                 .last_message

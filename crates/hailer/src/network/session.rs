@@ -73,7 +73,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
         };
         {
             let mut state = shared.state();
-            state.connected = false;
+            state.is_connected = false;
             state.errors += 1;
             state.last_error = Some(failure);
         }
@@ -130,7 +130,7 @@ impl Session<'_> {
         }
         self.write_moves().await?;
         self.heartbeat().await?;
-        self.shared.state().connected = true;
+        self.shared.state().is_connected = true;
         let mut poll_at = Instant::now();
         loop {
             // In this order: a busy stream must not delay heartbeats. Changes of the game come
@@ -331,7 +331,7 @@ impl Session<'_> {
             .arg(event)
             .invoke_async::<i64>(&mut self.link)
             .await;
-        self.shared.state().connected = false;
+        self.shared.state().is_connected = false;
         Ok(())
     }
 

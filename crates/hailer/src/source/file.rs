@@ -77,7 +77,7 @@ impl File {
                 Some(CheckResult::Status(stamp, timed)) => {
                     known = stamp.is_settled().then_some(Some(stamp));
                     problems
-                        .over(format!("{}: valid again", self.path.display()))
+                        .recovered(format!("{}: valid again", self.path.display()))
                         .map(&mut report);
                     statuses.send_replace(Some(timed));
                 }
@@ -85,7 +85,7 @@ impl File {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&statuses));
                     let event = problems.event(problem, now());
                     // A suppressed problem is reported at the next check.
-                    if let SourceEvent::Trouble(_) = event {
+                    if let SourceEvent::Failed(_) = event {
                         known = Some(stamp);
                     }
                     report(event);
@@ -263,7 +263,7 @@ mod tests {
                 ..File::new(&path)
             };
             let task = tokio::spawn(file.run(sender, move |word| {
-                if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = word {
+                if let SourceEvent::Failed(line) | SourceEvent::Recovered(Some(line)) = word {
                     on_change.lock().unwrap().push(line);
                 }
             }));

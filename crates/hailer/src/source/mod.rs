@@ -105,11 +105,11 @@ fn now() -> Instant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceEvent {
     /// A problem, with a line for the log.
-    Trouble(String),
+    Failed(String),
     /// A problem for the status view only, because the limit of log lines is reached.
     Suppressed(String),
     /// The problem is solved. Contains a log line if the problem had one.
-    Over(Option<String>),
+    Recovered(Option<String>),
 }
 
 /// Returns the end of a log line about a problem: the status that is published meanwhile.
@@ -167,16 +167,16 @@ impl ProblemLog {
     /// Returns the problem as an event.
     pub fn event(&mut self, problem: String, now: Instant) -> SourceEvent {
         self.line_for(&problem, now)
-            .map_or(SourceEvent::Suppressed(problem), SourceEvent::Trouble)
+            .map_or(SourceEvent::Suppressed(problem), SourceEvent::Failed)
     }
 
     /// Returns the event for the end of the problem, if there was one.
-    pub fn over(&mut self, line: String) -> Option<SourceEvent> {
+    pub fn recovered(&mut self, line: String) -> Option<SourceEvent> {
         let was_suppressed = std::mem::take(&mut self.suppressed) > 0;
         if std::mem::take(&mut self.is_open) {
-            Some(SourceEvent::Over(Some(line)))
+            Some(SourceEvent::Recovered(Some(line)))
         } else {
-            was_suppressed.then_some(SourceEvent::Over(None))
+            was_suppressed.then_some(SourceEvent::Recovered(None))
         }
     }
 }
@@ -201,10 +201,10 @@ mod tests {
             .collect();
         let counted = "bad (and 59 more times since the last such line)";
         assert_eq!(ages, ["bad", counted, counted]);
-        let mut over = || problems.over("good".into());
+        let mut over = || problems.recovered("good".into());
         assert_eq!(
             [over(), over()],
-            [Some(SourceEvent::Over(Some("good".into()))), None]
+            [Some(SourceEvent::Recovered(Some("good".into()))), None]
         );
         // A short recovery does not reset the limit.
         assert_eq!(
@@ -212,8 +212,8 @@ mod tests {
             SourceEvent::Suppressed("bad".into())
         );
         assert_eq!(
-            problems.over("good".into()),
-            Some(SourceEvent::Over(None)),
+            problems.recovered("good".into()),
+            Some(SourceEvent::Recovered(None)),
             "it was seen, if not told"
         );
         let mut problems = ProblemLog::new(Duration::from_secs(10), 3);

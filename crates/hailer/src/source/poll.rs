@@ -54,7 +54,7 @@ impl Poll {
             match client.query(&self.target).await {
                 Ok(answer) => {
                     problems
-                        .over(format!("{}: replies again", self.target))
+                        .recovered(format!("{}: replies again", self.target))
                         .map(&mut report);
                     let status = Arc::new(self.cleaned(*answer.status));
                     // The status was valid when the query began; a slow answer does not make it

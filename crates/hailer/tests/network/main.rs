@@ -51,7 +51,7 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) -> Duration {
 }
 
 async fn connected(network: &Network) {
-    until("connected", || network.health().connected).await;
+    until("connected", || network.health().is_connected).await;
 }
 
 fn names(status: &Status) -> Vec<&str> {
@@ -446,7 +446,7 @@ async fn queries_are_answered_without_redis() {
 
     server.kill();
     until("noticed", || {
-        !lobby.health().connected && !arena.health().connected
+        !lobby.health().is_connected && !arena.health().is_connected
     })
     .await;
     assert_eq!(names(&arena.status()), ["Alice", "Bob"]);
@@ -506,7 +506,7 @@ async fn servers_have_time_to_register_again_after_data_loss() {
     raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
     until("Bob", || names(&network.status()) == ["Bob"]).await;
     server.kill();
-    until("lost", || !network.health().connected).await;
+    until("lost", || !network.health().is_connected).await;
     server.run();
     connected(&network).await;
     tokio::time::sleep(BEAT * 2).await;
@@ -653,7 +653,7 @@ async fn long_outage_removes_no_server() {
     raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
     until("Bob", || names(&network.status()) == ["Bob"]).await;
     server.freeze(true);
-    until("noticed", || !network.health().connected).await;
+    until("noticed", || !network.health().is_connected).await;
     server.freeze(false);
     connected(&network).await;
     let started = Instant::now();
@@ -732,7 +732,7 @@ async fn unresponsive_redis_blocks_nothing() {
         .await
         .expect("the update did not arrive in time")
         .unwrap();
-    until("noticed", || !network.health().connected).await;
+    until("noticed", || !network.health().is_connected).await;
     server.freeze(false);
     connected(&network).await;
     let mut raw = server.raw();
@@ -943,7 +943,7 @@ async fn tls_verifies_the_server() {
             .is_some_and(|error| error.contains("ertificate"))
     })
     .await;
-    assert!(!stranger.health().connected);
+    assert!(!stranger.health().is_connected);
     for file in [key, cert] {
         std::fs::remove_file(file).unwrap();
     }

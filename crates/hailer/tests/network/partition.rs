@@ -158,7 +158,7 @@ async fn survive(how: Break) {
     let arena = member(SAFE, "arena", Mode::Aggregate);
     let all = || lobbies.iter().chain([&clerk, &arena]);
     until("connected", || {
-        all().all(|network| network.health().connected)
+        all().all(|network| network.health().is_connected)
     })
     .await;
     lobbies[0].joined(ALICE, "Alice");
@@ -187,7 +187,7 @@ async fn survive(how: Break) {
         lobbies
             .iter()
             .chain([&clerk])
-            .all(|network| !network.health().connected)
+            .all(|network| !network.health().is_connected)
     })
     .await;
     let noticed = cut_at.elapsed();

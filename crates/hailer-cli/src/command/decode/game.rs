@@ -69,9 +69,9 @@ impl<'a> Game<'a> {
             args,
             filter: PacketFilter::new(&args.game.choice.only, &args.game.choice.hide, direction),
             form: Form {
-                json: args.json,
-                long: args.game.choice.long,
-                hex: args.game.choice.hex,
+                is_json: args.json,
+                is_long: args.game.choice.long,
+                has_hex: args.game.choice.hex,
             },
             summary: Summary::default(),
             secrets: args
@@ -254,7 +254,7 @@ impl<'a> Game<'a> {
 
     /// Selects the detailed format, for packets from the command line.
     fn in_full(&mut self) {
-        self.form.long = true;
+        self.form.is_long = true;
     }
 
     fn pour(

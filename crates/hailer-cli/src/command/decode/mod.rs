@@ -205,14 +205,14 @@ impl<W: Write> Session<'_, W> {
     fn show(
         &mut self,
         InputDatagram { place, ends, bytes }: &InputDatagram,
-        from_capture: bool,
+        is_from_capture: bool,
     ) -> anyhow::Result<()> {
         let (found, notes) = self.explain_in_turn(bytes, *ends);
         // A capture contains unrelated traffic. A datagram that only resembles a protocol and has
         // an error is probably unrelated.
         let certain = found
             .is_some_and(|(_, explanation)| explanation.is_certain || explanation.error.is_none());
-        if from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
+        if is_from_capture && !certain && !self.args.all && self.args.protocol.is_none() {
             self.skipped += 1;
             return Ok(());
         }

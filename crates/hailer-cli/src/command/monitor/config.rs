@@ -42,13 +42,13 @@ pub(crate) struct CheckedMonitorConfig {
     /// Maximum memory of the queries in flight, in bytes.
     pub(crate) max_memory: usize,
     pub(crate) token: Option<Token>,
-    pub(crate) server_metrics: bool,
+    pub(crate) has_server_metrics: bool,
     /// Host names that requests may use, if configured, and the host of the public page.
     pub(crate) hosts: Option<Vec<String>>,
     pub(crate) page_host: Option<String>,
     pub(crate) is_behind_proxy: bool,
-    pub(crate) badges: bool,
-    pub(crate) widgets: bool,
+    pub(crate) has_badges: bool,
+    pub(crate) has_widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
     pub(crate) masters: Vec<MasterConfig>,
@@ -239,12 +239,12 @@ impl Default for CheckedMonitorConfig {
             rate: 20_000.0,
             max_memory: 256 << 20,
             token: None,
-            server_metrics: true,
+            has_server_metrics: true,
             hosts: None,
             page_host: None,
             is_behind_proxy: false,
-            badges: true,
-            widgets: true,
+            has_badges: true,
+            has_widgets: true,
             max_servers: 200_000,
             servers: Vec::new(),
             masters: Vec::new(),
@@ -422,12 +422,12 @@ impl MonitorInput {
                 .max_memory
                 .map_or(default.max_memory, |Parsed(ByteSize(bytes))| bytes),
             token,
-            server_metrics: self.server_metrics.unwrap_or(default.server_metrics),
+            has_server_metrics: self.server_metrics.unwrap_or(default.has_server_metrics),
             hosts,
             page_host: self.page.as_deref().and_then(host_of).map(str::to_owned),
             is_behind_proxy: self.behind_proxy.unwrap_or(default.is_behind_proxy),
-            badges: self.badges.unwrap_or(default.badges),
-            widgets: self.widgets.unwrap_or(default.widgets),
+            has_badges: self.badges.unwrap_or(default.has_badges),
+            has_widgets: self.widgets.unwrap_or(default.has_widgets),
             max_servers: self
                 .max_servers
                 .map_or(default.max_servers, |IntegerBetween(max)| max as usize),
@@ -621,8 +621,8 @@ mod tests {
             let plan = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
             let default = CheckedMonitorConfig::default();
             assert_eq!(
-                (plan.max_servers, plan.badges),
-                (default.max_servers, default.badges)
+                (plan.max_servers, plan.has_badges),
+                (default.max_servers, default.has_badges)
             );
             assert_eq!(
                 (plan.interval, plan.down_after),

@@ -340,14 +340,14 @@ async fn monitor(
     info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut stopped = pin!(super::service::stopped(args.r#for));
-    let look = monitor.look();
-    let mut trouble = HealthLog::default();
-    let mut looks = tokio::time::interval(Duration::from_secs(1));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let health = monitor.health_reader();
+    let mut health_log = HealthLog::default();
+    let mut checks = tokio::time::interval(Duration::from_secs(1));
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = &mut stopped => break,
-            _ = looks.tick() => trouble.log(&look()),
+            _ = checks.tick() => health_log.log(&health()),
             Some(list) = lists.recv() => {
                 if let Err(error) = apply(&list, &mut masters, &servers, &monitor).await {
                     warn!("{}; the list of a master is not applied", without_numbers(&words(&error)));
@@ -393,8 +393,8 @@ struct HealthLog {
 }
 
 impl HealthLog {
-    fn log(&mut self, vitals: &MonitorHealth) {
-        let history = &vitals.history;
+    fn log(&mut self, health: &MonitorHealth) {
+        let history = &health.history;
         if history.is_failing != self.is_failing {
             self.is_failing = history.is_failing;
             if history.is_failing {
@@ -422,7 +422,7 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     let mut settings = api::ApiConfig::default();
     settings.token.clone_from(&plan.token);
     settings.has_player_names = plan.players == Players::Names;
-    settings.server_metrics = if plan.server_metrics {
+    settings.server_metrics = if plan.has_server_metrics {
         SERVER_METRICS
     } else {
         0
@@ -431,15 +431,15 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     settings.keep = plan.keep;
     settings.hosts = plan.names().unwrap_or_default();
     settings.is_behind_proxy = plan.is_behind_proxy;
-    settings.has_badges = plan.badges;
-    settings.has_widgets = plan.widgets;
+    settings.has_badges = plan.has_badges;
+    settings.has_widgets = plan.has_widgets;
     settings.max_servers = plan.max_servers;
     let parts = api::ApiBackend {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
         watchlist: Some(monitor.watchlist().clone()),
         alerts: Some(Arc::new(monitor.tests())),
-        look: Arc::new(monitor.look()),
+        health: Arc::new(monitor.health_reader()),
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
     app.has_player_names = settings.has_player_names;

@@ -195,7 +195,7 @@ impl Watched {
                     .as_ref()
                     .map(Network::health)
                     .unwrap_or_default();
-                let state = if health.connected {
+                let state = if health.is_connected {
                     State::Fresh
                 } else {
                     State::Stale
@@ -245,8 +245,8 @@ impl Default for SourceLog {
 impl SourceLog {
     /// Stores the error for snapshots, and logs the line if the rate limit allows it.
     fn record(&self, event: SourceEvent, last_error: &LastError) {
-        if let SourceEvent::Trouble(line) | SourceEvent::Over(Some(line)) = &event {
-            let is_error = matches!(event, SourceEvent::Trouble(_));
+        if let SourceEvent::Failed(line) | SourceEvent::Recovered(Some(line)) = &event {
+            let is_error = matches!(event, SourceEvent::Failed(_));
             match self.limiter.check() {
                 Ok(()) if is_error => warn!("source: {line}"),
                 Ok(()) => info!("source: {line}"),
@@ -254,8 +254,8 @@ impl SourceLog {
             }
         }
         *lock(last_error) = match event {
-            SourceEvent::Trouble(line) | SourceEvent::Suppressed(line) => Some(line),
-            SourceEvent::Over(_) => None,
+            SourceEvent::Failed(line) | SourceEvent::Suppressed(line) => Some(line),
+            SourceEvent::Recovered(_) => None,
         };
     }
 }
@@ -537,13 +537,13 @@ async fn watch_health(network: SharedNetwork, log: Arc<SourceLog>, last_error: L
             return;
         };
         let Health {
-            connected,
+            is_connected,
             last_error: error,
             errors: count,
             ..
         } = health;
-        if connected {
-            if let Some(event) = problems.over("network: connected again".into()) {
+        if is_connected {
+            if let Some(event) = problems.recovered("network: connected again".into()) {
                 log.record(event, &last_error);
             }
         } else if let Some(error) = error.filter(|_| count != errors) {
@@ -566,12 +566,12 @@ mod tests {
         let log = SourceLog::default();
         let last_error = LastError::default();
         for i in 0..100 {
-            log.record(SourceEvent::Trouble(format!("failure {i}")), &last_error);
+            log.record(SourceEvent::Failed(format!("failure {i}")), &last_error);
         }
         let suppressed = log.suppressed.load(Ordering::Relaxed);
         assert!((90..=95).contains(&suppressed), "{suppressed}");
         assert_eq!(lock(&last_error).as_deref(), Some("failure 99"));
-        log.record(SourceEvent::Over(None), &last_error);
+        log.record(SourceEvent::Recovered(None), &last_error);
         assert_eq!(*lock(&last_error), None);
     }
 }

@@ -161,7 +161,7 @@ fn open_output(
     let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
     let plan = OutputConfig {
         encoders,
-        failed: args.writing.failed,
+        has_failures: args.writing.failed,
         to,
         length,
         checkpoint,

@@ -48,7 +48,7 @@ pub(super) struct OutputConfig {
     /// An encoder for each thread of the sweep.
     pub(super) encoders: Vec<Encoder>,
     /// Whether failures are written too.
-    pub(super) failed: bool,
+    pub(super) has_failures: bool,
     /// Destination, positioned at the next byte.
     pub(super) to: Box<dyn Write + Send>,
     /// Current length in bytes, if the destination is a file.
@@ -71,7 +71,7 @@ pub(super) struct Output {
 /// Receives the results of one thread.
 pub(super) struct OutputPart {
     encoder: Encoder,
-    failed: bool,
+    has_failures: bool,
     buffer: Vec<u8>,
     /// Text of the current target.
     target: String,
@@ -124,7 +124,7 @@ impl Output {
     pub(super) fn new(plan: OutputConfig) -> io::Result<Self> {
         let OutputConfig {
             encoders,
-            failed,
+            has_failures,
             to,
             length,
             checkpoint,
@@ -170,7 +170,7 @@ impl Output {
             }
             parts.push(OutputPart {
                 encoder,
-                failed,
+                has_failures,
                 buffer,
                 target: String::new(),
                 batches: batches.clone(),
@@ -354,7 +354,7 @@ impl OutputPart {
 
 impl Sink for OutputPart {
     fn record(&mut self, end: ProbeResult) {
-        if end.result.is_err() && !self.failed || self.shared.over.load(Ordering::Relaxed) {
+        if end.result.is_err() && !self.has_failures || self.shared.over.load(Ordering::Relaxed) {
             return;
         }
         let transcript = match &end.result {
@@ -574,7 +574,7 @@ mod tests {
     fn output(to: impl Write + Send + 'static) -> Output {
         Output::new(OutputConfig {
             encoders: vec![Encoder::Whole],
-            failed: false,
+            has_failures: false,
             to: Box::new(to),
             length: None,
             checkpoint: None,
@@ -684,7 +684,7 @@ mod tests {
             let gate = Gate::default();
             gate.open();
             let mut output = output(gate.clone());
-            output.parts[0].failed = failed;
+            output.parts[0].has_failures = failed;
             output.record(ProbeResult {
                 index: 0,
                 name: None,
@@ -705,7 +705,7 @@ mod tests {
         gate.open();
         let mut first = Output::new(OutputConfig {
             encoders: vec![Encoder::Whole],
-            failed: false,
+            has_failures: false,
             to: Box::new(gate.clone()),
             length: Some(0),
             checkpoint: Some((path.clone(), Sweep::default())),

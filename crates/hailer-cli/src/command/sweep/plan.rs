@@ -41,9 +41,9 @@ pub(super) struct OutputOptions {
     /// Selected fields; `None` for the complete JSON line and for human-readable lines.
     pub(super) fields: Option<Vec<&'static Field>>,
     /// Whether player lists are requested and written.
-    pub(super) players: bool,
+    pub(super) has_players: bool,
     /// Whether rules are requested.
-    pub(super) rules: bool,
+    pub(super) has_rules: bool,
     /// File of the final output; `None` means standard output.
     pub(super) output: Option<PathBuf>,
     pub(super) checkpoint: Option<PathBuf>,
@@ -112,8 +112,8 @@ impl OutputOptions {
         let choice = Self {
             format,
             fields,
-            players: asked_for && !args.what.no_players,
-            rules: rules && !args.what.no_rules,
+            has_players: asked_for && !args.what.no_players,
+            has_rules: rules && !args.what.no_rules,
             output,
             checkpoint,
         };
@@ -192,7 +192,7 @@ impl OutputOptions {
     pub(super) fn encoder(&self) -> Encoder {
         match (self.format, &self.fields) {
             (Format::Csv, Some(fields)) => Encoder::Csv(Box::new(Csv::new(fields.clone()))),
-            (Format::Lines, _) => Encoder::Lines(self.players),
+            (Format::Lines, _) => Encoder::Lines(self.has_players),
             #[cfg(feature = "parquet")]
             (Format::Parquet, Some(fields)) => Encoder::Journal(fields.clone()),
             (_, Some(fields)) => Encoder::Flat(fields.clone()),
@@ -293,8 +293,8 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
     let what = &args.what;
     let pace = &args.pace;
     let mut config = SweepConfig::default();
-    config.ask.has_players = output.players;
-    config.ask.has_rules = output.rules;
+    config.ask.has_players = output.has_players;
+    config.ask.has_rules = output.has_rules;
     config.ask.depth = if what.basic {
         Depth::Basic
     } else {

@@ -12,24 +12,24 @@ pub(super) struct ProgressView {
     bar: ProgressBar,
     /// Whether results go to the same terminal, so that the bar must be hidden while they are
     /// printed.
-    shared: bool,
+    is_shared: bool,
     started: Instant,
 }
 
 impl ProgressView {
-    /// Creates a bar if `visible`. `shared` means that results go to the same terminal.
-    pub(super) fn new(visible: bool, shared: bool) -> Self {
-        let bar = if visible {
+    /// Creates a bar if `is_visible`. `is_shared` means that results go to the same terminal.
+    pub(super) fn new(is_visible: bool, is_shared: bool) -> Self {
+        let bar = if is_visible {
             ProgressBar::new_spinner()
         } else {
             ProgressBar::hidden()
         };
-        if visible {
+        if is_visible {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         Self {
             bar,
-            shared,
+            is_shared,
             started: Instant::now(),
         }
     }
@@ -58,7 +58,7 @@ impl ProgressView {
 
     /// Runs `act`, with the bar hidden if the terminal is shared.
     pub(super) fn suspend<T>(&self, act: impl FnOnce() -> T) -> T {
-        if self.shared && !self.bar.is_hidden() {
+        if self.is_shared && !self.bar.is_hidden() {
             self.bar.suspend(act)
         } else {
             act()

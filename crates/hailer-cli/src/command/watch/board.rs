@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Maximum number of samples for one server.
-const LOOKS: usize = 720;
+const MAX_SAMPLES: usize = 720;
 /// Maximum number of samples in total.
 const ALL_LOOKS: usize = 1_000_000;
 /// Minimum number of samples for each server, even if there are many servers.
@@ -303,7 +303,7 @@ impl Board {
                 self.entries.push(Entry::new(seen.clone()));
                 self.entries.len() - 1
             });
-            let most = (ALL_LOOKS / self.by_id.len()).clamp(MIN_SAMPLES, LOOKS);
+            let most = (ALL_LOOKS / self.by_id.len()).clamp(MIN_SAMPLES, MAX_SAMPLES);
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
@@ -338,7 +338,7 @@ impl Board {
 
     /// Inserts earlier samples, oldest first, before the stored ones.
     pub(super) fn remember(&mut self, id: ServerId, samples: Vec<SamplePoint>) {
-        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(MIN_SAMPLES, LOOKS);
+        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES);
         let Some(entry) = self
             .by_id
             .get(&id)
@@ -691,7 +691,11 @@ mod tests {
             board.see(vec![seen]);
         }
         let entry = board.server(ServerId(1)).unwrap();
-        assert_eq!(entry.samples.len(), LOOKS, "the same look twice is one");
+        assert_eq!(
+            entry.samples.len(),
+            MAX_SAMPLES,
+            "the same sample twice is one"
+        );
         assert_eq!(entry.samples.back().unwrap().at, 999 * 5_000);
         let events = (0..5_000).map(|at| simulated::event(1, at)).collect();
         board.happen(events);

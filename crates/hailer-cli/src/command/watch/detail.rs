@@ -752,7 +752,7 @@ mod tests {
         assert_eq!(
             (samples[0].players, samples[1].players, samples.len()),
             (Some(77.0), Some(5.0), 2 + 12),
-            "no look twice"
+            "no sample twice"
         );
         let view = View {
             detail: Some(ServerId(1)),

@@ -711,7 +711,11 @@ mod tests {
             .iter()
             .map(|sample| sample.players.unwrap())
             .collect();
-        assert_eq!(players, [1.0, 2.0, 12.0], "no look twice, and ours counts");
+        assert_eq!(
+            players,
+            [1.0, 2.0, 12.0],
+            "no sample twice, and ours counts"
+        );
         assert_eq!(screen.wants().rows[0].1, "server-1", "once is enough");
     }
 

@@ -50,11 +50,11 @@ struct Check {
 
 /// `GET /healthz`, `GET /api/v1/health`
 pub(super) async fn show(State(api): State<Api>) -> Response {
-    let vitals = (api.0.parts.look)();
+    let health = (api.0.parts.health)();
     let checks = api
         .0
         .marks
-        .check(&vitals, api.live(), api.settings().interval, unix_millis());
+        .check(&health, api.live(), api.settings().interval, unix_millis());
     let (code, status) = if checks.iter().all(|check| check.ok) {
         (StatusCode::OK, "ok")
     } else {
@@ -82,7 +82,7 @@ impl Api {
     }
 
     fn current_notice(&self, now: Millis) -> Option<String> {
-        let health = (self.0.parts.look)();
+        let health = (self.0.parts.health)();
         let interval = self.settings().interval;
         let checks = self.0.marks.check(&health, self.live(), interval, now);
         notice(&health.history, &checks, now)
@@ -125,12 +125,12 @@ fn notice(history: &HistoryHealth, checks: &[Check; 3], now: Millis) -> Option<S
 impl CountWindow {
     fn check(
         &self,
-        vitals: &MonitorHealth,
+        health: &MonitorHealth,
         live: &StateTable,
         interval: Duration,
         now: Millis,
     ) -> [Check; 3] {
-        let history = &vitals.history;
+        let history = &health.history;
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
             (true, Some(message)) => {
@@ -163,8 +163,8 @@ impl CountWindow {
                 let stop_timeout = 2 * Millis::try_from(shortest.as_millis())
                     .unwrap_or(Millis::MAX / 4)
                     + SAMPLE_GRACE_MS;
-                let age = (now - vitals.last.unwrap_or(vitals.started)).max(0);
-                let message = match vitals.last {
+                let age = (now - health.last.unwrap_or(health.started)).max(0);
+                let message = match health.last {
                     Some(_) => format!("last sample {} s ago", age / 1_000),
                     None => format!("no sample since the start {} s ago", age / 1_000),
                 };
@@ -176,9 +176,9 @@ impl CountWindow {
             }
         };
 
-        let before = self.before(vitals, now);
-        let missed = vitals.missed.saturating_sub(before.missed);
-        let taken = vitals.samples.saturating_sub(before.samples);
+        let before = self.before(health, now);
+        let missed = health.missed.saturating_sub(before.missed);
+        let taken = health.samples.saturating_sub(before.samples);
         let minutes = (now - before.at) as f64 / 60_000.0;
         let message =
             format!("{missed} samples missed and {taken} taken in the last {minutes:.1} minutes");
@@ -195,15 +195,15 @@ impl CountWindow {
     }
 
     /// Returns the counts of some minutes ago, or of the start.
-    fn before(&self, vitals: &MonitorHealth, now: Millis) -> Counts {
+    fn before(&self, health: &MonitorHealth, now: Millis) -> Counts {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = Counts {
             at: now,
-            samples: vitals.samples,
-            missed: vitals.missed,
+            samples: health.samples,
+            missed: health.missed,
         };
         let start = Counts {
-            at: vitals.started,
+            at: health.started,
             samples: 0,
             missed: 0,
         };
@@ -261,17 +261,17 @@ mod tests {
         let live = StateTable::default();
         let marks = CountWindow::default();
         let minute = Duration::from_secs(60);
-        let failing = |vitals: &MonitorHealth, live: &StateTable, at: i64| {
-            let checks = marks.check(vitals, live, minute, at * 1_000);
+        let failing = |health: &MonitorHealth, live: &StateTable, at: i64| {
+            let checks = marks.check(health, live, minute, at * 1_000);
             checks
                 .into_iter()
                 .filter(|check| !check.ok)
                 .map(|check| check.name)
                 .collect::<Vec<_>>()
         };
-        let mut vitals = MonitorHealth::default();
+        let mut health = MonitorHealth::default();
         assert_eq!(
-            failing(&vitals, &live, 1_000),
+            failing(&health, &live, 1_000),
             [""; 0],
             "there are no servers"
         );
@@ -289,26 +289,26 @@ mod tests {
             origin: Origin::Configuration,
         });
         assert_eq!(
-            failing(&vitals, &live, 100),
+            failing(&health, &live, 100),
             [""; 0],
             "the monitor has just started"
         );
-        assert_eq!(failing(&vitals, &live, 200), ["samples"]);
-        vitals.last = Some(200_000);
-        vitals.samples = 10_000;
-        vitals.missed = 50;
+        assert_eq!(failing(&health, &live, 200), ["samples"]);
+        health.last = Some(200_000);
+        health.samples = 10_000;
+        health.missed = 50;
         let message = Some("disk full: /secret/path".into());
-        vitals.history = HistoryHealth {
+        health.history = HistoryHealth {
             is_failing: true,
             since: Some(60_000),
             message,
             kept: 50_000,
             dropped: 3,
         };
-        assert_eq!(failing(&vitals, &live, 210), ["history"]);
+        assert_eq!(failing(&health, &live, 210), ["history"]);
         let notice_text = notice(
-            &vitals.history,
-            &marks.check(&vitals, &live, minute, 210_000),
+            &health.history,
+            &marks.check(&health, &live, minute, 210_000),
             210_000,
         )
         .unwrap();
@@ -317,13 +317,13 @@ mod tests {
             "{notice_text}"
         );
         assert!(!notice_text.contains("secret"), "pages are public");
-        vitals.history.is_failing = false;
-        vitals.last = Some(2_000_000);
-        vitals.missed = 1_000;
-        assert_eq!(failing(&vitals, &live, 2_000), ["intervals"]);
+        health.history.is_failing = false;
+        health.last = Some(2_000_000);
+        health.missed = 1_000;
+        assert_eq!(failing(&health, &live, 2_000), ["intervals"]);
         let notice_text = notice(
-            &vitals.history,
-            &marks.check(&vitals, &live, minute, 2_000_000),
+            &health.history,
+            &marks.check(&health, &live, minute, 2_000_000),
             2_000_000,
         )
         .unwrap();
@@ -333,11 +333,11 @@ mod tests {
             "{notice_text}"
         );
         for at in [2_100, 2_130, 2_260, 2_400] {
-            vitals.last = Some(at * 1_000);
-            failing(&vitals, &live, at);
+            health.last = Some(at * 1_000);
+            failing(&health, &live, at);
         }
         assert_eq!(
-            failing(&vitals, &live, 2_400),
+            failing(&health, &live, 2_400),
             [""; 0],
             "samples missed long ago do not count"
         );

@@ -41,7 +41,7 @@ pub(super) async fn show(
     let servers = (most > 0).then(|| server_series(live, most));
     let mut registry = Registry::default();
     registry.register_collector(Box::new(MonitorMetrics {
-        health: (api.0.parts.look)(),
+        health: (api.0.parts.health)(),
         totals: live.totals(),
         rejected_by_rate: rejected.rate.load(Ordering::Relaxed),
         rejected_by_token: rejected.token.load(Ordering::Relaxed),

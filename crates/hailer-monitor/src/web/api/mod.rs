@@ -129,7 +129,7 @@ pub struct ApiBackend {
     /// Sends test alerts; `None`: no alerts are configured.
     pub alerts: Option<Arc<dyn TestAlert>>,
     /// Returns the health of the monitor.
-    pub look: HealthFn,
+    pub health: HealthFn,
 }
 
 /// Returns the current health of the monitor.

@@ -86,7 +86,7 @@ struct Monitor {
     history: History,
     live: Arc<StateTable>,
     watchlist: Arc<dyn Watchlist>,
-    vitals: Arc<Mutex<MonitorHealth>>,
+    health: Arc<Mutex<MonitorHealth>>,
     target: String,
     pool: Option<ResponderPool>,
     batches: tokio::sync::Mutex<mpsc::Receiver<Vec<PollResult>>>,
@@ -144,19 +144,19 @@ impl Monitor {
         }
         let watchlist: Arc<dyn Watchlist> =
             Arc::new(LocalWatchlist::new(history.clone(), poll, live.clone()));
-        let vitals = MonitorHealth {
+        let health = MonitorHealth {
             started: unix_millis(),
             samples: 100,
             last: Some(unix_millis()),
             ..MonitorHealth::default()
         };
-        let vitals = Arc::new(Mutex::new(vitals));
+        let health = Arc::new(Mutex::new(health));
         let batches = tokio::sync::Mutex::new(batches);
         let monitor = Self {
             history,
             live,
             watchlist,
-            vitals,
+            health,
             target,
             pool: Some(pool),
             batches,
@@ -190,13 +190,13 @@ impl Monitor {
     }
 
     fn app(&self, change: impl FnOnce(&mut ApiBackend, &mut ApiConfig)) -> web::App {
-        let vitals = self.vitals.clone();
+        let health = self.health.clone();
         let mut parts = ApiBackend {
             live: self.live.clone(),
             history: self.history.clone(),
             watchlist: Some(self.watchlist.clone()),
             alerts: Some(Arc::new(Alerts(crate::alert::CheckedConfig::default()))),
-            look: Arc::new(move || vitals.lock().unwrap().clone()),
+            health: Arc::new(move || health.lock().unwrap().clone()),
         };
         let often = Rate {
             per_second: 10_000,
@@ -460,7 +460,7 @@ async fn responses_match_the_openapi_document() {
     refusals(&contract, &monitor).await;
 
     // A failing monitor reports it.
-    monitor.vitals.lock().unwrap().history = HistoryHealth {
+    monitor.health.lock().unwrap().history = HistoryHealth {
         is_failing: true,
         message: Some("disk full".into()),
         kept: 7,
@@ -1299,7 +1299,7 @@ async fn alert_page_sends_tests_with_the_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
     let monitor = Monitor::start().await;
-    monitor.vitals.lock().unwrap().samples = 12;
+    monitor.health.lock().unwrap().samples = 12;
     let scrape = async |most| {
         let reply = ask(
             &monitor.router(|_, settings| settings.server_metrics = most),

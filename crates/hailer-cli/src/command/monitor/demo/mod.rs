@@ -1,14 +1,14 @@
 //! `hailer monitor --demo`: simulated servers on this machine, with one year of history.
 //!
 //! ```text
-//!   town (state at any time) ─┬─► sockets on loopback ◄─── monitor
-//!                             └─► past ─► History: import, write
+//!   server (state at any time) ─┬─► sockets on loopback ◄─── monitor
+//!                               └─► past ─► History: import, write
 //! ```
 
 mod past;
-mod town;
+mod simulated_server;
 
-use self::town::{SimulatedServer, all};
+use self::simulated_server::{SimulatedServer, all};
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::Status;
@@ -38,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Simulated servers with their sockets. Dropping the fleet stops them.
 pub(super) struct Fleet {
-    towns: Vec<SimulatedServer>,
+    simulated: Vec<SimulatedServer>,
     pub(super) servers: Vec<NewServer>,
     folder: Folder,
     _tasks: JoinSet<()>,
@@ -51,24 +51,24 @@ impl Fleet {
         let mut servers = Vec::new();
         let mut tasks = JoinSet::new();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        for town in all(now).into_iter().map(Arc::new) {
-            let status = town.status(now);
-            let address = if town.protocol.info().transport == Transport::Stream {
+        for server in all(now).into_iter().map(Arc::new) {
+            let status = server.status(now);
+            let address = if server.protocol.info().transport == Transport::Stream {
                 let listener = TcpListener::bind(any).await?;
                 let address = listener.local_addr()?;
-                tasks.spawn(serve_stream(town.clone(), listener));
+                tasks.spawn(serve_stream(server.clone(), listener));
                 address
             } else {
                 let socket = Arc::new(UdpSocket::bind(any).await?);
                 let address = socket.local_addr()?;
-                let board = Board::new(&[town.protocol], &status)?;
-                tasks.spawn(serve(town.clone(), socket, board));
+                let board = Board::new(&[server.protocol], &status)?;
+                tasks.spawn(serve(server.clone(), socket, board));
                 address
             };
-            servers.push(town.server(address));
+            servers.push(server.server(address));
         }
         Ok(Self {
-            towns: all(now),
+            simulated: all(now),
             servers,
             folder: Folder::new()?,
             _tasks: tasks,
@@ -83,7 +83,7 @@ impl Fleet {
     /// Writes the simulated history.
     pub(super) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
         let servers = history.add_all(&self.servers).await?;
-        past::write(history, &self.towns, &servers, unix_millis()).await?;
+        past::write(history, &self.simulated, &servers, unix_millis()).await?;
         Ok(())
     }
 }
@@ -114,7 +114,7 @@ pub(super) async fn listen(
 }
 
 /// Replies to datagrams with simulated latency and loss.
-async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board) {
+async fn serve(server: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
     let mut publish = tokio::time::interval(PUBLISH);
     let mut buffer = [0; MAX_REQUEST_BYTES];
@@ -131,13 +131,13 @@ async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board)
             },
             _ = publish.tick() => {
                 // On failure, the previous status stays published.
-                let _ = board.publish(&town.status(unix_millis()));
+                let _ = board.publish(&server.status(unix_millis()));
                 continue;
             }
         };
         let now = unix_millis();
         count += 1;
-        if !town.is_up(now) || town.loses(town.random(count, 70)) {
+        if !server.is_up(now) || server.loses(server.random(count, 70)) {
             continue;
         }
         let replies: Vec<Vec<u8>> = service
@@ -150,7 +150,7 @@ async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board)
         let Ok(place) = places.clone().try_acquire_owned() else {
             continue;
         };
-        let delay = Duration::from_micros(town.latency(now).into());
+        let delay = Duration::from_micros(server.latency(now).into());
         let socket = socket.clone();
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
@@ -163,7 +163,7 @@ async fn serve(town: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board)
 }
 
 /// Serves stream connections.
-async fn serve_stream(town: Arc<SimulatedServer>, listener: TcpListener) {
+async fn serve_stream(server: Arc<SimulatedServer>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(MAX_DELAYED_REPLIES));
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -172,13 +172,13 @@ async fn serve_stream(town: Arc<SimulatedServer>, listener: TcpListener) {
         };
         let now = unix_millis();
         let place = places.clone().try_acquire_owned();
-        if let (Ok(place), true) = (place, town.is_up(now)) {
-            let status = town.status(now);
-            let delay = town.latency(now);
-            let town = town.clone();
+        if let (Ok(place), true) = (place, server.is_up(now)) {
+            let status = server.status(now);
+            let delay = server.latency(now);
+            let server = server.clone();
             tokio::spawn(async move {
                 let answer = answer_stream(
-                    &town,
+                    &server,
                     &status,
                     stream,
                     from,
@@ -192,14 +192,15 @@ async fn serve_stream(town: Arc<SimulatedServer>, listener: TcpListener) {
 }
 
 async fn answer_stream(
-    town: &SimulatedServer,
+    server: &SimulatedServer,
     status: &Status,
     mut stream: TcpStream,
     from: SocketAddr,
     delay: Duration,
 ) -> anyhow::Result<()> {
     let responder =
-        town.protocol
+        server
+            .protocol
             .responder(status, &Keys::new(random_secret()), &Options::default())?;
     let Some(mut connection) = responder.connection(from) else {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Simulated history of one year: imported roll-ups, and samples, events and sessions written as by
 //! a monitor.
 
-use super::town::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
+use super::simulated_server::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
 use hailer_monitor::history::{
     Batch, ExportedRollup, History, HistoryError, Level, PlayerSession, Record,
 };
@@ -27,35 +27,39 @@ const SILENT: Millis = MINUTE;
 /// them from samples would take several seconds.
 pub(super) async fn write(
     history: &History,
-    towns: &[SimulatedServer],
+    simulated: &[SimulatedServer],
     servers: &[Server],
     now: Millis,
 ) -> Result<(), HistoryError> {
-    let all: Vec<(&SimulatedServer, ServerId)> = towns
+    let all: Vec<(&SimulatedServer, ServerId)> = simulated
         .iter()
         .zip(servers.iter().map(|server| server.id))
         .collect();
     let raw = (now - RAW).div_euclid(HOUR) * HOUR;
     history
-        .import(rollups(towns, raw, now).map(|record| Ok((0, record))))
+        .import(rollups(simulated, raw, now).map(|record| Ok((0, record))))
         .await?;
     let mut batch = Batch::default();
-    for (town, id) in &all {
-        samples(town, *id, raw, now, &mut batch.samples);
+    for (server, id) in &all {
+        samples(server, *id, raw, now, &mut batch.samples);
         if batch.samples.len() >= SAMPLES_PER_BATCH {
             history.write(&std::mem::take(&mut batch)).await?;
         }
     }
-    for (town, id) in &all {
-        events(town, *id, now, &mut batch.events);
-        sessions(town, *id, now, &mut batch.sessions);
+    for (server, id) in &all {
+        events(server, *id, now, &mut batch.events);
+        sessions(server, *id, now, &mut batch.sessions);
     }
     history.write(&batch).await.map(drop)
 }
 
 /// Returns roll-ups, oldest first: daily for a year, hourly for a month, and five-minute ones where
 /// there are samples.
-fn rollups(towns: &[SimulatedServer], raw: Millis, now: Millis) -> impl Iterator<Item = Record> {
+fn rollups(
+    simulated: &[SimulatedServer],
+    raw: Millis,
+    now: Millis,
+) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
     let levels = [
         (Level::Day, (today - DAYS) * DAY),
@@ -70,7 +74,10 @@ fn rollups(towns: &[SimulatedServer], raw: Millis, now: Millis) -> impl Iterator
         };
         let length = (level.length() / MINUTE) as usize;
         (from.div_euclid(DAY)..=today).flat_map(move |day| {
-            let minutes: Vec<_> = towns.iter().map(|town| town.minutes(day, thinly)).collect();
+            let minutes: Vec<_> = simulated
+                .iter()
+                .map(|server| server.minutes(day, thinly))
+                .collect();
             let mut records = Vec::new();
             for first in (0..MINUTES).step_by(length) {
                 let at = day * DAY + first as Millis * MINUTE;
@@ -79,11 +86,10 @@ fn rollups(towns: &[SimulatedServer], raw: Millis, now: Millis) -> impl Iterator
                 }
                 // The current bucket is incomplete.
                 let last = (first + length).min(((now - day * DAY) / MINUTE) as usize + 1);
-                let towns = towns.iter().zip(&minutes);
-                records
-                    .extend(towns.filter_map(|(town, all)| {
-                        rollup(town, level, at, &all[first..last], each)
-                    }));
+                let simulated = simulated.iter().zip(&minutes);
+                records.extend(simulated.filter_map(|(server, all)| {
+                    rollup(server, level, at, &all[first..last], each)
+                }));
             }
             records
         })
@@ -92,14 +98,14 @@ fn rollups(towns: &[SimulatedServer], raw: Millis, now: Millis) -> impl Iterator
 
 /// Returns one bucket from the player counts of its minutes. Only every `each`th minute is used.
 fn rollup(
-    town: &SimulatedServer,
+    server: &SimulatedServer,
     level: Level,
     start: Millis,
     minutes: &[u32],
     each: usize,
 ) -> Option<Record> {
     let mut sum = ExportedRollup {
-        server: town.name.into(),
+        server: server.name.into(),
         level,
         at: start,
         polls: 0,
@@ -107,7 +113,7 @@ fn rollup(
         with_players: 0,
         players: Some(0),
         players_max: Some(0),
-        max: Some(town.max),
+        max: Some(server.max),
         timed: 0,
         latency: Some(0),
         latency_max: Some(0),
@@ -116,19 +122,19 @@ fn rollup(
     };
     for (minute, players) in minutes.iter().enumerate().step_by(each) {
         let at = start + minute as Millis * MINUTE;
-        if at < town.opened() {
+        if at < server.opened() {
             continue;
         }
         let weight = each as i64;
         sum.polls += each as u32;
         sum.sent += 2 * weight;
-        if !town.is_up(at) {
+        if !server.is_up(at) {
             sum.sent += weight;
             sum.resent += 2 * weight;
             continue;
         }
-        sum.resent += weight * i64::from(town.loses(town.random(at as u64, 60)));
-        let latency = town.latency(at);
+        sum.resent += weight * i64::from(server.loses(server.random(at as u64, 60)));
+        let latency = server.latency(at);
         sum.answered += each as u32;
         sum.players = sum.players.map(|sum| sum + weight * i64::from(*players));
         sum.players_max = sum.players_max.max(Some(*players));
@@ -149,29 +155,29 @@ fn rollup(
 
 /// Adds one sample per minute.
 fn samples(
-    town: &SimulatedServer,
-    server: ServerId,
+    server: &SimulatedServer,
+    id: ServerId,
     from: Millis,
     now: Millis,
     samples: &mut Vec<Sample>,
 ) {
-    let phase = (town.random(0, 61) % 60_000) as Millis;
+    let phase = (server.random(0, 61) % 60_000) as Millis;
     for day in from.div_euclid(DAY)..=now.div_euclid(DAY) {
-        let minutes = town.minutes(day, 1);
+        let minutes = server.minutes(day, 1);
         for (minute, players) in (0..MINUTES as Millis).zip(minutes) {
             let at = day * DAY + minute * MINUTE + phase;
             if at < from || at >= now {
                 continue;
             }
-            let is_up = town.is_up(at);
-            let resent = u16::from(town.loses(town.random(at as u64, 60)));
+            let is_up = server.is_up(at);
+            let resent = u16::from(server.loses(server.random(at as u64, 60)));
             samples.push(Sample {
-                server,
+                server: id,
                 at,
                 answered: is_up,
                 players: is_up.then_some(players),
-                max: is_up.then_some(town.max),
-                latency: is_up.then(|| town.latency(at)),
+                max: is_up.then_some(server.max),
+                latency: is_up.then(|| server.latency(at)),
                 sent: if is_up { 2 + resent } else { 3 },
                 resent: if is_up { resent } else { 2 },
             });
@@ -180,22 +186,28 @@ fn samples(
 }
 
 /// Adds the events of the year.
-fn events(town: &SimulatedServer, server: ServerId, now: Millis, events: &mut Vec<Event>) {
+fn events(server: &SimulatedServer, id: ServerId, now: Millis, events: &mut Vec<Event>) {
     let today = now.div_euclid(DAY);
-    let mut add = |at, kind| events.push(Event { server, at, kind });
+    let mut add = |at, kind| {
+        events.push(Event {
+            server: id,
+            at,
+            kind,
+        })
+    };
     let silence = || EventKind::Down {
         reason: "silence".into(),
     };
-    add(town.opened().max((today - DAYS) * DAY), EventKind::Up);
-    let mut version = town.version((today - DAYS) * DAY);
+    add(server.opened().max((today - DAYS) * DAY), EventKind::Up);
+    let mut version = server.version((today - DAYS) * DAY);
     for day in today - DAYS..=today {
-        if let Some((from, to)) = town.outage(day) {
+        if let Some((from, to)) = server.outage(day) {
             add(from + SILENT, silence());
             add(to, EventKind::Up);
         }
         let at = (day * DAY + 9 * HOUR).min(now);
-        let next = town.version(at);
-        if next != version && at > town.opened() {
+        let next = server.version(at);
+        if next != version && at > server.opened() {
             add(
                 at,
                 EventKind::Version(Difference {
@@ -206,31 +218,31 @@ fn events(town: &SimulatedServer, server: ServerId, now: Millis, events: &mut Ve
         }
         version = next;
     }
-    if let Some(since) = town.down_since() {
+    if let Some(since) = server.down_since() {
         add(since + SILENT, silence());
     }
 }
 
 /// Adds the sessions of the last days.
 fn sessions(
-    town: &SimulatedServer,
-    server: ServerId,
+    server: &SimulatedServer,
+    id: ServerId,
     now: Millis,
     sessions: &mut Vec<PlayerSession>,
 ) {
     // The monitor records no sessions of samples either.
-    if !town.lists_all_players() {
+    if !server.lists_all_players() {
         return;
     }
     let today = now.div_euclid(DAY);
     for day in today - SESSIONS..=today + 1 {
-        for (member, from, to) in town.sessions(day).filter(|(_, from, _)| *from < now) {
+        for (member, from, to) in server.sessions(day).filter(|(_, from, _)| *from < now) {
             // An outage ends all sessions.
             let last = to.min(now);
-            if town.is_up(from) && town.is_up(last - 1) {
+            if server.is_up(from) && server.is_up(last - 1) {
                 sessions.push(PlayerSession {
-                    server,
-                    player: town.name_of(member),
+                    server: id,
+                    player: server.name_of(member),
                     first: from,
                     last,
                 });

@@ -107,7 +107,7 @@ type Row = (
 /// Name, group, protocol, versions, MOTD or name, players on a busy evening, maximum players,
 /// region and behavior.
 #[rustfmt::skip]
-const TOWNS: &[Row] = &[
+const SERVERS: &[Row] = &[
     ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behavior::Usual),
     ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behavior::Restarts),
     ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §ffresh bread daily", 12, 24, Europe, Behavior::Usual),
@@ -157,7 +157,7 @@ const TOWNS: &[Row] = &[
 
 /// Returns all simulated servers.
 pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
-    let town = |(seed, row): (u64, &Row)| {
+    let server = |(seed, row): (u64, &Row)| {
         let (name, group, protocol, versions, motd, peak, max, region, behavior) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
         SimulatedServer {
@@ -174,7 +174,7 @@ pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
             started,
         }
     };
-    (1..).zip(TOWNS).map(town).collect()
+    (1..).zip(SERVERS).map(server).collect()
 }
 
 impl SimulatedServer {
@@ -438,32 +438,32 @@ mod tests {
     fn the_stored_past_matches_the_live_status() {
         let now = 20_000 * DAY + 18 * HOUR;
         let mut most = 0;
-        for town in all(now) {
+        for server in all(now) {
             assert_eq!(
-                check(&town.server(([127, 0, 0, 1], 25_565).into())),
+                check(&server.server(([127, 0, 0, 1], 25_565).into())),
                 [],
                 "{}",
-                town.name
+                server.name
             );
             let day = now.div_euclid(DAY);
-            let minutes = town.minutes(day, 1);
+            let minutes = server.minutes(day, 1);
             for hour in 0..18 {
                 let at = day * DAY + hour * HOUR;
-                let status = town.status(at);
+                let status = server.status(at);
                 assert_eq!(
                     status.players.online,
                     Some(minutes[hour as usize * 60].into()),
                     "{} at {hour}",
-                    town.name
+                    server.name
                 );
                 most = most.max(status.players.count());
             }
-            let is_up = town.is_up(now + 1);
+            let is_up = server.is_up(now + 1);
             assert_eq!(
                 is_up,
-                !matches!(town.behavior, Behavior::Down),
+                !matches!(server.behavior, Behavior::Down),
                 "{}",
-                town.name
+                server.name
             );
         }
         assert!(most > 100, "{most}");
