@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// A value stays valid for this multiple of the time that computing it took.
 const VALIDITY_PER_COST: u32 = 50;
 /// Requests wait for a computation that takes at most this long.
-const SLOW: Duration = Duration::from_millis(3);
+const MAX_WAIT: Duration = Duration::from_millis(3);
 /// How long an expired value may be used while a new one is computed.
 const MAX_STALE: Duration = Duration::from_secs(60);
 
@@ -63,7 +63,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
             if entry.version == version && is_valid {
                 return entry.value.clone();
             }
-            let is_usable = entry.cost > SLOW && now < entry.expires + MAX_STALE;
+            let is_usable = entry.cost > MAX_WAIT && now < entry.expires + MAX_STALE;
             let runtime = tokio::runtime::Handle::try_current();
             if let (Ok(runtime), true) = (runtime, is_usable) {
                 if !entry.is_refreshing {

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 /// Minimum time between two lines of chat. Servers kick faster clients for spam.
-const PACE: Duration = Duration::from_secs(1);
+const CHAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Height of a map on the terminal, in lines.
 const MAP_LINES: u16 = 32;
 
@@ -231,7 +231,7 @@ async fn play(
 ) -> anyhow::Result<End> {
     let mut typed = typed();
     let mut typing = true;
-    let mut pace = tokio::time::interval(PACE);
+    let mut pace = tokio::time::interval(CHAT_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut end = None;
     loop {

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 /// Maximum number of log lines about the game per second, since players cause them.
 const LINES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
 /// Maximum width of such a line, in columns.
-const WIDTH: usize = 160;
+const LINE_WIDTH: usize = 160;
 
 fn config(args: &World) -> GameServerConfig {
     let mut config = GameServerConfig::default();
@@ -100,6 +100,6 @@ async fn log(mut events: mpsc::Receiver<ServerEvent>) {
             warn!("{suppressed} more lines were suppressed");
             suppressed = 0;
         }
-        info!("{}", line(&event.to_string(), WIDTH));
+        info!("{}", line(&event.to_string(), LINE_WIDTH));
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The socket belongs to the user of the responder, with mode 0600. Limits: [`MAX_CLIENTS`]
-//! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE`] without a request, [`TIMEOUT`] to
+//! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE_TIMEOUT`] without a request, [`TIMEOUT`] to
 //! accept a reply.
 
 use super::snapshot::{SCHEMA, Snapshot};
@@ -32,7 +32,7 @@ const MAX_REQUEST: u64 = 256;
 /// Maximum size of a reply that the client accepts, enough for thousands of servers.
 const MAX_REPLY: u64 = 16 << 20;
 /// Idle connections are closed after this time. Shorter in tests.
-const IDLE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+const IDLE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// Time for a peer to accept a reply.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Range of the interval between snapshots, in milliseconds.
@@ -132,7 +132,7 @@ async fn answer(stream: UnixStream, take_snapshot: &TakeSnapshot) -> io::Result<
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
-        let request = match timeout(IDLE, read(&mut reader, MAX_REQUEST)).await? {
+        let request = match timeout(IDLE_TIMEOUT, read(&mut reader, MAX_REQUEST)).await? {
             Ok(Some(line)) => request(&line),
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(error.to_string()),

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 /// Maximum width of the observation of a probe, in columns.
-const DETAIL: usize = 200;
+const DETAIL_WIDTH: usize = 200;
 
 /// The server under test.
 pub(crate) struct CheckedServer<'a> {
@@ -249,7 +249,7 @@ pub(crate) fn finding(
         Outcome::Fail(_) => ("FAIL", "1;31"),
         Outcome::NotApplicable(_) => ("n/a", "2"),
     };
-    let detail = line(finding.outcome.detail(), DETAIL);
+    let detail = line(finding.outcome.detail(), DETAIL_WIDTH);
     writeln!(
         out,
         "\x1b[{color}m{word:9}\x1b[0m  {}  {}: \x1b[2m{detail}\x1b[0m",
@@ -387,7 +387,7 @@ pub(crate) fn clients(
             writeln!(
                 out,
                 "           {}\n           {}: {}",
-                line(&judgement.detail, DETAIL),
+                line(&judgement.detail, DETAIL_WIDTH),
                 requirement.severity.name(),
                 requirement.effect
             )?;

@@ -8,13 +8,13 @@ use hailer::{Transcript, catalog};
 use std::io::Write;
 
 /// Bytes per row of hexadecimal.
-const ROW: usize = 16;
+const BYTES_PER_ROW: usize = 16;
 /// Maximum number of fields shown for one datagram. The rest is only counted.
 const MAX_FIELDS: usize = 2_000;
 /// Maximum number of bytes shown for one field where fields can be as long as a chunk. The rest is
 /// only counted.
 #[cfg(feature = "game")]
-pub(crate) const MAX_BYTES: usize = 16 * ROW;
+pub(crate) const MAX_BYTES: usize = 16 * BYTES_PER_ROW;
 
 /// Prints every datagram of an exchange.
 pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io::Result<()> {
@@ -196,10 +196,14 @@ fn row(
     } else {
         &[]
     };
-    for (i, chunk) in field.chunks(ROW).chain(empty.iter().copied()).enumerate() {
+    for (i, chunk) in field
+        .chunks(BYTES_PER_ROW)
+        .chain(empty.iter().copied())
+        .enumerate()
+    {
         let text = format!(
             "  \x1b[2m{:5}\x1b[0m  {:<47}",
-            range.start + i * ROW,
+            range.start + i * BYTES_PER_ROW,
             chunk.join(" ")
         );
         match i {

@@ -8,7 +8,7 @@ use std::io::Write;
 /// Widths of target, players and version, in columns.
 const WIDTHS: [usize; 3] = [40, 9, 12];
 /// Maximum width of the name or the failure, in columns.
-const TITLE: usize = 60;
+const TITLE_WIDTH: usize = 60;
 
 /// Writes the names of the columns.
 pub(crate) fn header(out: &mut Vec<u8>) {
@@ -33,7 +33,7 @@ pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
                 "",
                 "",
                 "",
-                line(&reason(error), TITLE)
+                line(&reason(error), TITLE_WIDTH)
             );
             return;
         }
@@ -48,7 +48,7 @@ pub(crate) fn record(out: &mut Vec<u8>, record: &Record<'_>, listed: bool) {
             &line(status.version.as_deref().unwrap_or_default(), version),
             version
         ),
-        line(&status.title().unwrap_or_default(), TITLE),
+        line(&status.title().unwrap_or_default(), TITLE_WIDTH),
     );
     let list = status
         .players

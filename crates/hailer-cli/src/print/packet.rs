@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Maximum number of bytes shown after the position of an error.
-const AFTER: usize = 256;
+const MAX_BYTES_AFTER_ERROR: usize = 256;
 
 /// Output format of packets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,7 +117,7 @@ impl PacketView<'_> {
     ) -> io::Result<()> {
         let bytes = self
             .bytes
-            .get(..broken.error.at.saturating_add(AFTER))
+            .get(..broken.error.at.saturating_add(MAX_BYTES_AFTER_ERROR))
             .unwrap_or(self.bytes);
         let mut notes = Notes::explaining();
         read(

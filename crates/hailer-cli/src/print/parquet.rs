@@ -27,7 +27,7 @@ const MAX_GROUP_BYTES: usize = 4 << 20;
 /// Estimated memory of a value in addition to its bytes: two levels and an offset.
 const VALUE_BYTES: usize = 12;
 /// Number of values per call of the Parquet library.
-const BATCH: usize = 4_096;
+const VALUES_PER_CALL: usize = 4_096;
 /// Maximum size of a dictionary in bytes. Above it, the column is written without one, since its
 /// values hardly repeat.
 const MAX_DICTIONARY_BYTES: usize = 64 << 10;
@@ -338,7 +338,7 @@ impl Leaf {
         match (column, &mut self.values) {
             (ColumnWriter::ByteArrayColumnWriter(column), Values::Text(texts, ends)) => {
                 let mut start = 0;
-                let mut batch: Vec<ByteArray> = Vec::with_capacity(BATCH);
+                let mut batch: Vec<ByteArray> = Vec::with_capacity(VALUES_PER_CALL);
                 let next = Vec::with_capacity(texts.len());
                 // The values share one buffer, so that none needs its own allocation.
                 let texts = ByteArray::from(std::mem::replace(texts, next));
@@ -368,14 +368,14 @@ impl Leaf {
         Ok(())
     }
 
-    /// Divides the levels into ranges of about [`BATCH`] that begin with a row. Returns each with
+    /// Divides the levels into ranges of about [`VALUES_PER_CALL`] that begin with a row. Returns each with
     /// its range of values.
     fn batches(&self) -> Vec<(Range<usize>, Range<usize>)> {
         let mut batches = Vec::new();
         let mut start = 0;
         let mut first_value = 0;
         while start < self.definition.len() {
-            let mut end = (start + BATCH).min(self.definition.len());
+            let mut end = (start + VALUES_PER_CALL).min(self.definition.len());
             while self.repetition.get(end).is_some_and(|level| *level > 0) {
                 end += 1;
             }

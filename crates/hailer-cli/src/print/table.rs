@@ -9,11 +9,11 @@ use unicode_width::UnicodeWidthStr;
 /// Maximum width of text from a server in a cell, in columns.
 pub(crate) const CELL: usize = 40;
 /// Spaces between two columns.
-const GAP: usize = 2;
+const GAP_WIDTH: usize = 2;
 /// Minimum width of a column while there are spare columns to remove.
-const NARROW: usize = 16;
+const NARROW_WIDTH: usize = 16;
 /// Minimum width of a column after that.
-const NARROWEST: usize = 8;
+const NARROWEST_WIDTH: usize = 8;
 
 /// How a column adapts to a narrow terminal.
 #[derive(Clone, Copy, PartialEq)]
@@ -58,14 +58,14 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
     let at_least = |shown: &[(usize, Fit, usize)]| -> usize {
         let least = |&(_, fit, width): &_| {
             if gives_way(fit) {
-                NARROW.min(width)
+                NARROW_WIDTH.min(width)
             } else {
                 width
             }
         };
-        shown.iter().map(|column| least(column) + GAP).sum()
+        shown.iter().map(|column| least(column) + GAP_WIDTH).sum()
     };
-    while at_least(&shown) > limit.saturating_add(GAP)
+    while at_least(&shown) > limit.saturating_add(GAP_WIDTH)
         && let Some((_, spare)) = (shown.iter().enumerate())
             .filter_map(|(i, &(_, fit, _))| {
                 if let Fit::Spare(rank) = fit {
@@ -78,8 +78,16 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
     {
         shown.remove(spare);
     }
-    for (least, all) in [(NARROW, false), (NARROWEST, false), (NARROWEST, true)] {
-        while shown.iter().map(|(.., width)| width + GAP).sum::<usize>() > limit.saturating_add(GAP)
+    for (least, all) in [
+        (NARROW_WIDTH, false),
+        (NARROWEST_WIDTH, false),
+        (NARROWEST_WIDTH, true),
+    ] {
+        while shown
+            .iter()
+            .map(|(.., width)| width + GAP_WIDTH)
+            .sum::<usize>()
+            > limit.saturating_add(GAP_WIDTH)
             && let Some((.., width)) = (shown.iter_mut())
                 .filter(|(_, fit, width)| *width > least && (all || gives_way(*fit)))
                 .max_by_key(|(.., width)| *width)
@@ -102,12 +110,12 @@ fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<St
         }));
     }
     for (column, (_, fit, width)) in table.column_iter_mut().zip(shown) {
-        let fixed = u16::try_from(width + GAP).unwrap_or(u16::MAX);
+        let fixed = u16::try_from(width + GAP_WIDTH).unwrap_or(u16::MAX);
         if fit == Fit::Number {
             column.set_cell_alignment(CellAlignment::Right);
         }
         column
-            .set_padding((0, GAP as u16))
+            .set_padding((0, GAP_WIDTH as u16))
             .set_constraint(ColumnConstraint::Absolute(Width::Fixed(fixed)));
     }
     table

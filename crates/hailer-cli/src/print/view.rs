@@ -10,13 +10,13 @@ use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a line of text, in columns.
-const WIDE: usize = 160;
+const LINE_WIDTH: usize = 160;
 
 /// Width of a field's name, in columns.
-const NAME: usize = 16;
+const NAME_WIDTH: usize = 16;
 
 /// Maximum width of a rule's key, in columns.
-const KEY: usize = 40;
+const KEY_WIDTH: usize = 40;
 
 /// Prints an answer, and the names of the protocols of the `others`.
 pub(crate) fn answer(
@@ -28,7 +28,8 @@ pub(crate) fn answer(
 ) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.transcript.protocol, target)?;
-    let mut row = |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME$}\x1b[0m {value}");
+    let mut row =
+        |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME_WIDTH$}\x1b[0m {value}");
     let round_trip = answer.latency.as_secs_f64() * 1e3;
     row(
         "Address",
@@ -45,7 +46,7 @@ pub(crate) fn answer(
     ];
     for (name, value) in plain {
         if let Some(value) = value {
-            row(name, &line(value, WIDE))?;
+            row(name, &line(value, LINE_WIDTH))?;
         }
     }
     if let Some(address) = &status.address {
@@ -53,14 +54,17 @@ pub(crate) fn answer(
         match (&address.host, port) {
             (None, None) => {}
             (None, Some(port)) => row("Game port", &port)?,
-            (Some(host), None) => row("Calls itself", &line(host, WIDE))?,
+            (Some(host), None) => row("Calls itself", &line(host, LINE_WIDTH))?,
             (Some(host), Some(port)) => {
-                row("Calls itself", &format!("{}:{port}", line(host, WIDE)))?;
+                row(
+                    "Calls itself",
+                    &format!("{}:{port}", line(host, LINE_WIDTH)),
+                )?;
             }
         }
     }
     for Extra { key, value } in &status.extra {
-        row(&title(key), &line(&human(value), 4 * WIDE))?;
+        row(&title(key), &line(&human(value), 4 * LINE_WIDTH))?;
     }
     row(
         "Players",
@@ -79,7 +83,7 @@ pub(crate) fn answer(
         let rules = status
             .rules
             .iter()
-            .map(|rule| (line(&rule.key, KEY), line(&rule.value, WIDE)));
+            .map(|rule| (line(&rule.key, KEY_WIDTH), line(&rule.value, LINE_WIDTH)));
         pairs(out, &rules.collect::<Vec<_>>())?;
     }
     if !status.deviations.is_empty() {
@@ -94,7 +98,7 @@ pub(crate) fn answer(
         writeln!(out, "\n  \x1b[2m{}\x1b[0m", sources(answer))?;
     }
     for note in &answer.notes {
-        writeln!(out, "\n  \x1b[33m{}\x1b[0m", line(note, 4 * WIDE))?;
+        writeln!(out, "\n  \x1b[33m{}\x1b[0m", line(note, 4 * LINE_WIDTH))?;
     }
     if !others.is_empty() {
         let titles: Vec<_> = others
@@ -133,16 +137,20 @@ pub(crate) fn failure(
     error: &Error,
     hints: &[String],
 ) -> std::io::Result<()> {
-    writeln!(out, "\x1b[31m●\x1b[0m \x1b[1m{}\x1b[0m", line(target, WIDE))?;
+    writeln!(
+        out,
+        "\x1b[31m●\x1b[0m \x1b[1m{}\x1b[0m",
+        line(target, LINE_WIDTH)
+    )?;
     let mut reports = error.protocol_reports();
     if reports.is_empty() {
         reports.push(error.to_string());
     }
     for report in reports {
-        writeln!(out, "  {}", line(&report, 4 * WIDE))?;
+        writeln!(out, "  {}", line(&report, 4 * LINE_WIDTH))?;
     }
     for hint in hints {
-        writeln!(out, "  \x1b[33m{}\x1b[0m", line(hint, 4 * WIDE))?;
+        writeln!(out, "  \x1b[33m{}\x1b[0m", line(hint, 4 * LINE_WIDTH))?;
     }
     writeln!(out)
 }
@@ -156,7 +164,7 @@ fn heading(
     writeln!(
         out,
         "\x1b[32m●\x1b[0m \x1b[1m{}\x1b[0m \x1b[2m{}\x1b[0m",
-        line(target, WIDE),
+        line(target, LINE_WIDTH),
         protocol.title
     )?;
     for text in [&status.name, &status.motd].into_iter().flatten() {
@@ -178,7 +186,7 @@ fn lines(text: &Text) -> Vec<String> {
         .filter(|(_, plain)| !plain.trim().is_empty())
         .take(8);
     lines
-        .map(|(ansi, plain)| match line(plain, WIDE) {
+        .map(|(ansi, plain)| match line(plain, LINE_WIDTH) {
             whole if whole == plain => ansi.to_owned(),
             cut => cut,
         })
@@ -246,12 +254,12 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
             } else {
                 "requires an auth token (--auth-token-file)"
             };
-            writeln!(out, "  \x1b[2m{:<NAME$}\x1b[0m {reason}", "")?;
+            writeln!(out, "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m {reason}", "")?;
         }
         Roster::Sample if !players.list.is_empty() => {
             writeln!(
                 out,
-                "  \x1b[2m{:<NAME$}\x1b[0m the server lists only a sample of {}",
+                "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m the server lists only a sample of {}",
                 "",
                 players.list.len()
             )?;
@@ -259,7 +267,7 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         Roster::Partial if !players.list.is_empty() => {
             writeln!(
                 out,
-                "  \x1b[2m{:<NAME$}\x1b[0m the list holds {}",
+                "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m the list holds {}",
                 "",
                 players.list.len()
             )?;
@@ -354,7 +362,7 @@ mod tests {
             (lines[0].as_str(), lines[2].as_str()),
             ("\x1b[92mGreen\x1b[0m", "\x1b[91mend\x1b[0m")
         );
-        assert_eq!((lines[1].width(), lines.len()), (WIDE - 1, 3));
+        assert_eq!((lines[1].width(), lines.len()), (LINE_WIDTH - 1, 3));
         assert!(lines[1].ends_with("名…") && !lines[1].contains('\x1b'));
     }
 

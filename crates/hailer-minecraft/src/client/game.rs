@@ -17,11 +17,11 @@ pub const MAX_LISTED: usize = 1024;
 /// Maximum number of warnings kept as text. All are counted.
 pub const MAX_WARNINGS: usize = 32;
 /// Shortest view distance of real servers, in columns.
-const AROUND: i32 = 3;
+const MIN_VIEW_DISTANCE: i32 = 3;
 /// Number of slots in window 0, the player's inventory.
 const SLOTS: usize = 45;
 /// First of the nine slots of the hotbar.
-const HOTBAR: usize = 36;
+const FIRST_HOTBAR_SLOT: usize = 36;
 
 /// Position and view direction of the local player.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -80,7 +80,7 @@ impl LocalPlayer {
     pub fn item(&self) -> &Slot {
         static EMPTY: Slot = Slot::EMPTY;
         self.inventory
-            .get(HOTBAR + usize::from(self.held))
+            .get(FIRST_HOTBAR_SLOT + usize::from(self.held))
             .unwrap_or(&EMPTY)
     }
 }
@@ -361,7 +361,7 @@ impl GameState {
             && let Some(Position {
                 feet: [x, _, z], ..
             }) = self.player.position
-            && self.columns.surround(x, z, AROUND)
+            && self.columns.surround(x, z, MIN_VIEW_DISTANCE)
         {
             self.previous_world = None;
             self.is_surrounded = true;

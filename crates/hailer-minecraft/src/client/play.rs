@@ -23,11 +23,11 @@ const POSITION_TICKS: u32 = 20;
 /// (spec/minecraft-12w.md#6).
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// Value of y and stance while riding (spec/minecraft-12w.md#5.1).
-const RIDING: f64 = -999.0;
+const RIDING_Y: f64 = -999.0;
 /// Direction of a placement without a block: the item is used in the air.
 const NO_FACE: u8 = 255;
 /// Distance in blocks at which a walk has arrived.
-const ARRIVED: f64 = 0.01;
+const ARRIVAL_DISTANCE: f64 = 0.01;
 /// Distance in blocks that is kept to a followed player.
 const FOLLOW_DISTANCE: f64 = 2.0;
 /// Ticks without progress after which a walk is given up.
@@ -195,8 +195,8 @@ impl Client {
         if self.game.player.vehicle.is_some() {
             return self.reply(PlayerPositionLook {
                 x: 0.0,
-                y: RIDING,
-                stance: RIDING,
+                y: RIDING_Y,
+                stance: RIDING_Y,
                 z: 0.0,
                 yaw,
                 pitch,
@@ -296,7 +296,7 @@ impl Client {
             z - position.feet[2],
         ];
         let distance = (dx * dx + dz * dz).sqrt();
-        if distance > ARRIVED {
+        if distance > ARRIVAL_DISTANCE {
             let yaw = (-dx).atan2(dz).to_degrees() as f32;
             self.look(yaw, (-dy).atan2(distance).to_degrees() as f32);
         }
@@ -315,9 +315,9 @@ impl Client {
         };
         let [x, y, z] = body.feet;
         let distance = ((place[0] - x).powi(2) + (place[1] - z).powi(2)).sqrt();
-        let has_arrived = distance <= ARRIVED;
+        let has_arrived = distance <= ARRIVAL_DISTANCE;
         // Also when the distance is not a number.
-        if distance < *shortest - ARRIVED {
+        if distance < *shortest - ARRIVAL_DISTANCE {
             *shortest = distance;
             *ticks = 0;
         } else {

@@ -24,7 +24,7 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 /// Exponent of generated keys. `spec/minecraft-12w.md#6`
 const EXPONENT: u32 = 65537;
 /// Size of generated keys, in bytes. `spec/minecraft-12w.md#6`
-const SIZE: usize = 128;
+const KEY_BYTES: usize = 128;
 /// DER bytes before the modulus: `rsaEncryption`, and the lengths of all following fields.
 const DER_BEFORE: [u8; 29] = [
     0x30, 0x81, 0x9f, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01,
@@ -33,7 +33,7 @@ const DER_BEFORE: [u8; 29] = [
 /// DER bytes after the modulus: the exponent.
 const DER_AFTER: [u8; 5] = [0x02, 0x03, 0x01, 0x00, 0x01];
 /// Bytes that the padding takes: 00 02, eight random bytes, 00.
-const OVERHEAD: usize = 11;
+const PADDING_BYTES: usize = 11;
 
 /// Error for an invalid public key, or for text that cannot be encrypted with it.
 /// `spec/minecraft-12w.md#6`
@@ -93,7 +93,7 @@ pub fn encrypt(
 ) -> Result<Vec<u8>, KeyError> {
     let (modulus, exponent) = public_numbers(public_der)?;
     let size = modulus.len();
-    let max = size.saturating_sub(OVERHEAD);
+    let max = size.saturating_sub(PADDING_BYTES);
     if plain.len() > max {
         return Err(KeyError::TooLong {
             len: plain.len(),
@@ -160,23 +160,23 @@ impl KeyPair {
     /// Returns `None` only for reasons that are visible on the wire: the field is not 128 bytes
     /// long, it is not below the modulus, or `expected_len` is too large.
     pub fn decrypt(&self, cipher: &[u8], expected_len: usize) -> Option<Vec<u8>> {
-        if cipher.len() != SIZE {
+        if cipher.len() != KEY_BYTES {
             return None;
         }
         let number = U1024::from_be_slice(cipher);
         if number >= *self.modulus.modulus().as_ref() {
             return None;
         }
-        let refused = self.derive::<SIZE>(b'R', cipher);
+        let refused = self.derive::<KEY_BYTES>(b'R', cipher);
         let padded = self.power(&number, cipher).to_be_bytes();
 
         let (head, message) = padded
             .as_ref()
-            .split_at_checked(SIZE.checked_sub(expected_len)?)?;
+            .split_at_checked(KEY_BYTES.checked_sub(expected_len)?)?;
         let [zero, two, filler @ .., end] = head else {
             return None;
         };
-        if filler.len() < OVERHEAD - 3 {
+        if filler.len() < PADDING_BYTES - 3 {
             return None;
         }
         let mut good = zero.ct_eq(&0) & two.ct_eq(&2) & end.ct_eq(&0);
@@ -198,7 +198,7 @@ impl KeyPair {
     /// The factor is derived, because there is no random source here. It is as secret as the key.
     fn power(&self, number: &U1024, cipher: &[u8]) -> U1024 {
         let form = |number: &U1024| FixedMontyForm::new(number, &self.modulus);
-        let mut factor = self.derive::<SIZE>(b'B', cipher);
+        let mut factor = self.derive::<KEY_BYTES>(b'B', cipher);
         // Keeps it below the modulus, whose highest bit is set.
         if let Some(highest) = factor.first_mut() {
             *highest = 0;

@@ -6,13 +6,13 @@ use crate::table::{CollectItem, SpawnDroppedItem};
 use crate::types::{Absolute, NbtData, Slot};
 
 /// Ticks after which an item is removed, as in vanilla.
-const LIFE: u32 = 6000;
+const LIFE_TICKS: u32 = 6000;
 /// Ticks before an item can be picked up, since the player who threw it is near.
-const REST: u32 = 40;
+const PICKUP_DELAY_TICKS: u32 = 40;
 /// Distance at which an item is picked up, in blocks.
 const PICKUP_DISTANCE: f64 = 1.5;
 /// Distance that an item is thrown, in blocks.
-const THROW: f64 = 1.5;
+const THROW_DISTANCE: f64 = 1.5;
 
 /// A dropped item.
 pub(super) struct Item {
@@ -49,9 +49,9 @@ impl Server {
         let yaw = f64::from(player.yaw).to_radians();
         let Position { x, y, z } = player.position;
         let ahead = Position {
-            x: x - yaw.sin() * THROW,
+            x: x - yaw.sin() * THROW_DISTANCE,
             y: y + 1.0,
-            z: z + yaw.cos() * THROW,
+            z: z + yaw.cos() * THROW_DISTANCE,
         };
         if item.is_empty() || item.count <= 0 || !self.knows(&item) {
             return;
@@ -109,9 +109,9 @@ impl Server {
         let mut taken = Vec::new();
         for (entity, item) in &mut self.items {
             item.ticks += 1;
-            if item.ticks > LIFE {
+            if item.ticks > LIFE_TICKS {
                 gone.push(*entity);
-            } else if item.ticks > REST {
+            } else if item.ticks > PICKUP_DELAY_TICKS {
                 let near = self.clients.iter().find(|(_, client)| {
                     client.player().is_some_and(|player| {
                         !player.is_dead && player.position.distance(item.place) <= PICKUP_DISTANCE

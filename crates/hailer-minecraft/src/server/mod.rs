@@ -50,15 +50,15 @@ use world::World;
 /// Interval between two ticks of the game.
 pub const TICK: Duration = Duration::from_millis(50);
 /// Maximum number of late ticks that are run.
-const CATCH_UP: u32 = 10;
+const MAX_LATE_TICKS: u32 = 10;
 /// Maximum number of unread events. More are dropped.
 const MAX_EVENTS: usize = 1024;
 /// Ticks between keep alives, as in vanilla.
-const KEEP_ALIVE: u64 = 21;
+const KEEP_ALIVE_TICKS: u64 = 21;
 /// Ticks between updates of latencies.
-const PINGS: u64 = 100;
+const PING_TICKS: u64 = 100;
 /// Time of day at the start, in ticks: morning.
-const MORNING: i64 = 1000;
+const MORNING_TICKS: i64 = 1000;
 
 /// Id of a connection. Ids are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +114,7 @@ impl Server {
             now: Duration::ZERO,
             next_tick: None,
             ticks: 0,
-            time: MORNING,
+            time: MORNING_TICKS,
         })
     }
 
@@ -230,7 +230,7 @@ impl Server {
     pub fn tick(&mut self, now: Duration) {
         self.pass(now);
         let mut next = self.next_tick.unwrap_or(self.now);
-        for _ in 0..CATCH_UP {
+        for _ in 0..MAX_LATE_TICKS {
             if next > self.now {
                 break;
             }
@@ -426,10 +426,10 @@ impl Server {
             self.send_to(TimeUpdate { time: self.time }, |_| true);
             self.world.evict();
         }
-        if self.ticks.is_multiple_of(KEEP_ALIVE) {
+        if self.ticks.is_multiple_of(KEEP_ALIVE_TICKS) {
             self.ask_for_signs_of_life();
         }
-        if self.ticks.is_multiple_of(PINGS) {
+        if self.ticks.is_multiple_of(PING_TICKS) {
             let row = |player: &Player| PlayerListItem {
                 name: player.name.as_str().into(),
                 online: true,

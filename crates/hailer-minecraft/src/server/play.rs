@@ -11,22 +11,22 @@ use crate::table::{
 use crate::types::Slot;
 
 /// Maximum coordinate, as in vanilla.
-const EDGE: f64 = 3.2e7;
+const MAX_COORDINATE: f64 = 3.2e7;
 /// Longest movement between two packets in blocks, as in vanilla.
-const STEP: f64 = 10.0;
+const MAX_STEP: f64 = 10.0;
 /// Height below which players die, in blocks.
-const VOID: f64 = -64.0;
+const VOID_HEIGHT: f64 = -64.0;
 /// Tolerance of a teleport confirmation, in blocks.
-const ECHO: f64 = 0.25;
+const TELEPORT_TOLERANCE: f64 = 0.25;
 /// Ticks after which an unconfirmed teleport is sent again.
 const TELEPORT_RETRY_TICKS: u32 = 20;
 /// Value of y and stance while riding.
-const RIDING: f64 = -999.0;
+const RIDING_Y: f64 = -999.0;
 /// Movement packets in the air after which a player is kicked, as in vanilla
 /// (spec/minecraft-12w.md#6).
 const MAX_AIRBORNE_PACKETS: u32 = 80;
 /// A player who moves down faster than this, in blocks per packet, is falling.
-const FALLING: f64 = -0.03125;
+const FALLING_SPEED: f64 = -0.03125;
 
 impl Server {
     /// Handles a packet of a player.
@@ -109,7 +109,7 @@ impl Server {
             player.yaw = yaw % 360.0;
             player.pitch = pitch.clamp(-90.0, 90.0);
         }
-        if place.is_some_and(|(to, stance)| (to.y, stance) == (RIDING, RIDING)) {
+        if place.is_some_and(|(to, stance)| (to.y, stance) == (RIDING_Y, RIDING_Y)) {
             return;
         }
         let Some((to, stance)) = place else {
@@ -120,7 +120,9 @@ impl Server {
             return;
         };
         if ![to.x, to.y, to.z, stance].iter().all(|at| at.is_finite())
-            || [to.x, to.y, to.z].iter().any(|at| at.abs() > EDGE)
+            || [to.x, to.y, to.z]
+                .iter()
+                .any(|at| at.abs() > MAX_COORDINATE)
         {
             return self.kick(id, "Illegal position");
         }
@@ -129,19 +131,19 @@ impl Server {
         }
         if let Some((there, _)) = player.teleport {
             // Ignore movements sent before the client received the teleport.
-            if to.distance(there) <= ECHO {
+            if to.distance(there) <= TELEPORT_TOLERANCE {
                 player.teleport = None;
             }
             return;
         }
         let moved = to.distance(player.position);
-        if moved > STEP || !player.motion.take(moved, rate, now) {
+        if moved > MAX_STEP || !player.motion.take(moved, rate, now) {
             let back = player.position;
             return self.teleport(id, back);
         }
         let before = std::mem::replace(&mut player.position, to);
         self.check_flight(id, before);
-        if to.y < VOID {
+        if to.y < VOID_HEIGHT {
             self.fall_into_the_void(id);
         }
     }
@@ -159,7 +161,7 @@ impl Server {
         let airborne = player.airborne;
         let airborne = if self.is_near_blocks(position) {
             0
-        } else if position.y - before.y >= FALLING {
+        } else if position.y - before.y >= FALLING_SPEED {
             airborne + 1
         } else {
             airborne

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 /// Maximum number of messages waiting for one receiver; beyond it, the oldest is given up.
 pub(super) const MAX_WAITING_MESSAGES: usize = 1_000;
 /// How long messages are kept in the log, in milliseconds.
-const RETENTION: Millis = 30 * 24 * 3_600_000;
+const RETENTION_MS: Millis = 30 * 24 * 3_600_000;
 /// Maximum length of a stored error, in characters.
 const MAX_REASON_CHARS: usize = 500;
 /// Server id of incidents of the monitor itself in the database. Ids of servers are positive.
@@ -486,7 +486,7 @@ impl MessageQueue {
         let mut change = self.history.begin().await?;
         // Those still waiting belong to a removed receiver.
         sqlx::query("DELETE FROM alert_message WHERE made < $1")
-            .bind(now - RETENTION)
+            .bind(now - RETENTION_MS)
             .execute(&mut *change)
             .await?;
         change.commit().await
@@ -690,7 +690,7 @@ mod tests {
             log,
             [("b", MessageState::GivenUp), ("a", MessageState::Done)]
         );
-        second.delete_old(NOW + RETENTION + 1).await.unwrap();
+        second.delete_old(NOW + RETENTION_MS + 1).await.unwrap();
         assert!(second.log(i64::MAX, 10).await.unwrap().is_empty());
     }
 

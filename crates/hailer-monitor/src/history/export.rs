@@ -23,11 +23,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 /// Rows read or written at a time.
-const PAGE: usize = 5_000;
+const ROWS_PER_READ: usize = 5_000;
 /// Valid times of imported records, in Unix milliseconds: up to the year 9999.
 const TIMES: Range<Millis> = 0..253_402_300_800_000;
 /// Longest name of a server in bytes, with the suffix of a removed one.
-const LONGEST_NAME: usize = 96;
+const MAX_NAME_BYTES: usize = 96;
 
 /// Records to export; by default all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl Export {
         } else {
             rows.bind(two).bind(to)
         };
-        let rows = rows.bind(PAGE as i64);
+        let rows = rows.bind(ROWS_PER_READ as i64);
         let rows = match table {
             Table::Rollups => rows.bind(level.number()),
             Table::Events => rows.bind(three),
@@ -189,7 +189,7 @@ impl Export {
         };
         let rows = rows.fetch_all(&self.history.pool).await?;
         self.after = match rows.last() {
-            Some(last) if rows.len() == PAGE => Some(match table {
+            Some(last) if rows.len() == ROWS_PER_READ => Some(match table {
                 Table::Servers => (last.try_get(0)?, 0, String::new()),
                 Table::Samples | Table::Rollups => {
                     (last.try_get(1)?, last.try_get(0)?, String::new())
@@ -400,7 +400,7 @@ impl<'a> Import<'a> {
             + self.batch.events.len()
             + self.batch.sessions.len()
             + self.rollups.len();
-        if waiting >= PAGE {
+        if waiting >= ROWS_PER_READ {
             self.flush().await
         } else {
             Ok(())
@@ -413,7 +413,7 @@ impl<'a> Import<'a> {
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if record.server.is_empty()
-            || record.server.len() > LONGEST_NAME
+            || record.server.len() > MAX_NAME_BYTES
             || !record.server.bytes().all(is_name)
         {
             let message = format!(

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const ROWS_PER_STATEMENT: usize = 500;
 /// Limit for the name of a player in a key, in bytes. PostgreSQL accepts keys of up to about 2,700
 /// bytes, and names in games are shorter than this limit.
-const LONGEST_PLAYER: usize = 128;
+const MAX_PLAYER_BYTES: usize = 128;
 
 impl History {
     /// Writes a batch completely or not at all. Existing rows are not changed, except for sessions
@@ -189,7 +189,7 @@ fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
 
 /// Returns a name as part of a key: cut to the limit, and without NUL, which PostgreSQL rejects.
 pub(crate) fn player_key(name: &str) -> Cow<'_, str> {
-    let cut = |name: &str| name.floor_char_boundary(LONGEST_PLAYER);
+    let cut = |name: &str| name.floor_char_boundary(MAX_PLAYER_BYTES);
     let name = &name[..cut(name)];
     if !name.contains('\0') {
         return name.into();

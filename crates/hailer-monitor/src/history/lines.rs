@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::io::{self, BufRead, Read, Write};
 
 /// Limit for a line of JSON, in bytes. The longest lines are events with two MOTDs.
-const LONGEST_LINE: u64 = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 20;
 const FORMULA: [char; 7] = ['=', '+', '-', '@', '\'', '\t', '\r'];
 
 /// Format of records.
@@ -152,13 +152,13 @@ pub fn read<'a>(mut from: impl BufRead + Send + 'a) -> Result<Records<'a>, Histo
 fn read_line(from: &mut impl BufRead, line: u64) -> Result<Option<(u64, Record)>, HistoryError> {
     let failed = |message: String| HistoryError::Import { line, message };
     let mut text = Vec::new();
-    from.take(LONGEST_LINE)
+    from.take(MAX_LINE_BYTES)
         .read_until(b'\n', &mut text)
         .map_err(|error| failed(error.to_string()))?;
     if text.is_empty() {
         return Ok(None);
     }
-    if text.len() as u64 == LONGEST_LINE && !text.ends_with(b"\n") {
+    if text.len() as u64 == MAX_LINE_BYTES && !text.ends_with(b"\n") {
         return Err(failed(
             "the line is longer than any that was exported".into(),
         ));

@@ -40,7 +40,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 ];
 
 /// Limit of connections. Readers do not wait for the writer.
-const CONNECTIONS: u32 = 6;
+const MAX_CONNECTIONS: u32 = 6;
 /// Timeout for a connection.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -76,7 +76,7 @@ impl History {
         // A database in memory exists as long as its connection.
         let is_memory = url == MEMORY;
         let pool = AnyPoolOptions::new()
-            .max_connections(if is_memory { 1 } else { CONNECTIONS })
+            .max_connections(if is_memory { 1 } else { MAX_CONNECTIONS })
             .min_connections(is_memory.into())
             .idle_timeout(if is_memory { None } else { Some(Duration::from_secs(600)) })
             .max_lifetime(if is_memory { None } else { Some(Duration::from_secs(3600)) })

@@ -16,10 +16,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 /// Capacity of the channel to the task, in batches.
-const CHANNEL: usize = 256;
+const CHANNEL_BATCHES: usize = 256;
 /// First delay after a failure; doubles up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// When to write, and how much to keep after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ enum Message {
 impl HistoryWriter {
     /// Starts the task on the current tokio runtime.
     pub fn start(history: History, bounds: WriterLimits) -> Self {
-        let (messages, inbox) = mpsc::channel(CHANNEL);
+        let (messages, inbox) = mpsc::channel(CHANNEL_BATCHES);
         let (published, health) = watch::channel(WriterHealth::default());
         let desk = WriterTask {
             history,
@@ -101,7 +101,7 @@ impl HistoryWriter {
             kept: Backlog::default(),
             under_way: 0,
             at_once: bounds.at_once.max(1),
-            pause: FIRST_PAUSE,
+            pause: FIRST_RETRY_DELAY,
         };
         tokio::spawn(desk.run());
         Self { messages, health }
@@ -237,7 +237,7 @@ impl WriterTask {
                 self.health.is_failing = false;
                 self.health.since = None;
                 self.health.written += count(&batch) as u64;
-                self.pause = FIRST_PAUSE;
+                self.pause = FIRST_RETRY_DELAY;
                 self.at_once = (self.at_once * 2).min(self.bounds.at_once.max(1));
                 None
             }
@@ -259,7 +259,7 @@ impl WriterTask {
                 self.kept.put_back(batch);
                 self.trim();
                 let pause = self.pause;
-                self.pause = (pause * 2).min(LAST_PAUSE);
+                self.pause = (pause * 2).min(MAX_RETRY_DELAY);
                 Some(Instant::now() + pause)
             }
         }

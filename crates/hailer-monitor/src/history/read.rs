@@ -13,7 +13,7 @@ use sqlx::{Any, Row};
 /// The pseudo-server of the totals in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
 /// Maximum number of points of one series, the newest: more than any level keeps by default.
-const POINTS: i64 = 50_000;
+const MAX_POINTS: i64 = 50_000;
 
 impl History {
     /// Returns the points of one server from the bucket of `from` until before `to`, the oldest
@@ -43,7 +43,7 @@ impl History {
             .bind(from)
             .bind(to)
             .bind(server.0)
-            .bind(POINTS);
+            .bind(MAX_POINTS);
         let mut points = self.all(rows, point).await?;
         points.reverse();
         Ok(points)
@@ -74,8 +74,11 @@ impl History {
                        SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent
                 FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
             ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
-        self.all(sqlx::query(rows).bind(from).bind(to).bind(POINTS), point)
-            .await
+        self.all(
+            sqlx::query(rows).bind(from).bind(to).bind(MAX_POINTS),
+            point,
+        )
+        .await
     }
 
     async fn rolled_up(
@@ -98,7 +101,7 @@ impl History {
         let length = level.length();
         let last = last.min(to.saturating_sub(1));
         let from = level.floor(from.max(first));
-        let from = from.max(level.floor(last) - (POINTS - 1) * length);
+        let from = from.max(level.floor(last) - (MAX_POINTS - 1) * length);
         if from > last {
             return Ok(Vec::new());
         }

@@ -17,16 +17,16 @@ use std::time::Duration;
 
 /// Delay between the end of a bucket and its closing, in milliseconds: a sample has the time when
 /// it was due, and is written after the reply.
-const GRACE: Millis = 30_000;
+const GRACE_MS: Millis = 30_000;
 /// Buckets that are closed, or read from the list, at a time.
-const PAGE: usize = 500;
+const BUCKETS_PER_READ: usize = 500;
 /// Limit of rows deleted by one statement.
-const STEP: i64 = 20_000;
+const ROWS_PER_DELETE: i64 = 20_000;
 /// Limit of statements that one call uses to delete rows of one table: more rows than a minute
 /// adds.
-const STEPS: u32 = 50;
+const MAX_DELETES: u32 = 50;
 /// Servers whose sessions one call checks.
-const SERVERS: i64 = 2_000;
+const SERVERS_PER_CALL: i64 = 2_000;
 
 impl History {
     /// Rolls up new samples, and deletes old rows. Call it every minute. Any process may call it at
@@ -48,7 +48,7 @@ impl History {
                 sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
             let list = list
                 .bind(level.number())
-                .bind(PAGE as i64)
+                .bind(BUCKETS_PER_READ as i64)
                 .fetch_all(&self.pool)
                 .await?;
             for late in &list {
@@ -63,7 +63,7 @@ impl History {
                 self.work_out(&mut change, level, bucket).await?;
                 change.commit().await?;
             }
-            if list.len() < PAGE {
+            if list.len() < BUCKETS_PER_READ {
                 break;
             }
         }
@@ -112,21 +112,21 @@ impl History {
         let to = level.floor(
             progress
                 .try_get::<Option<Millis>, _>(1)?
-                .unwrap_or(now - GRACE),
+                .unwrap_or(now - GRACE_MS),
         );
         if to <= done {
             return Ok(true);
         }
         let mut closed = Vec::new();
         let mut from = done;
-        while closed.len() < PAGE && from < to {
+        while closed.len() < BUCKETS_PER_READ && from < to {
             let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else {
                 break;
             };
             closed.push(bucket);
             from = bucket + level.length();
         }
-        let is_all = closed.len() < PAGE;
+        let is_all = closed.len() < BUCKETS_PER_READ;
         run(&mut change, late(self.dialect, level, closed)).await?;
         let update =
             sqlx::query("UPDATE progress SET done = $2 WHERE level = $1").bind(level.number());
@@ -252,10 +252,10 @@ impl History {
             "SELECT {column} FROM {table} WHERE {filter} AND {column} < $1 ORDER BY {column} LIMIT 1 OFFSET $2"
         );
         let delete = format!("DELETE FROM {table} WHERE {filter} AND {column} <= $1");
-        for _ in 0..STEPS {
+        for _ in 0..MAX_DELETES {
             let edge = sqlx::query(AssertSqlSafe(edge.clone()))
                 .bind(cut)
-                .bind(STEP)
+                .bind(ROWS_PER_DELETE)
                 .fetch_optional(&self.pool)
                 .await?;
             let last = edge
@@ -284,7 +284,7 @@ impl History {
         );
         let next: Option<i64> = next
             .bind(from)
-            .bind(SERVERS)
+            .bind(SERVERS_PER_CALL)
             .fetch_one(&self.pool)
             .await?
             .try_get(0)?;
@@ -294,7 +294,7 @@ impl History {
         sqlx::query(delete_expired)
             .bind(ended)
             .bind(from)
-            .bind(SERVERS)
+            .bind(SERVERS_PER_CALL)
             .execute(&mut *change)
             .await?;
         // One less, because `from` is exclusive.

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 /// Maximum length of a search, in characters, and maximum number of its words.
 pub(crate) const MAX_SEARCH_CHARS: usize = 100;
-const WORDS: usize = 8;
+const MAX_SEARCH_WORDS: usize = 8;
 
 /// Filter by properties of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,7 +81,7 @@ impl SearchTerms {
     pub(crate) fn of(text: &str) -> Self {
         Self(
             text.split_whitespace()
-                .take(WORDS)
+                .take(MAX_SEARCH_WORDS)
                 .map(str::to_lowercase)
                 .collect(),
         )

@@ -4,7 +4,7 @@ use hailer::Text;
 use hailer::proto::model::{Style, TextColor, is_control};
 
 /// Maximum number of pieces per text: a rainbow has one per character.
-const PIECES: usize = 400;
+const MAX_PIECES: usize = 400;
 
 /// Part of a text in one style.
 #[derive(Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(crate) fn pieces(text: &Text, most: usize) -> Vec<Piece> {
     let mut left = most;
     let mut pieces: Vec<Piece> = Vec::new();
     for (style, run) in text.runs() {
-        if left == 0 || pieces.len() == PIECES {
+        if left == 0 || pieces.len() == MAX_PIECES {
             pieces.push(Piece {
                 class: String::new(),
                 text: "…".into(),
@@ -101,7 +101,10 @@ mod tests {
         let rainbow: String = (0..10_000)
             .map(|i| format!("\u{A7}{:x}a", i % 16))
             .collect();
-        assert_eq!(pieces(&Text::legacy(rainbow), 100_000).len(), PIECES + 1);
+        assert_eq!(
+            pieces(&Text::legacy(rainbow), 100_000).len(),
+            MAX_PIECES + 1
+        );
         let long = pieces(
             &Text::legacy(format!("\u{A7}a{}\u{A7}bb", "a".repeat(1_000))),
             10,

@@ -180,13 +180,13 @@ impl Cut {
 }
 
 /// Maximum length of a `title` attribute, in characters.
-const WHOLE: usize = 1_000;
+const MAX_TITLE_CHARS: usize = 1_000;
 
 /// Removes control characters and shortens a text to `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> Cut {
     // Bound the work for long texts.
     let text: String = printable(
-        text.get(..text.floor_char_boundary(WHOLE * 8))
+        text.get(..text.floor_char_boundary(MAX_TITLE_CHARS * 8))
             .unwrap_or(text),
     );
     let text = text.trim();
@@ -200,7 +200,7 @@ pub(crate) fn cut(text: &str, most: usize) -> Cut {
                 .char_indices()
                 .nth(most.saturating_sub(1))
                 .map_or(text.len(), |(at, _)| at);
-            let whole = text.chars().take(WHOLE).collect();
+            let whole = text.chars().take(MAX_TITLE_CHARS).collect();
             Cut {
                 text: format!("{}…", text[..end].trim_end()),
                 whole: Some(whole),
@@ -279,7 +279,7 @@ mod tests {
                 .unwrap()
                 .chars()
                 .count(),
-            WHOLE
+            MAX_TITLE_CHARS
         );
     }
 }

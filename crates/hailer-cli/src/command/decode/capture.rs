@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Maximum size of a block in bytes. Longer blocks contain no network packets.
-const BUFFER: usize = 1 << 20;
+const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// Length of a pcap file header in bytes. The first block of pcapng is at least as long.
 const PCAP_HEADER: u64 = 24;
 /// Maximum number of fragments of incomplete datagrams. When it is exceeded, all are dropped.
@@ -54,7 +54,7 @@ pub(super) fn start(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
         stream
             .take(
                 u64::from(length)
-                    .min(BUFFER as u64)
+                    .min(MAX_BLOCK_BYTES as u64)
                     .saturating_sub(PCAP_HEADER),
             )
             .read_to_end(&mut start)?;
@@ -91,7 +91,7 @@ pub(super) fn packets(
     stream: impl Read + Send,
     mut show: impl FnMut(Carried) -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
-    let mut reader = match create_reader(BUFFER, stream) {
+    let mut reader = match create_reader(MAX_BLOCK_BYTES, stream) {
         Ok(reader) => reader,
         Err(_) => usage!("{name}: not a whole capture file"),
     };

@@ -24,14 +24,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Default port of the game.
-const PORT: u16 = 25_565;
+const GAME_PORT: u16 = 25_565;
 /// Maximum number of concurrent connections. When it is exceeded, all are finished.
 const MAX_CONNECTIONS: usize = 1_024;
 /// Number of bytes after the start of encryption within which a failure means that the secret is
 /// probably wrong.
 const WRONG_SECRET_BYTES: u64 = 64;
 /// Size of the read buffer, in bytes.
-const CHUNK: usize = 64 << 10;
+const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Output of all sessions.
 pub(super) struct Game<'a> {
@@ -264,7 +264,7 @@ impl<'a> Game<'a> {
         direction: PacketDirection,
         input: &mut impl Read,
     ) -> anyhow::Result<()> {
-        let mut chunk = vec![0; CHUNK];
+        let mut chunk = vec![0; READ_BUFFER_BYTES];
         loop {
             let count = input.read(&mut chunk)?;
             if count == 0 {
@@ -439,8 +439,9 @@ impl<'a> Game<'a> {
         if begun.is_none() && self.connections.len() >= MAX_CONNECTIONS {
             self.finish_all(out)?;
         }
-        let mut conversation = begun
-            .unwrap_or_else(|| Conversation::new(segment, self.args.game.port.unwrap_or(PORT)));
+        let mut conversation = begun.unwrap_or_else(|| {
+            Conversation::new(segment, self.args.game.port.unwrap_or(GAME_PORT))
+        });
         if segment.syn {
             conversation.flow(from).syn(segment.seq);
         }
@@ -504,13 +505,10 @@ impl<'a> Game<'a> {
             _ => false,
         };
         let port = conversation.server.port();
-        let is_ours = self
-            .args
-            .game
-            .port
-            .map_or(port == PORT || begins && conversation.is_whole, |only| {
-                port == only
-            });
+        let is_ours = self.args.game.port.map_or(
+            port == GAME_PORT || begins && conversation.is_whole,
+            |only| port == only,
+        );
         if !is_ours {
             return Kind::Other;
         }

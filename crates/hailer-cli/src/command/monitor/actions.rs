@@ -24,9 +24,9 @@ use table::Fit;
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 /// Number of servers per page of a list.
-const PAGE: usize = 500;
+const SERVERS_PER_PAGE: usize = 500;
 /// Maximum length of a cell in characters.
-const CELL: usize = 60;
+const MAX_CELL_CHARS: usize = 60;
 
 /// Runs `hailer monitor add`.
 pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
@@ -51,7 +51,7 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
         anstream::stdout(),
         "watching {} as {}",
         line(&target, 300),
-        line(shown, CELL)
+        line(shown, MAX_CELL_CHARS)
     )?;
     Ok(Exit::Success)
 }
@@ -84,7 +84,7 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
     let api = Api::new(remote)?;
     let mut out = BufWriter::new(anstream::stdout());
     let mut rows = Vec::new();
-    let mut next = Some(format!("servers?limit={PAGE}"));
+    let mut next = Some(format!("servers?limit={SERVERS_PER_PAGE}"));
     while let Some(path) = next.take() {
         let page = api.send("GET", &path, None)?;
         for server in page["servers"]
@@ -98,7 +98,7 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
             let text = |value: &Value| {
                 value
                     .as_str()
-                    .map(|text| line(text, CELL))
+                    .map(|text| line(text, MAX_CELL_CHARS))
                     .unwrap_or_default()
             };
             let last = &server["last_sample"];
@@ -125,7 +125,7 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
         }
         next = page["next"]
             .as_str()
-            .map(|cursor| format!("servers?limit={PAGE}&cursor={}", escape(cursor)));
+            .map(|cursor| format!("servers?limit={SERVERS_PER_PAGE}&cursor={}", escape(cursor)));
     }
     if !as_json {
         let header = [

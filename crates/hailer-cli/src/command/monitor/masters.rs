@@ -22,9 +22,9 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 /// Number of lists in a row that must lack a server before it is removed.
-const MISSES: u32 = 3;
+const MISSING_LISTS: u32 = 3;
 /// Time until the next try after a failure, unless the interval is shorter.
-const RETRY: Duration = Duration::from_secs(60);
+const RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// A list that has arrived.
 pub(super) struct ServerList {
@@ -116,7 +116,7 @@ impl Masters {
             if list.summary.incomplete.is_none() {
                 server.misses += 1;
             }
-            server.misses < MISSES || now.duration_since(server.last_listed) < config.keep
+            server.misses < MISSING_LISTS || now.duration_since(server.last_listed) < config.keep
         });
         let removed = before - self.servers.len();
         let is_own = |server: &&ListedServer| server.master == Some(list.master);
@@ -248,9 +248,9 @@ async fn poll(configs: Arc<[MasterConfig]>, index: usize, sender: mpsc::Sender<S
             }
             Ok(Err(error)) => {
                 warn!("{error}; the servers of the last list stay");
-                RETRY.min(config.refresh)
+                RETRY_DELAY.min(config.refresh)
             }
-            Err(_) => RETRY.min(config.refresh),
+            Err(_) => RETRY_DELAY.min(config.refresh),
         };
         tokio::select! {
             () = sleep(pause) => {}
@@ -360,7 +360,7 @@ mod tests {
             .collect();
         let mut again = Masters::new(vec![config(10)], 100, &stored);
         assert_eq!(targets(&mut again, &[]), [A, B]);
-        for _ in 0..MISSES {
+        for _ in 0..MISSING_LISTS {
             again.update(&list(&[B], None), &HashSet::new());
         }
         assert_eq!(targets(&mut again, &[]), [B]);

@@ -39,10 +39,10 @@ use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 /// Maximum number of servers with their own gauges. More series would overload Prometheus.
-const SERVER_METRICS: usize = 10_000;
+const MAX_SERVER_METRICS: usize = 10_000;
 
 /// Maximum number of concurrent protocol detections.
-const DETECTIONS: usize = 16;
+const MAX_DETECTIONS: usize = 16;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
@@ -243,7 +243,7 @@ async fn detect(servers: &mut [NewServer], history: &History) -> anyhow::Result<
     }
     let client = Client::new(ClientConfig::default());
     let targets: Vec<String> = unknown.keys().cloned().collect();
-    let mut answers = client.query_many(targets.iter().map(String::as_str), DETECTIONS);
+    let mut answers = client.query_many(targets.iter().map(String::as_str), MAX_DETECTIONS);
     while let Some((target, answers)) = answers.next().await {
         let answers = match answers {
             Ok(answers) => answers,
@@ -423,7 +423,7 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
     settings.token.clone_from(&plan.token);
     settings.has_player_names = plan.players == Players::Names;
     settings.server_metrics = if plan.has_server_metrics {
-        SERVER_METRICS
+        MAX_SERVER_METRICS
     } else {
         0
     };

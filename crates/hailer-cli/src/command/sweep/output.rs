@@ -6,7 +6,7 @@
 //!   progress ─► Reporter ─► checkpoint┘
 //! ```
 //!
-//! Limits: the queue is full with [`QUEUE`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is
+//! Limits: the queue is full with [`MAX_QUEUED_BUFFERS`] buffers or [`MAX_QUEUED_BYTES`] bytes. While it is
 //! full, the sweep starts no new probes, but the replies to probes in flight still extend the
 //! buffer, up to [`MAX_BUFFER_BYTES`]. Above that, the sweep waits for the writer.
 
@@ -27,21 +27,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Size in bytes at which a buffer is queued.
-const BATCH: usize = 64 << 10;
+const BATCH_BYTES: usize = 64 << 10;
 /// Maximum number of queued buffers.
-const QUEUE: usize = 32;
+const MAX_QUEUED_BUFFERS: usize = 32;
 /// Size of the queued buffers in bytes at which the queue is full. The sweep then starts no new
 /// probes.
-const MAX_QUEUED_BYTES: usize = QUEUE * BATCH;
+const MAX_QUEUED_BYTES: usize = MAX_QUEUED_BUFFERS * BATCH_BYTES;
 /// Size of the buffer in bytes at which the sweep waits for the writer.
 const MAX_BUFFER_BYTES: usize = 32 << 20;
 /// Buffers with a larger capacity, in bytes, are freed after writing.
-const MAX_SPARE_BYTES: usize = 4 * BATCH;
+const MAX_SPARE_BYTES: usize = 4 * BATCH_BYTES;
 /// Time between checks of a full queue.
 const QUEUE_WAIT: Duration = Duration::from_millis(5);
 /// Minimum time between checkpoints. Progress reports add up to 100 ms, so that the total is about
 /// 1 s.
-const CHECKPOINTS: Duration = Duration::from_millis(900);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(900);
 
 /// Configuration of an [`Output`].
 pub(super) struct OutputConfig {
@@ -146,9 +146,9 @@ impl Output {
         }
         let (path, checkpoints) = checkpoint.unzip();
         // The queue is full with fewer batches, so that there is room for one more of each thread.
-        let (batches, receiver) = sync_channel(QUEUE + 2 * encoders.len());
+        let (batches, receiver) = sync_channel(MAX_QUEUED_BUFFERS + 2 * encoders.len());
         let shared = Arc::new(Shared::default());
-        let (used, spare) = sync_channel(QUEUE);
+        let (used, spare) = sync_channel(MAX_QUEUED_BUFFERS);
         let writer = Writer {
             to,
             length,
@@ -246,7 +246,7 @@ impl Output {
 impl Shared {
     /// Returns whether the queue is full.
     fn is_queue_full(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) >= QUEUE
+        self.waiting.load(Ordering::Acquire) >= MAX_QUEUED_BUFFERS
             || self.waiting_bytes.load(Ordering::Acquire) >= MAX_QUEUED_BYTES
     }
 }
@@ -286,7 +286,7 @@ impl Reporter {
     fn is_checkpoint_due(&self) -> bool {
         self.checkpoints.is_some()
             && self.stop.cause().is_none()
-            && self.last.elapsed() >= CHECKPOINTS
+            && self.last.elapsed() >= CHECKPOINT_INTERVAL
     }
 }
 
@@ -380,13 +380,13 @@ impl Sink for OutputPart {
         {
             std::thread::sleep(QUEUE_WAIT);
         }
-        if self.buffer.len() >= BATCH && !self.is_blocked() {
+        if self.buffer.len() >= BATCH_BYTES && !self.is_blocked() {
             self.hand_over();
         }
     }
 
     fn is_full(&self) -> bool {
-        self.buffer.len() >= BATCH && self.is_blocked()
+        self.buffer.len() >= BATCH_BYTES && self.is_blocked()
     }
 
     /// Passes on the results, so that they are written as they arrive.
@@ -451,7 +451,7 @@ impl Sink for Output {
 }
 
 fn room() -> Vec<u8> {
-    Vec::with_capacity(BATCH + BATCH / 4)
+    Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 4)
 }
 
 /// Formats a target as `protocol://address`.
@@ -669,7 +669,7 @@ mod tests {
         }
         (0..10_000).for_each(|index| output.record(end(index)));
         assert!(
-            output.parts[0].buffer.len() < BATCH,
+            output.parts[0].buffer.len() < BATCH_BYTES,
             "nothing is buffered without a reader"
         );
         assert_eq!(

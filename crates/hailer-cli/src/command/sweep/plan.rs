@@ -33,7 +33,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time beyond `--for` that a web server may take.
 const STOP_MARGIN: Duration = Duration::from_millis(200);
 /// Maximum size of a target list from the web in bytes, about 40 million lines.
-const LONGEST_LIST: u64 = 1 << 30;
+const MAX_LIST_BYTES: u64 = 1 << 30;
 
 /// Format and destination of the results.
 pub(super) struct OutputOptions {
@@ -540,7 +540,7 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
                 answer
                     .into_body()
                     .into_with_config()
-                    .limit(LONGEST_LIST)
+                    .limit(MAX_LIST_BYTES)
                     .reader(),
             )),
             Err(error) => usage!("{flag} {shown}: {}", web::words(error)),

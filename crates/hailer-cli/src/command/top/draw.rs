@@ -11,7 +11,7 @@
 //!   └───────────────────────────┘       └ keys ───────────────┘
 //! ```
 
-use super::history::{History, RATES};
+use super::history::{History, MAX_RATES};
 use crate::command::status::state;
 use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
 use crate::print::{bytes, count, line, padded, rate, since};
@@ -23,15 +23,15 @@ use ratatui::widgets::{Block, Clear, Paragraph, RenderDirection, Sparkline};
 use unicode_width::UnicodeWidthStr;
 
 /// Minimum width for two columns of sections, in terminal columns.
-const WIDE: u16 = 100;
+const TWO_COLUMNS_WIDTH: u16 = 100;
 /// Minimum size of the terminal in columns and lines.
-const LEAST: (u16, u16) = (30, 8);
+const MIN_SIZE: (u16, u16) = (30, 8);
 /// Space between two columns of sections.
-const GAP: u16 = 2;
+const GAP_WIDTH: u16 = 2;
 /// Minimum width of a section in which words appear next to the numbers, in columns.
-const ROOMY: u16 = 58;
+const WORDS_WIDTH: u16 = 58;
 /// Minimum width of a section in which all numbers appear, in columns.
-const NARROW: u16 = 38;
+const NUMBERS_WIDTH: u16 = 38;
 
 const KEYS: &[(&str, &str)] = &[
     ("q", "quit"),
@@ -80,8 +80,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let Some(snapshot) = view.history.last() else {
         return;
     };
-    if area.width < LEAST.0 || area.height < LEAST.1 {
-        let (width, height) = LEAST;
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
+        let (width, height) = MIN_SIZE;
         return frame.render_widget(
             Paragraph::new(format!("too small: at least {width}x{height}")),
             area,
@@ -106,7 +106,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let all = view.history.counts(listener);
     let rates = rates(view.history, listener, &all);
     let answers = answers(view.history, listener, &all);
-    let half = (body.width - GAP) / 2;
+    let half = (body.width - GAP_WIDTH) / 2;
     let drops = drops(view.history, listener, &all, half);
     let source_status = source_status(snapshot);
     let asking = asking(snapshot, half);
@@ -115,10 +115,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         rows: vec![budget(snapshot)],
         least: 1,
     };
-    if body.width >= WIDE {
+    if body.width >= TWO_COLUMNS_WIDTH {
         let [left, _, right] = Layout::horizontal([
             Constraint::Fill(1),
-            Constraint::Length(GAP),
+            Constraint::Length(GAP_WIDTH),
             Constraint::Fill(1),
         ])
         .areas(body);
@@ -146,7 +146,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         column(frame, above, &[rates, budget]);
         let [left, _, right] = Layout::horizontal([
             Constraint::Fill(1),
-            Constraint::Length(GAP),
+            Constraint::Length(GAP_WIDTH),
             Constraint::Fill(1),
         ])
         .areas(under);
@@ -391,10 +391,10 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             y += 1;
         }
         let names = section.rows.iter().filter_map(|row| match row {
-            Row::Trend { name, .. } => Some((name.width() + 1).min(NAME.into()) as u16),
+            Row::Trend { name, .. } => Some((name.width() + 1).min(NAME_WIDTH.into()) as u16),
             _ => None,
         });
-        let name_width = names.max().unwrap_or(0).clamp(10, NAME);
+        let name_width = names.max().unwrap_or(0).clamp(10, NAME_WIDTH);
         for row in &section.rows {
             let height = if is_trend(&row) { 1 + taller } else { 1 };
             end += height - 1;
@@ -408,9 +408,9 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
 }
 
 /// Maximum width of a chart's name with a space, in columns.
-const NAME: u16 = 24;
+const NAME_WIDTH: u16 = 24;
 /// Width of a chart's number with a space, in columns.
-const NUMBER: u16 = 11;
+const NUMBER_WIDTH: u16 = 11;
 
 fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
     let width = usize::from(area.width);
@@ -425,10 +425,10 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             series,
             color,
         } => {
-            let number_width = if area.width < NARROW {
-                NUMBER - 3
+            let number_width = if area.width < NUMBERS_WIDTH {
+                NUMBER_WIDTH - 3
             } else {
-                NUMBER
+                NUMBER_WIDTH
             };
             let text = format!(
                 "{}{:>width$}",
@@ -441,7 +441,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             let Some(room) = area.width.checked_sub(left).filter(|room| *room >= 4) else {
                 return;
             };
-            let shown = room.min(RATES as u16);
+            let shown = room.min(MAX_RATES as u16);
             // Newest values at the right. In thousandths, since the widget takes integers.
             let data = series.iter().rev().map(|rate| (rate * 1e3) as u64);
             let trend = Sparkline::default()
@@ -465,7 +465,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             let shown = area
                 .width
                 .saturating_sub(10 + words_width + 1)
-                .min(RATES as u16);
+                .min(MAX_RATES as u16);
             let full = (share.clamp(0.0, 1.0) * f64::from(shown)).round() as usize;
             let bar = Line::from(vec![
                 Span::raw(name),
@@ -621,8 +621,8 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
             Style::new()
         };
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
-        let words =
-            (width >= ROOMY && words != key).then(|| Span::styled(format!("  {words}"), dim()));
+        let words = (width >= WORDS_WIDTH && words != key)
+            .then(|| Span::styled(format!("  {words}"), dim()));
         Row::Ends(
             [Some(Span::styled(name, style)), words]
                 .into_iter()
@@ -668,10 +668,10 @@ fn source_status(snapshot: &Snapshot) -> Section {
 fn asking(snapshot: &Snapshot, width: u16) -> Section {
     let rows = snapshot.top.iter().map(|top| {
         let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
-        if width >= NARROW {
+        if width >= NUMBERS_WIDTH {
             numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
         }
-        if width >= ROOMY {
+        if width >= WORDS_WIDTH {
             let came = bytes(top.bytes_per_s);
             let went = bytes(top.reply_bytes_per_s);
             numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
@@ -689,8 +689,8 @@ fn asking(snapshot: &Snapshot, width: u16) -> Section {
         )
     });
     let title = match width {
-        ROOMY.. => "busiest clients: received, answered, in, out",
-        NARROW.. => "busiest clients: received",
+        WORDS_WIDTH.. => "busiest clients: received, answered, in, out",
+        NUMBERS_WIDTH.. => "busiest clients: received",
         _ => "busiest clients",
     };
     Section::new(title, or_none(rows.collect(), "none"))

@@ -4,7 +4,7 @@ use crate::observe::snapshot::{Counts, Listener, Snapshot};
 use std::collections::VecDeque;
 
 /// Maximum number of rates. N rates need N + 1 snapshots.
-pub(super) const RATES: usize = 60;
+pub(super) const MAX_RATES: usize = 60;
 
 /// The last snapshots of one process, oldest first.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl History {
         if before.is_some() {
             self.0.clear();
         }
-        if self.0.len() > RATES {
+        if self.0.len() > MAX_RATES {
             self.0.pop_front();
         }
         self.0.push_back(snapshot);
@@ -46,7 +46,7 @@ impl History {
     }
 
     /// Returns the growth of a counter per second between snapshots, oldest first, at most
-    /// [`RATES`] values. A new listener starts without a rate, and removing one does not lower the
+    /// [`MAX_RATES`] values. A new listener starts without a rate, and removing one does not lower the
     /// others.
     pub(super) fn rates(
         &self,
@@ -130,7 +130,10 @@ mod tests {
                 None
             );
         }
-        assert_eq!(history.rates(None, |counts| counts.received), [10.0; RATES]);
+        assert_eq!(
+            history.rates(None, |counts| counts.received),
+            [10.0; MAX_RATES]
+        );
         assert_eq!(
             history.push(at(0.5, &[("a", 3)])),
             Some(1),

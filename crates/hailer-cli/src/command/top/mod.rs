@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep};
 /// Time between attempts to reconnect.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time for which a message is shown.
-const NOTICE: Duration = Duration::from_secs(30);
+const NOTICE_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
@@ -226,7 +226,7 @@ impl Screen {
         if let (Some(since), Link::Lost(seconds, _)) = (self.lost, &mut self.link) {
             *seconds = (now - since).as_secs();
         }
-        self.notice.take_if(|(since, _)| now - *since > NOTICE);
+        self.notice.take_if(|(since, _)| now - *since > NOTICE_TIME);
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Maximum number of samples for one server.
 const MAX_SAMPLES: usize = 720;
 /// Maximum number of samples in total.
-const ALL_LOOKS: usize = 1_000_000;
+const MAX_TOTAL_SAMPLES: usize = 1_000_000;
 /// Minimum number of samples for each server, even if there are many servers.
 const MIN_SAMPLES: usize = 10;
 /// Maximum number of stored events.
@@ -303,7 +303,7 @@ impl Board {
                 self.entries.push(Entry::new(seen.clone()));
                 self.entries.len() - 1
             });
-            let most = (ALL_LOOKS / self.by_id.len()).clamp(MIN_SAMPLES, MAX_SAMPLES);
+            let most = (MAX_TOTAL_SAMPLES / self.by_id.len()).clamp(MIN_SAMPLES, MAX_SAMPLES);
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
@@ -338,7 +338,7 @@ impl Board {
 
     /// Inserts earlier samples, oldest first, before the stored ones.
     pub(super) fn remember(&mut self, id: ServerId, samples: Vec<SamplePoint>) {
-        let most = (ALL_LOOKS / self.by_id.len().max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES);
+        let most = (MAX_TOTAL_SAMPLES / self.by_id.len().max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES);
         let Some(entry) = self
             .by_id
             .get(&id)

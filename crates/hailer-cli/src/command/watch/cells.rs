@@ -11,9 +11,9 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 /// Latency in microseconds from which it is colored as slow.
-const SLOW: u32 = 100_000;
+const SLOW_MICROS: u32 = 100_000;
 /// Latency in microseconds from which it is colored as very slow.
-const VERY_SLOW: u32 = 250_000;
+const VERY_SLOW_MICROS: u32 = 250_000;
 
 /// Returns symbol, word and color of a state.
 pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
@@ -28,8 +28,8 @@ pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
 /// Returns the color of a latency in microseconds.
 pub(super) fn speed(micros: u32) -> Style {
     Style::new().fg(match micros {
-        ..SLOW => Color::Green,
-        SLOW..VERY_SLOW => Color::Yellow,
+        ..SLOW_MICROS => Color::Green,
+        SLOW_MICROS..VERY_SLOW_MICROS => Color::Yellow,
         _ => Color::Red,
     })
 }

@@ -23,15 +23,15 @@ const MOTD_LINES: usize = 4;
 /// Maximum number of events.
 const MAX_EVENTS: usize = 50;
 /// Maximum number of player names.
-const PLAYERS: usize = 1_024;
+const MAX_PLAYERS: usize = 1_024;
 /// Maximum number of rules and extras.
-const VALUES: usize = 500;
+const MAX_VALUES: usize = 500;
 /// Maximum width of a rule's name, in columns.
-const KEY: usize = 28;
+const KEY_WIDTH: usize = 28;
 /// Smallest and largest useful height of a chart with its title, in lines.
 const CHART: (u16, u16) = (5, 12);
 /// Minimum width for two charts side by side, in columns.
-const SIDE_BY_SIDE: u16 = 90;
+const SIDE_BY_SIDE_WIDTH: u16 = 90;
 
 pub(super) fn draw(
     frame: &mut Frame<'_>,
@@ -54,7 +54,7 @@ pub(super) fn draw(
         );
     }
     if charts.height > 0 {
-        let sides: [Rect; 2] = if charts.width >= SIDE_BY_SIDE {
+        let sides: [Rect; 2] = if charts.width >= SIDE_BY_SIDE_WIDTH {
             let [left, _, right] = Layout::horizontal([
                 Constraint::Fill(1),
                 Constraint::Length(2),
@@ -115,7 +115,11 @@ pub(super) fn most_scroll(
 /// text; charts get the rest.
 fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     let facts = facts(entry, past, 0, usize::from(area.width)).len() as u16;
-    let rows = if area.width >= SIDE_BY_SIDE { 1 } else { 2 };
+    let rows = if area.width >= SIDE_BY_SIDE_WIDTH {
+        1
+    } else {
+        2
+    };
     let head = facts.min(area.height);
     let left = area.height - head;
     let text = left.min(4.max(left / 3));
@@ -466,11 +470,11 @@ fn values(last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
     let deviations = list("deviations").map(|name| (human(name), String::new()));
     let mut lines = Vec::new();
     for (title, pairs) in [
-        ("rules", rules.take(VALUES).collect::<Vec<_>>()),
-        ("extras", extra.take(VALUES).collect()),
+        ("rules", rules.take(MAX_VALUES).collect::<Vec<_>>()),
+        ("extras", extra.take(MAX_VALUES).collect()),
         (
             "deviates from the protocol",
-            deviations.take(VALUES).collect(),
+            deviations.take(MAX_VALUES).collect(),
         ),
     ] {
         if pairs.is_empty() {
@@ -478,7 +482,7 @@ fn values(last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
         }
         lines.push(rule(title, "", width));
         let longest = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
-        let key = longest.clamp(4, KEY) + 2;
+        let key = longest.clamp(4, KEY_WIDTH) + 2;
         lines.extend(pairs.iter().map(|(name, value)| {
             let name = padded(&line(name, key - 2), key);
             fitting(
@@ -494,7 +498,7 @@ fn values(last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
 fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
     let names: Vec<String> = players
         .iter()
-        .take(PLAYERS)
+        .take(MAX_PLAYERS)
         .map(|name| line(name.as_ref(), 32.min(width)))
         .collect();
     let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
@@ -546,7 +550,7 @@ fn ago(at: Millis, now: Millis) -> String {
 fn human(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = &Value>, separator| {
         values
-            .take(VALUES)
+            .take(MAX_VALUES)
             .map(human)
             .collect::<Vec<_>>()
             .join(separator)

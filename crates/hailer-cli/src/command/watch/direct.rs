@@ -27,18 +27,18 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::mpsc;
 
 /// Maximum number of servers. More need a monitor.
-const SERVERS: usize = 100_000;
+const MAX_SERVERS: usize = 100_000;
 /// Maximum number of polls per second. With more servers, the interval grows.
-const A_SECOND: usize = 2_000;
+const MAX_POLLS_PER_SECOND: usize = 2_000;
 /// Maximum number of targets that are queried in all protocols at the same time.
-const FINDING: usize = 64;
+const MAX_DETECTIONS: usize = 64;
 /// Time after which targets that did not answer are queried in all protocols again.
-const FIND_AGAIN: Duration = Duration::from_secs(15);
+const DETECTION_INTERVAL: Duration = Duration::from_secs(15);
 /// Number of retries of one poll.
 const RETRIES: u32 = 2;
 /// Maximum number of datagrams per second to one network. Higher than in a sweep, since users watch
 /// servers that they know.
-const PER_NETWORK: f64 = 2_000.0;
+const DATAGRAMS_PER_NETWORK: f64 = 2_000.0;
 
 /// Returns the servers of the configuration, then those of arguments and lists. Targets may have no
 /// protocol yet.
@@ -58,9 +58,9 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
             targets.push(target);
         }
     }
-    if targets.len() > SERVERS {
+    if targets.len() > MAX_SERVERS {
         usage!(
-            "{} targets; at most {SERVERS} can be watched from here, use hailer monitor for more",
+            "{} targets; at most {MAX_SERVERS} can be watched from here, use hailer monitor for more",
             targets.len()
         );
     }
@@ -158,7 +158,7 @@ pub(super) struct Direct {
 impl Direct {
     pub(super) fn start(args: &Watch, servers: Vec<Server>) -> anyhow::Result<Self> {
         let asking = args.asking.settings(RETRIES, None);
-        let round = Duration::from_millis((servers.len() * 1_000 / A_SECOND) as u64);
+        let round = Duration::from_millis((servers.len() * 1_000 / MAX_POLLS_PER_SECOND) as u64);
         let interval = args.interval.max(round);
         let mut settings = PollConfig {
             interval,
@@ -166,7 +166,7 @@ impl Direct {
             ..PollConfig::default()
         };
         settings.sweep.limits = asking.limits;
-        settings.sweep.rate_limits.per_prefix = PER_NETWORK;
+        settings.sweep.rate_limits.per_prefix = DATAGRAMS_PER_NETWORK;
         // The replies are not shown.
         settings.sweep.has_replies = false;
         let live = Arc::new(StateTable::default());
@@ -203,7 +203,7 @@ impl Direct {
         };
         let mut updates = live.listen();
         let mut fresh = HashMap::new();
-        let (finder, mut found) = mpsc::channel(FINDING);
+        let (finder, mut found) = mpsc::channel(MAX_DETECTIONS);
         let (named, nameless): (Vec<_>, Vec<_>) = servers
             .into_iter()
             .partition(|server| server.target.contains("://"));
@@ -332,7 +332,7 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Detecte
             .collect();
         servers = Vec::new();
         let targets: Vec<String> = left.keys().cloned().collect();
-        let mut ends = client.query_many(targets.iter().map(String::as_str), FINDING);
+        let mut ends = client.query_many(targets.iter().map(String::as_str), MAX_DETECTIONS);
         while let Some((target, end)) = ends.next().await {
             let Some(server) = left.remove(target) else {
                 continue;
@@ -356,7 +356,7 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Detecte
             }
         }
         drop(ends);
-        tokio::time::sleep(FIND_AGAIN).await;
+        tokio::time::sleep(DETECTION_INTERVAL).await;
     }
 }
 

@@ -41,11 +41,11 @@ use tokio::time::{Instant, sleep_until};
 use view::{Link, View};
 
 /// Time for which an event is shown in the last line.
-const NOTICE: Duration = Duration::from_secs(15);
+const NOTICE_TIME: Duration = Duration::from_secs(15);
 /// Longest delay before an update is drawn. Keys are handled immediately.
-const FRAME: Duration = Duration::from_millis(100);
+const MAX_DRAW_DELAY: Duration = Duration::from_millis(100);
 /// Maximum length of a filter in characters.
-const LONGEST_FILTER: usize = 200;
+const MAX_FILTER_CHARS: usize = 200;
 
 pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
     // Report invalid targets even if there is no terminal.
@@ -170,7 +170,7 @@ async fn show(
                 }
                 None => return Ok(()),
             },
-            () = sleep_until(drawn + FRAME), if is_new => is_due = true,
+            () = sleep_until(drawn + MAX_DRAW_DELAY), if is_new => is_due = true,
             _ = ticks.tick() => {
                 screen.tick(Instant::now());
                 is_due = true;
@@ -342,7 +342,7 @@ impl Screen {
                 self.filter(&text);
             }
             KeyCode::Char('u' | 'w') if is_control => self.filter(""),
-            KeyCode::Char(letter) if !is_control && text.chars().count() < LONGEST_FILTER => {
+            KeyCode::Char(letter) if !is_control && text.chars().count() < MAX_FILTER_CHARS => {
                 text.push(letter);
                 self.filter(&text);
             }
@@ -445,7 +445,7 @@ impl Screen {
         if let (Some(since), Link::Lost(seconds, _)) = (self.lost, &mut self.link) {
             *seconds = (now - since).as_secs();
         }
-        self.notice.take_if(|(since, _)| now - *since > NOTICE);
+        self.notice.take_if(|(since, _)| now - *since > NOTICE_TIME);
         if self.board.is_stale() && !self.is_paused {
             self.board.arrange();
             self.find();
@@ -550,7 +550,7 @@ mod tests {
         assert!(!screen.is_typing && screen.board.len() == 5);
         type_text(&mut screen, "/");
         type_text(&mut screen, &"x".repeat(500));
-        assert_eq!(screen.board.filter().typed().len(), LONGEST_FILTER);
+        assert_eq!(screen.board.filter().typed().len(), MAX_FILTER_CHARS);
         assert!(
             ends(&mut screen, KeyCode::Char('c'), KeyModifiers::CONTROL),
             "even there"

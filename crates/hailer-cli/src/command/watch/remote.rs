@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Number of servers per page.
-const PAGE: usize = 500;
+const SERVERS_PER_PAGE: usize = 500;
 /// Maximum number of pages. Together they cover the servers that one monitor process can have.
-const PAGES: usize = 400;
+const MAX_PAGES: usize = 400;
 /// Maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: u64 = 16 << 20;
 /// Timeout of one request.
@@ -34,11 +34,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between attempts to reach a monitor.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time between requests for the details of one server.
-const DETAILS_AGAIN: Duration = Duration::from_secs(15);
+const DETAILS_INTERVAL: Duration = Duration::from_secs(15);
 /// Length of the fetched history in milliseconds.
-const BEFORE: Millis = 3_600_000;
+const HISTORY_MS: Millis = 3_600_000;
 /// Maximum number of samples: one hour with one per second.
-const POINTS: u32 = 4_000;
+const MAX_POINTS: u32 = 4_000;
 /// Minimum time between requests for rows: a fifth of the rate that a monitor allows.
 const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of events of one server.
@@ -149,7 +149,7 @@ impl Monitor {
                     {
                         return;
                     }
-                    next_details = Instant::now() + DETAILS_AGAIN.max(every);
+                    next_details = Instant::now() + DETAILS_INTERVAL.max(every);
                 }
                 // Fetch one row at a time, so that neither the list nor a key has to wait. Do not
                 // repeat a failed request.
@@ -197,7 +197,7 @@ impl Monitor {
     fn list(&mut self) -> anyhow::Result<News> {
         let mut seen = Vec::new();
         let mut all = Vec::new();
-        for number in 0..PAGES {
+        for number in 0..MAX_PAGES {
             self.page(number, None, &mut seen)?;
             let Some(page) = self.pages.get(number) else {
                 break;
@@ -227,7 +227,10 @@ impl Monitor {
         let cursor = cursor
             .map(|cursor| format!("&cursor={}", escape(cursor)))
             .unwrap_or_default();
-        let path = format!("/api/v1/servers?limit={}{cursor}", limit.unwrap_or(PAGE));
+        let path = format!(
+            "/api/v1/servers?limit={}{cursor}",
+            limit.unwrap_or(SERVERS_PER_PAGE)
+        );
         let known = self
             .pages
             .get(number)
@@ -305,9 +308,9 @@ impl Monitor {
     /// Fetches the last hour of samples of one server.
     fn before(&self, name: &str) -> anyhow::Result<Vec<SamplePoint>> {
         let path = format!(
-            "/api/v1/servers/{}/series?from={}&points={POINTS}",
+            "/api/v1/servers/{}/series?from={}&points={MAX_POINTS}",
             escape(name),
-            unix_millis() - BEFORE
+            unix_millis() - HISTORY_MS
         );
         Ok(self
             .get::<Series>(&path, None)?

@@ -17,7 +17,7 @@ use hailer::proto::model::is_control;
 const CACHE_CONTROL: &str = "public, max-age=60";
 /// Forbids scripts and forms, in case the image is opened on its own.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
-const LONGEST_LABEL: usize = 64;
+const MAX_LABEL_CHARS: usize = 64;
 /// Space around each text, in pixels.
 const PADDING: u32 = 6;
 
@@ -69,7 +69,7 @@ pub(super) async fn show(
         ));
     };
     let mut params = Params::read(&uri, &["label", "style"], &[]);
-    let label = params.text("label", LONGEST_LABEL);
+    let label = params.text("label", MAX_LABEL_CHARS);
     let radius = params
         .word("style", &[("round", 3), ("square", 0)])
         .unwrap_or(3);

@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// Maximum number of servers per page.
 pub(super) const MAX_SERVERS_PER_PAGE: usize = 500;
-const PAGE: usize = 100;
+const DEFAULT_SERVERS_PER_PAGE: usize = 100;
 /// Maximum length of a cursor: it contains a group and a name.
-const LONGEST_CURSOR: usize = 200;
+const MAX_CURSOR_CHARS: usize = 200;
 
 /// Parameters of a list request.
 pub(super) struct ListQuery {
@@ -87,7 +87,7 @@ impl ListQuery {
                 None => (label, None),
             });
         let labels = labels.collect();
-        let cursor = params.text("cursor", LONGEST_CURSOR);
+        let cursor = params.text("cursor", MAX_CURSOR_CHARS);
         let after = cursor.and_then(|text| match RowPosition::read(&text, by) {
             Some(place) => Some(place),
             None => params.refuse(
@@ -113,7 +113,7 @@ impl ListQuery {
                 .unwrap_or(by.is_descending()),
             limit: params
                 .number("limit", 1..=MAX_SERVERS_PER_PAGE)
-                .unwrap_or(PAGE),
+                .unwrap_or(DEFAULT_SERVERS_PER_PAGE),
             after,
         };
         params.end().map(|()| wanted)

@@ -12,16 +12,16 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 /// Maximum number of points of a series.
-const MOST_POINTS: i64 = 12_000;
-const POINTS: i64 = 1_000;
+const MAX_POINTS: i64 = 12_000;
+const DEFAULT_POINTS: i64 = 1_000;
 /// Maximum number of events or sessions per page.
 const MAX_ROWS_PER_PAGE: u32 = 500;
-const PAGE: u32 = 100;
+const DEFAULT_ROWS_PER_PAGE: u32 = 100;
 /// End of the year 9999, the latest accepted time, in Unix milliseconds.
 const MAX_TIME: Millis = 253_402_300_799_999;
 /// Maximum number of samples read for one series. Samples are stored by time, so a series of one
 /// server reads the samples of all servers.
-const MOST_SAMPLES: i64 = 1_000_000;
+const MAX_SAMPLES: i64 = 1_000_000;
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 
@@ -164,7 +164,7 @@ fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
     let before = params.number("before", 0..=MAX_TIME).unwrap_or(MAX_TIME);
     let limit = params
         .number("limit", 1..=MAX_ROWS_PER_PAGE)
-        .unwrap_or(PAGE);
+        .unwrap_or(DEFAULT_ROWS_PER_PAGE);
     params.end().map(|()| (before, limit))
 }
 
@@ -185,7 +185,9 @@ impl Span {
         let from = params
             .number("from", 0..=MAX_TIME)
             .unwrap_or((to - 24 * HOUR).max(0));
-        let most = params.number("points", 1..=MOST_POINTS).unwrap_or(POINTS);
+        let most = params
+            .number("points", 1..=MAX_POINTS)
+            .unwrap_or(DEFAULT_POINTS);
         let wanted = params.word("level", &LEVELS);
         if from >= to {
             params.refuse::<()>("from", "must be before `to`");
@@ -202,9 +204,9 @@ impl Span {
             .unwrap_or(MINUTE)
             .max(1_000);
         let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
-        let is_cheap = |level| level != Level::Raw || samples <= MOST_SAMPLES;
+        let is_cheap = |level| level != Level::Raw || samples <= MAX_SAMPLES;
         let level = match wanted {
-            Some(level) if points(level) > MOST_POINTS || !is_cheap(level) => params.refuse(
+            Some(level) if points(level) > MAX_POINTS || !is_cheap(level) => params.refuse(
                 "level",
                 "too many points; choose a shorter time or a coarser level",
             ),
@@ -217,7 +219,7 @@ impl Span {
             }
         };
         let level = level.unwrap_or(Level::Day);
-        if points(level) > MOST_POINTS {
+        if points(level) > MAX_POINTS {
             params.refuse::<()>("from", "too early; choose a later time");
         }
         params.end().map(|()| Self {
@@ -242,7 +244,7 @@ impl Span {
             datagrams_resent: point.resent,
         });
         // Intervals may have been shorter in the past, which yields more points.
-        let points = points.take(MOST_POINTS as usize).collect();
+        let points = points.take(MAX_POINTS as usize).collect();
         let level = LEVELS
             .iter()
             .find(|(_, level)| *level == self.level)

@@ -13,7 +13,7 @@ use axum::response::Response;
 use hailer::proto::model::printable;
 
 const CACHE_CONTROL: &str = "public, max-age=30";
-const LONGEST_LABEL: usize = 64;
+const MAX_LABEL_CHARS: usize = 64;
 /// Maximum length of a text of the server, in characters.
 const MAX_TEXT_CHARS: usize = 120;
 
@@ -69,7 +69,7 @@ pub(super) async fn show(
         return Err(Problem::not_found("widgets are disabled"));
     }
     let mut params = Params::read(&uri, &["label", "style"], &[]);
-    let label = params.text("label", LONGEST_LABEL);
+    let label = params.text("label", MAX_LABEL_CHARS);
     let style = params
         .word(
             "style",

@@ -11,15 +11,15 @@ use hailer::registry;
 use std::fmt::Write;
 
 /// Maximum number of fields shown, over all datagrams; the others are counted.
-const FIELDS: usize = 800;
+const MAX_FIELDS: usize = 800;
 /// Maximum number of datagrams shown.
-const DATAGRAMS: usize = 32;
+const MAX_DATAGRAMS: usize = 32;
 /// Maximum number of bytes shown per field, and bytes per line.
-const BYTES: usize = 64;
-const ROW: usize = 16;
+const MAX_FIELD_BYTES: usize = 64;
+const BYTES_PER_ROW: usize = 16;
 /// Maximum number of rules, extras and players shown, and maximum length of a value in characters.
-const ENTRIES: usize = 500;
-const VALUE: usize = 600;
+const MAX_ENTRIES: usize = 500;
+const MAX_VALUE_CHARS: usize = 600;
 
 /// Details of a status that a row does not show.
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl Details {
             },
             ..Self::default()
         };
-        for rule in status.rules.iter().take(ENTRIES) {
+        for rule in status.rules.iter().take(MAX_ENTRIES) {
             details.rules.push(Entry::new(&rule.key, "", &rule.value));
         }
         for member in STATUS_MEMBERS {
@@ -86,20 +86,20 @@ impl Details {
                 details.extras.push(entry);
             }
         }
-        for extra in status.extra.iter().take(ENTRIES) {
+        for extra in status.extra.iter().take(MAX_ENTRIES) {
             let docs = info.map(|info| info.fields).unwrap_or_default();
             let doc = docs.iter().find(|doc| doc.key == extra.key);
             let help = doc.map_or("", |doc| doc.help);
             let value = text(&extra.value);
             details.extras.push(Entry::new(extra.key, help, &value));
         }
-        for deviation in status.deviations.iter().take(ENTRIES) {
+        for deviation in status.deviations.iter().take(MAX_ENTRIES) {
             let entry = Entry::new(deviation.name, deviation.help, "");
             details.deviations.push(entry);
         }
         // The names come from the row, which honors the privacy settings. The status only adds the
         // other fields of a player.
-        for (nth, name) in last.players.iter().take(ENTRIES).enumerate() {
+        for (nth, name) in last.players.iter().take(MAX_ENTRIES).enumerate() {
             let listed = status.players.list.get(nth);
             let listed = listed.filter(|player| player.name.plain() == *name);
             let mut value = String::new();
@@ -117,7 +117,7 @@ impl Details {
             }
             details.players.push(Entry::new(name, "", &value));
         }
-        details.more_players = last.players.len().saturating_sub(ENTRIES);
+        details.more_players = last.players.len().saturating_sub(MAX_ENTRIES);
         details
     }
 }
@@ -149,7 +149,7 @@ impl Entry {
         Self {
             key: show::cut(key, 80),
             help,
-            value: show::cut(value, VALUE),
+            value: show::cut(value, MAX_VALUE_CHARS),
         }
     }
 }
@@ -162,7 +162,7 @@ fn text(value: &Value) -> String {
 }
 
 fn write(out: &mut String, value: &Value) {
-    if out.len() > VALUE * 4 {
+    if out.len() > MAX_VALUE_CHARS * 4 {
         return;
     }
     match value {
@@ -218,8 +218,8 @@ pub(crate) struct FieldLine {
 
 /// Explains the datagrams of the last answer.
 pub(crate) fn explain(latest: &LastStatus, protocol: Option<&dyn Protocol>) -> Vec<Datagram> {
-    let mut left = FIELDS;
-    let replies = latest.replies.iter().take(DATAGRAMS);
+    let mut left = MAX_FIELDS;
+    let replies = latest.replies.iter().take(MAX_DATAGRAMS);
     replies
         .map(|bytes| datagram(bytes, protocol, &mut left))
         .collect()
@@ -253,7 +253,7 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
             offset: field.range.start,
             bytes: digits(field.range.clone()),
             name: show::cut(&field.name, 80).text,
-            value: show::cut(value(field), VALUE / 2),
+            value: show::cut(value(field), MAX_VALUE_CHARS / 2),
         });
         shown = shown.max(field.range.end);
     }
@@ -299,9 +299,13 @@ fn value(field: &Field) -> &str {
 /// Formats bytes as hexadecimal lines; bytes of secrets are dots.
 fn hexadecimal(bytes: &[u8], hidden: &[bool], range: std::ops::Range<usize>) -> String {
     let mut out = String::new();
-    for (place, at) in range.clone().take(BYTES).enumerate() {
+    for (place, at) in range.clone().take(MAX_FIELD_BYTES).enumerate() {
         if place > 0 {
-            out.push(if place % ROW == 0 { '\n' } else { ' ' });
+            out.push(if place % BYTES_PER_ROW == 0 {
+                '\n'
+            } else {
+                ' '
+            });
         }
         match (bytes.get(at), hidden.get(at)) {
             (Some(byte), Some(false)) => {
@@ -310,11 +314,11 @@ fn hexadecimal(bytes: &[u8], hidden: &[bool], range: std::ops::Range<usize>) -> 
             _ => out.push_str("··"),
         }
     }
-    if range.len() > BYTES {
+    if range.len() > MAX_FIELD_BYTES {
         let _ = write!(
             out,
             "\n… {} more",
-            show::count((range.len() - BYTES) as u64)
+            show::count((range.len() - MAX_FIELD_BYTES) as u64)
         );
     }
     out
@@ -381,12 +385,12 @@ mod tests {
                 };
                 let datagrams = explain(&latest, protocol);
                 let lines: usize = datagrams.iter().map(|datagram| datagram.fields.len()).sum();
-                assert!(datagrams.len() == 3 && lines <= 2 * FIELDS + 3);
+                assert!(datagrams.len() == 3 && lines <= 2 * MAX_FIELDS + 3);
                 assert!(
                     datagrams
                         .iter()
                         .flat_map(|datagram| &datagram.fields)
-                        .all(|line| line.bytes.len() < 4 * BYTES)
+                        .all(|line| line.bytes.len() < 4 * MAX_FIELD_BYTES)
                 );
             }
         }

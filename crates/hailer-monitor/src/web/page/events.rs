@@ -14,7 +14,7 @@ use axum::response::Response;
 use std::time::Duration;
 
 /// Number of events per page.
-const PAGE: usize = 100;
+const EVENTS_PER_PAGE: usize = 100;
 /// Number of events read per query, and maximum per page. A search for rare events continues on the
 /// next page.
 const EVENTS_PER_QUERY: u32 = 500;
@@ -224,7 +224,7 @@ impl EventQuery {
             };
             for event in &events {
                 // Keep events of the same time on one page, else the next page would miss some.
-                if found.events.len() >= PAGE && event.at != place {
+                if found.events.len() >= EVENTS_PER_PAGE && event.at != place {
                     found.next = Some(place);
                     return Ok(found);
                 }
@@ -261,10 +261,10 @@ impl EventQuery {
             }
         }
         let page = usize::try_from(self.place.unwrap_or_default()).unwrap_or_default();
-        let begin = page.saturating_mul(PAGE).min(fitting.len());
+        let begin = page.saturating_mul(EVENTS_PER_PAGE).min(fitting.len());
         let mut shown = fitting.split_off(begin);
-        let next = (shown.len() > PAGE).then_some(page as i64 + 1);
-        shown.truncate(PAGE);
+        let next = (shown.len() > EVENTS_PER_PAGE).then_some(page as i64 + 1);
+        shown.truncate(EVENTS_PER_PAGE);
         Ok(EventPage {
             events: shown,
             next,

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 /// Maximum number of events and of sessions shown.
 const MAX_EVENTS: u32 = 50;
-const SESSIONS: u32 = 100;
+const MAX_SESSIONS: u32 = 100;
 /// Maximum number read when they are searched or sorted differently.
 const MAX_EVENTS_READ: u32 = 5_000;
 /// Maximum number of samples, of all servers together, read for a chart.
 const MAX_CHART_SAMPLES: Millis = 300_000;
 const MINUTE: Millis = 60_000;
 /// Time limit of the history queries. The page is useful without them.
-const TIMEOUT: Duration = Duration::from_secs(4);
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum length of an event's text, and of a player name, in characters.
 const MAX_TEXT_CHARS: usize = 120;
-const NAME: usize = 40;
+const MAX_NAME_CHARS: usize = 40;
 
 /// Time range of the charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl Past {
             MAX_EVENTS_READ
         };
         let sessions_read = if words.is_empty() && order == Order::From {
-            SESSIONS
+            MAX_SESSIONS
         } else {
             MAX_EVENTS_READ
         };
@@ -263,7 +263,8 @@ impl Past {
                 ),
             )
         };
-        let read: Result<Result<_, HistoryError>, _> = tokio::time::timeout(TIMEOUT, all).await;
+        let read: Result<Result<_, HistoryError>, _> =
+            tokio::time::timeout(HISTORY_TIMEOUT, all).await;
         // The log of the monitor has the error; pages are public.
         let Ok(Ok((seen, events, mut sessions))) = read else {
             let problem =
@@ -298,7 +299,7 @@ impl Past {
             Order::Player => sessions.sort_by(|a, b| natural(&a.player, &b.player)),
             Order::Played => sessions.sort_by_key(|session| session.first - session.last),
         }
-        sessions.truncate(SESSIONS as usize);
+        sessions.truncate(MAX_SESSIONS as usize);
         // Show since when the server is recorded, if that is later than the start of the charts.
         let ChartData {
             range,
@@ -666,7 +667,7 @@ impl EventView {
 impl SessionView {
     fn of(session: &PlayerSession, lasts: bool, now: Millis) -> Self {
         Self {
-            player: show::cut(&session.player, NAME),
+            player: show::cut(&session.player, MAX_NAME_CHARS),
             from: show::when(session.first, now),
             to: if lasts {
                 "now".into()

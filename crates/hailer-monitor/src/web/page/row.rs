@@ -10,10 +10,10 @@ use crate::web::show::{self, Cut};
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-/// Maximum length of MOTD, version and group in a row, in characters.
-const MOTD: usize = 160;
-const VERSION: usize = 28;
-const GROUP: usize = 24;
+/// Maximum length of MAX_MOTD_CHARS, version and group in a row, in characters.
+const MAX_MOTD_CHARS: usize = 160;
+const MAX_VERSION_CHARS: usize = 28;
+const MAX_GROUP_CHARS: usize = 24;
 
 /// Maximum length of the reason why a server is down, in characters: all of them fit.
 const MAX_REASON_CHARS: usize = 500;
@@ -97,9 +97,10 @@ impl RowView {
         let status = row.last_status.as_deref();
         let last = row.last_sample.filter(|last| last.answered);
         let motd = status.and_then(|status| status.motd.as_ref());
-        // CSS may shorten the MOTD further.
-        let motd_whole = motd.map(|motd| show::cut(&motd.plain(), MOTD).whole().to_owned());
-        // Hide a title that the MOTD repeats.
+        // CSS may shorten the MAX_MOTD_CHARS further.
+        let motd_whole =
+            motd.map(|motd| show::cut(&motd.plain(), MAX_MOTD_CHARS).whole().to_owned());
+        // Hide a title that the MAX_MOTD_CHARS repeats.
         let title = status
             .and_then(|status| status.title.as_deref())
             .filter(|title| {
@@ -122,7 +123,9 @@ impl RowView {
             icon: status
                 .and_then(|status| status.icon)
                 .map(|icon| icon.path()),
-            motd: motd.map(|motd| pieces(motd, MOTD)).unwrap_or_default(),
+            motd: motd
+                .map(|motd| pieces(motd, MAX_MOTD_CHARS))
+                .unwrap_or_default(),
             motd_whole: motd_whole.unwrap_or_default(),
             players: last
                 .and_then(|last| last.players)
@@ -140,8 +143,8 @@ impl RowView {
                 .map(|share| (show::percent(share.into()), grade(share))),
             version: status
                 .and_then(|status| status.version.as_deref())
-                .map(|version| show::cut(version, VERSION)),
-            group: (!group.is_empty()).then(|| (show::cut(group, GROUP), of_group())),
+                .map(|version| show::cut(version, MAX_VERSION_CHARS)),
+            group: (!group.is_empty()).then(|| (show::cut(group, MAX_GROUP_CHARS), of_group())),
         }
     }
 }

@@ -19,8 +19,8 @@ use axum::response::Response;
 use hailer::catalog;
 use hailer::proto::Protocol;
 
-/// Maximum length of the MOTD, in characters.
-const MOTD: usize = 1_000;
+/// Maximum length of the MAX_MOTD_CHARS, in characters.
+const MAX_MOTD_CHARS: usize = 1_000;
 
 /// `/server/{name}?range=24h`
 pub(crate) async fn show(
@@ -141,7 +141,7 @@ impl ServerPage {
                 .map(|icon| icon.path()),
             motd: status
                 .and_then(|status| status.motd.as_ref())
-                .map(|motd| pieces(motd, MOTD))
+                .map(|motd| pieces(motd, MAX_MOTD_CHARS))
                 .unwrap_or_default(),
             target: show::cut(&server.target, 100),
             group: (!server.group.is_empty())

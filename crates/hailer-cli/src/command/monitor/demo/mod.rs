@@ -28,13 +28,13 @@ use tokio::task::JoinSet;
 /// Default interval of the demo, short so that changes show soon.
 pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 /// Time between status updates of the simulated servers.
-const PUBLISH: Duration = Duration::from_secs(2);
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of delayed replies of one server.
 const MAX_DELAYED_REPLIES: usize = 256;
 /// Maximum size of a request in bytes.
 const MAX_REQUEST_BYTES: usize = 2_048;
 /// Timeout for the request of a stream client.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Simulated servers with their sockets. Dropping the fleet stops them.
 pub(super) struct Fleet {
@@ -116,7 +116,7 @@ pub(super) async fn listen(
 /// Replies to datagrams with simulated latency and loss.
 async fn serve(server: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Board) {
     let mut service = Service::new(board.clone(), Budget::default());
-    let mut publish = tokio::time::interval(PUBLISH);
+    let mut publish = tokio::time::interval(PUBLISH_INTERVAL);
     let mut buffer = [0; MAX_REQUEST_BYTES];
     let mut count = 0_u64;
     let places = Arc::new(Semaphore::new(MAX_DELAYED_REPLIES));
@@ -184,7 +184,7 @@ async fn serve_stream(server: Arc<SimulatedServer>, listener: TcpListener) {
                     from,
                     Duration::from_micros(delay.into()),
                 );
-                let _ = tokio::time::timeout(TIMEOUT, answer).await;
+                let _ = tokio::time::timeout(REQUEST_TIMEOUT, answer).await;
                 drop(place);
             });
         }

@@ -9,19 +9,19 @@ use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 
 /// Number of days with daily roll-ups.
-const DAYS: i64 = 366;
+const DAILY_DAYS: i64 = 366;
 /// Number of days with hourly roll-ups.
-const HOURLY: i64 = 31;
+const HOURLY_DAYS: i64 = 31;
 /// Time span with single samples.
-const RAW: Millis = 25 * HOUR;
+const RAW_MS: Millis = 25 * HOUR;
 /// Number of days with player sessions.
-const SESSIONS: i64 = 4;
+const SESSION_DAYS: i64 = 4;
 /// Step between the players, and between the minutes, that daily roll-ups are computed from.
-const THINLY: u32 = 8;
+const DAILY_STEP: u32 = 8;
 /// Number of samples per batch.
 const SAMPLES_PER_BATCH: usize = 20_000;
 /// Time without replies after which a server counts as down.
-const SILENT: Millis = MINUTE;
+const DOWN_AFTER_MS: Millis = MINUTE;
 
 /// Writes the history of these servers until `now`. Imports roll-ups of all levels, since computing
 /// them from samples would take several seconds.
@@ -35,7 +35,7 @@ pub(super) async fn write(
         .iter()
         .zip(servers.iter().map(|server| server.id))
         .collect();
-    let raw = (now - RAW).div_euclid(HOUR) * HOUR;
+    let raw = (now - RAW_MS).div_euclid(HOUR) * HOUR;
     history
         .import(rollups(simulated, raw, now).map(|record| Ok((0, record))))
         .await?;
@@ -62,13 +62,13 @@ fn rollups(
 ) -> impl Iterator<Item = Record> {
     let today = now.div_euclid(DAY);
     let levels = [
-        (Level::Day, (today - DAYS) * DAY),
-        (Level::Hour, (today - HOURLY) * DAY),
+        (Level::Day, (today - DAILY_DAYS) * DAY),
+        (Level::Hour, (today - HOURLY_DAYS) * DAY),
         (Level::FiveMinutes, raw),
     ];
     levels.into_iter().flat_map(move |(level, from)| {
         let (thinly, each) = if level == Level::Day {
-            (THINLY, THINLY as usize)
+            (DAILY_STEP, DAILY_STEP as usize)
         } else {
             (1, 1)
         };
@@ -198,11 +198,14 @@ fn events(server: &SimulatedServer, id: ServerId, now: Millis, events: &mut Vec<
     let silence = || EventKind::Down {
         reason: "silence".into(),
     };
-    add(server.opened().max((today - DAYS) * DAY), EventKind::Up);
-    let mut version = server.version((today - DAYS) * DAY);
-    for day in today - DAYS..=today {
+    add(
+        server.opened().max((today - DAILY_DAYS) * DAY),
+        EventKind::Up,
+    );
+    let mut version = server.version((today - DAILY_DAYS) * DAY);
+    for day in today - DAILY_DAYS..=today {
         if let Some((from, to)) = server.outage(day) {
-            add(from + SILENT, silence());
+            add(from + DOWN_AFTER_MS, silence());
             add(to, EventKind::Up);
         }
         let at = (day * DAY + 9 * HOUR).min(now);
@@ -219,7 +222,7 @@ fn events(server: &SimulatedServer, id: ServerId, now: Millis, events: &mut Vec<
         version = next;
     }
     if let Some(since) = server.down_since() {
-        add(since + SILENT, silence());
+        add(since + DOWN_AFTER_MS, silence());
     }
 }
 
@@ -235,7 +238,7 @@ fn sessions(
         return;
     }
     let today = now.div_euclid(DAY);
-    for day in today - SESSIONS..=today + 1 {
+    for day in today - SESSION_DAYS..=today + 1 {
         for (member, from, to) in server.sessions(day).filter(|(_, from, _)| *from < now) {
             // An outage ends all sessions.
             let last = to.min(now);

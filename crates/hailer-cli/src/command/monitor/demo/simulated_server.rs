@@ -18,22 +18,22 @@ pub(super) const MINUTES: usize = 1_440;
 /// Maximum length of a session. Every session of a day ends by the end of the next day.
 const MAX_SESSION_MS: Millis = 6 * HOUR;
 /// Members per player online on a busy evening.
-const MEMBERS: u32 = 7;
+const MEMBERS_PER_PLAYER: u32 = 7;
 /// Random outages end at least this long before the start of the demo.
-const CALM: Millis = 2 * HOUR;
+const CALM_MS: Millis = 2 * HOUR;
 /// Time since the server that is down went down.
-const DOWN: Millis = 3 * HOUR + 20 * MINUTE;
+const DOWN_MS: Millis = 3 * HOUR + 20 * MINUTE;
 /// Time since the flapping server began to flap.
-const FLAPS: Millis = 2 * HOUR;
+const FLAPPING_MS: Millis = 2 * HOUR;
 /// Time between two changes of its state.
-const FLAP: Millis = 7_000;
+const FLAP_INTERVAL_MS: Millis = 7_000;
 /// Time between two versions of the development server.
-const BUILD: Millis = 40_000;
+const BUILD_INTERVAL_MS: Millis = 40_000;
 /// Versions, from oldest to newest, and the time between two of them.
 const RELEASES: [&str; 8] = [
     "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
 ];
-const RELEASE: Millis = 52 * DAY;
+const RELEASE_INTERVAL_MS: Millis = 52 * DAY;
 
 /// A simulated server.
 pub(super) struct SimulatedServer {
@@ -210,10 +210,12 @@ impl SimulatedServer {
     pub(super) fn is_up(&self, at: Millis) -> bool {
         match self.behavior {
             _ if at < self.opened() => false,
-            Behavior::Down if at >= self.started - DOWN => false,
-            Behavior::Flaps if at >= self.started => (at - self.started) / FLAP % 2 == 0,
+            Behavior::Down if at >= self.started - DOWN_MS => false,
+            Behavior::Flaps if at >= self.started => {
+                (at - self.started) / FLAP_INTERVAL_MS % 2 == 0
+            }
             // Stored samples are one minute apart, so the past needs slower changes.
-            Behavior::Flaps if at >= self.started - FLAPS => at / MINUTE % 12 < 7,
+            Behavior::Flaps if at >= self.started - FLAPPING_MS => at / MINUTE % 12 < 7,
             _ => !self
                 .outage(at.div_euclid(DAY))
                 .is_some_and(|(from, to)| (from..to).contains(&at)),
@@ -232,12 +234,12 @@ impl SimulatedServer {
                 (from, from + length as Millis * MINUTE)
             }
         };
-        (outage.1 < self.started - CALM && outage.0 > self.opened()).then_some(outage)
+        (outage.1 < self.started - CALM_MS && outage.0 > self.opened()).then_some(outage)
     }
 
     /// Returns when the server went down, if it is still down.
     pub(super) fn down_since(&self) -> Option<Millis> {
-        (self.behavior == Behavior::Down).then_some(self.started - DOWN)
+        (self.behavior == Behavior::Down).then_some(self.started - DOWN_MS)
     }
 
     /// Returns whether a datagram is lost. `chance` is a random number.
@@ -275,15 +277,17 @@ impl SimulatedServer {
         let since = (at - self.opened()).max(0);
         Some(match (self.versions, self.behavior) {
             (_, Behavior::Hostile) => "\"><script>alert('owned')</script>".into(),
-            (Releases, Behavior::Builds) => format!("1.22-build.{}", at / BUILD % 10_000),
+            (Releases, Behavior::Builds) => {
+                format!("1.22-build.{}", at / BUILD_INTERVAL_MS % 10_000)
+            }
             (Releases, _) => {
                 // Each server updates with its own delay.
                 let late = (self.random(0, 40) % 20) as Millis * DAY;
-                RELEASES
-                    [((since - late).max(0) / RELEASE).clamp(0, RELEASES.len() as i64 - 1) as usize]
+                RELEASES[((since - late).max(0) / RELEASE_INTERVAL_MS)
+                    .clamp(0, RELEASES.len() as i64 - 1) as usize]
                     .into()
             }
-            (Calendar, Behavior::Builds) => format!("2026.11.{}", at / BUILD % 1_000),
+            (Calendar, Behavior::Builds) => format!("2026.11.{}", at / BUILD_INTERVAL_MS % 1_000),
             (Calendar, _) => format!("2026.{}", 1 + since / (40 * DAY)),
             (Unversioned | AsSampled, _) => return None,
         })
@@ -345,7 +349,7 @@ impl SimulatedServer {
     }
 
     fn members(&self) -> u32 {
-        self.peak * MEMBERS
+        self.peak * MEMBERS_PER_PLAYER
     }
 
     /// Returns whether a reply lists all players, rather than a sample.
