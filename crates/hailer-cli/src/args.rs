@@ -146,12 +146,12 @@ impl Command {
     /// Returns the file that adds games, if one is given.
     pub(crate) fn games_file(&self) -> Option<&Path> {
         let games = match self {
-            Self::Query(args) => &args.asking.games,
+            Self::Query(args) => &args.query_args.games,
             Self::Discover(args) => &args.games,
-            Self::Ping(args) => &args.asking.games,
-            Self::Check(args) => &args.asking.games,
+            Self::Ping(args) => &args.query_args.games,
+            Self::Check(args) => &args.query_args.games,
             #[cfg(feature = "monitor")]
-            Self::Watch(args) => &args.asking.games,
+            Self::Watch(args) => &args.query_args.games,
             Self::Sweep(args) => &args.games,
             #[cfg(feature = "monitor")]
             Self::Monitor(args) => &args.games,
@@ -274,7 +274,7 @@ pub(crate) struct Query {
     #[arg(required = true, value_name = "TARGET", value_hint = ValueHint::Hostname)]
     pub(crate) targets: Vec<String>,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) query_args: QueryArgs,
     /// Retries after a timeout, 0 to 100
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
@@ -354,7 +354,7 @@ pub(crate) struct Discover {
 
 // Options shared by the commands that query a few servers.
 #[derive(Args)]
-pub(crate) struct Asking {
+pub(crate) struct QueryArgs {
     /// Use only this protocol [default: the common ones, in waves]
     #[arg(long, short, value_parser = values::protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
@@ -573,7 +573,7 @@ pub(crate) struct Ping {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) query_args: QueryArgs,
 }
 
 #[derive(Args)]

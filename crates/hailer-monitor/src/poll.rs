@@ -508,7 +508,7 @@ impl Poller {
     }
 
     /// Returns whether a poll of one of these servers is under way.
-    pub fn is_asking(&self, servers: &[ServerId]) -> bool {
+    pub fn is_polling(&self, servers: &[ServerId]) -> bool {
         let list = self.shared.table();
         servers
             .iter()

@@ -50,7 +50,7 @@ impl Protocol for Who {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(Asking {
+        Box::new(ExampleExchange {
             id: cookie.derive(0) as u32,
             depth: ask.depth,
         })
@@ -127,13 +127,13 @@ fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Err
 
 // In the project: client.rs.
 
-struct Asking {
+struct ExampleExchange {
     // Long enough that a late reply to another query has another id.
     id: u32,
     depth: Depth,
 }
 
-impl Exchange for Asking {
+impl Exchange for ExampleExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         let bytes = match input {
             Input::Start | Input::Timeout => {

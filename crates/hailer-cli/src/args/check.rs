@@ -1,6 +1,6 @@
 //! Arguments of `hailer check`.
 
-use super::Asking;
+use super::QueryArgs;
 use crate::values;
 use clap::{Args, ValueEnum, ValueHint};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub(crate) struct Check {
     #[arg(value_hint = ValueHint::Hostname, required_unless_present_any = ["list", "client"])]
     pub(crate) target: Option<String>,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) query_args: QueryArgs,
     /// Test only these requirements or groups, such as a2s/2 or a2s/2.4; may be given several times
     #[arg(long, value_name = "ID")]
     pub(crate) only: Vec<String>,

@@ -1,6 +1,6 @@
 //! Arguments of the commands that monitor servers.
 
-use super::{Asking, GameIds, MoreGames};
+use super::{GameIds, MoreGames, QueryArgs};
 use crate::log::LogArgs;
 use crate::values;
 use clap::{Args, Subcommand, ValueHint};
@@ -198,7 +198,7 @@ pub(crate) struct Watch {
     #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
     pub(crate) interval: Duration,
     #[command(flatten)]
-    pub(crate) asking: Asking,
+    pub(crate) query_args: QueryArgs,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

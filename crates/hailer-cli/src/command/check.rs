@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
     let Some(text) = &args.target else {
         usage!("name the server to test");
     };
-    let target = args.asking.target(text)?;
+    let target = args.query_args.target(text)?;
     let Some(protocol) = target.protocol else {
         usage!(
             "{text}: name the protocol, as in {}://{text}; known are {}",
@@ -81,7 +81,7 @@ fn known() -> String {
 }
 
 fn list(args: &Check) -> anyhow::Result<Exit> {
-    let suites = match args.asking.protocol {
+    let suites = match args.query_args.protocol {
         Some(protocol) => vec![suite_of(protocol)?],
         None => check::SUITES.to_vec(),
     };
@@ -101,13 +101,13 @@ async fn test_server(
     protocol: &'static dyn Protocol,
     suite: &'static Suite,
 ) -> anyhow::Result<Exit> {
-    let client = Client::new(args.asking.settings(0, None));
+    let client = Client::new(args.query_args.settings(0, None));
     let addresses = client.candidates(target).await?;
     let Some(&address) = addresses.first() else {
         anyhow::bail!("{text} has no address");
     };
     let mut config = CheckConfig::default();
-    config.timeout = args.asking.timeout;
+    config.timeout = args.query_args.timeout;
     config.is_quick = args.quick;
     config.has_load = args.load;
     config.has_bytes = args.raw || args.json;
@@ -176,7 +176,7 @@ async fn test_server(
 
 /// Responds to clients, and reports what they do wrong.
 async fn test_client(args: &Check) -> anyhow::Result<Exit> {
-    let Some(protocol) = args.asking.protocol else {
+    let Some(protocol) = args.query_args.protocol else {
         usage!("--client needs --protocol");
     };
     suite_of(protocol)?;

@@ -30,7 +30,7 @@ mod watch;
 #[cfg(feature = "game")]
 mod world;
 
-use crate::args::{Arguments, Asking, Auth, Command, ServeAction};
+use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction};
 use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
@@ -129,7 +129,7 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     end
 }
 
-impl Asking {
+impl QueryArgs {
     /// Builds the library's configuration. The default deadline leaves time for all retries.
     fn settings(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
         let mut settings = ClientConfig::default();
@@ -224,12 +224,12 @@ mod tests {
             let Command::Query(args) = Arguments::parse_from(flags).command else {
                 unreachable!()
             };
-            let limits = args.asking.settings(args.retries, args.deadline).limits;
+            let limits = args.query_args.settings(args.retries, args.deadline).limits;
             assert_eq!(
                 limits.deadline,
                 Duration::from_secs(seconds),
                 "{:?}",
-                args.asking.timeout
+                args.query_args.timeout
             );
         }
     }

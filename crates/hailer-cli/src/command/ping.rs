@@ -37,7 +37,7 @@ struct Summary<'a> {
 }
 
 pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
-    let target = args.asking.target(&args.target)?;
+    let target = args.query_args.target(&args.target)?;
     let mut tally = Tally::default();
     let shown = ping(&args, target, &mut tally).await;
     let all_answered = tally.sent > 0 && tally.times.len() == tally.sent as usize;
@@ -61,7 +61,7 @@ struct Tally {
 
 async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
     // A lost datagram is a result here, so there are no retries.
-    let client = Client::new(args.asking.settings(0, None));
+    let client = Client::new(args.query_args.settings(0, None));
     let mut out = anstream::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);

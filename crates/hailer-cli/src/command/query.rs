@@ -111,7 +111,7 @@ fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
 
 /// Builds the library's configuration. Reads the file of the auth token.
 fn config(args: &Query) -> anyhow::Result<ClientConfig> {
-    let mut config = args.asking.settings(args.retries, args.deadline);
+    let mut config = args.query_args.settings(args.retries, args.deadline);
     config.ask.has_players = !args.no_players;
     config.ask.depth = if args.basic {
         Depth::Basic
@@ -130,7 +130,7 @@ fn entries(args: &Query) -> anyhow::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for text in &args.targets {
         if text != "-" {
-            entries.push((text.clone(), Ok(args.asking.target(text)?)));
+            entries.push((text.clone(), Ok(args.query_args.target(text)?)));
             continue;
         }
         let lines = match std::io::read_to_string(std::io::stdin()) {
@@ -141,7 +141,7 @@ fn entries(args: &Query) -> anyhow::Result<Vec<Entry>> {
         for (number, line) in (1..).zip(lines.lines()) {
             let content = line.split('#').next().unwrap_or_default();
             if let Some(word) = content.split_ascii_whitespace().next() {
-                let target = args.asking.target(word);
+                let target = args.query_args.target(word);
                 let target =
                     target.map_err(|error| format!("standard input, line {number}: {error}"));
                 entries.push((word.to_owned(), target));
@@ -228,7 +228,7 @@ fn print_view(
 /// Returns advice after a failure: settings that servers of the game need, or protocols that were
 /// not tried.
 fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
-    let target = args.asking.target(text).ok();
+    let target = args.query_args.target(text).ok();
     if let Some(game) = target.as_ref().and_then(|target| target.game) {
         let quirks = game
             .quirks

@@ -54,19 +54,19 @@ fn snapshot(pid: u32, seconds: f64, state: &str) -> Value {
     })
 }
 
-/// Serves the report of a responder with this process number to as many clients as `askers`, then
+/// Serves the report of a responder with this process number to as many clients as `clients`, then
 /// ends.
 fn pretend(
     path: &Path,
     pid: u32,
     state: &'static str,
-    askers: usize,
+    clients: usize,
 ) -> std::thread::JoinHandle<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let started = Instant::now();
-        for _ in 0..askers {
+        for _ in 0..clients {
             answer(listener.accept().unwrap().0, pid, state, started);
         }
     })

@@ -242,7 +242,7 @@ fn failures_match_the_schema() {
             .iter()
             .zip([None, None, Some(0), Some(0), None, Some(2), Some(2)])
     {
-        let it_came_to_asking =
+        let was_queried =
             !["name-not-found", "lookup"].contains(&failure["error"]["kind"].as_str().unwrap());
         for member in [
             "protocol",
@@ -252,7 +252,7 @@ fn failures_match_the_schema() {
         ] {
             assert_eq!(
                 failure[member].is_null(),
-                !it_came_to_asking,
+                !was_queried,
                 "{member}: {failure:#}"
             );
         }

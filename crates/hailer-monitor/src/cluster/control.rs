@@ -251,7 +251,7 @@ impl Control {
         let now = shared.now();
         let draining: Vec<(Chunk, Millis)> = shared.leases().draining().collect();
         let is_done = |(chunk, end): &(Chunk, Millis)| {
-            *end <= now || !shared.poll.is_asking(&self.servers_of(&[*chunk]))
+            *end <= now || !shared.poll.is_polling(&self.servers_of(&[*chunk]))
         };
         let done: Vec<Chunk> = draining
             .into_iter()
@@ -417,7 +417,7 @@ impl Control {
         let servers = self.servers_of(&held);
         self.shared.poll.pause(&servers);
         let end = self.shared.now() + 1_000;
-        while self.shared.poll.is_asking(&servers) && self.shared.now() < end {
+        while self.shared.poll.is_polling(&servers) && self.shared.now() < end {
             sleep(Duration::from_millis(20)).await;
         }
         let (done_sender, written) = oneshot::channel();

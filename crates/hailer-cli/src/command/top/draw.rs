@@ -109,7 +109,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
     let half = (body.width - GAP_WIDTH) / 2;
     let drops = drops(view.history, listener, &all, half);
     let source_status = source_status(snapshot);
-    let asking = asking(snapshot, half);
+    let clients = clients(snapshot, half);
     let budget = Section {
         title: None,
         rows: vec![budget(snapshot)],
@@ -123,11 +123,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         ])
         .areas(body);
         column(frame, left, &[rates, budget, answers]);
-        column(frame, right, &[drops, source_status, asking]);
+        column(frame, right, &[drops, source_status, clients]);
     } else {
         let under = [
             answers.height().saturating_add(drops.height()),
-            source_status.height().saturating_add(asking.height()),
+            source_status.height().saturating_add(clients.height()),
         ];
         let under = under.into_iter().max();
         let above = [&rates, &budget];
@@ -151,7 +151,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
         ])
         .areas(under);
         column(frame, left, &[answers, drops]);
-        column(frame, right, &[source_status, asking]);
+        column(frame, right, &[source_status, clients]);
     }
     if view.has_help {
         draw_help(frame, area);
@@ -654,31 +654,31 @@ fn source_status(snapshot: &Snapshot) -> Section {
             Span::styled(format!(" {}", line(&source.kind, 12)), dim()),
         ];
         let age = Span::styled(words, Style::new().fg(color(source.state)));
-        let trouble = source.last_error.as_deref().map(|error| {
+        let last_error = source.last_error.as_deref().map(|error| {
             Row::Ends(
                 vec![Span::styled(format!("  {}", line(error, 200)), dim())],
                 Span::raw(""),
             )
         });
-        std::iter::once(Row::Ends(name, age)).chain(trouble)
+        std::iter::once(Row::Ends(name, age)).chain(last_error)
     });
     Section::new("sources", or_none(rows.collect(), "no sources"))
 }
 
-fn asking(snapshot: &Snapshot, width: u16) -> Section {
+fn clients(snapshot: &Snapshot, width: u16) -> Section {
     let rows = snapshot.top.iter().map(|top| {
         let mut numbers = format!("{:>7}", per_second(&rate(top.packets_per_s)));
         if width >= NUMBERS_WIDTH {
             numbers += &format!(" {:>7}", per_second(&rate(top.replies_per_s)));
         }
         if width >= WORDS_WIDTH {
-            let came = bytes(top.bytes_per_s);
-            let went = bytes(top.reply_bytes_per_s);
-            numbers += &format!(" {:>9} {:>9}", per_second(&came), per_second(&went));
+            let received = bytes(top.bytes_per_s);
+            let sent = bytes(top.reply_bytes_per_s);
+            numbers += &format!(" {:>9} {:>9}", per_second(&received), per_second(&sent));
         }
         // More than half of the datagrams got no reply.
-        let is_vain = top.packets_per_s > 2.0 * top.replies_per_s;
-        let style = if is_vain {
+        let is_mostly_unanswered = top.packets_per_s > 2.0 * top.replies_per_s;
+        let style = if is_mostly_unanswered {
             Style::new().fg(Color::Red)
         } else {
             Style::new()

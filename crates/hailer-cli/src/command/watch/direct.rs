@@ -53,7 +53,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut targets = Vec::new();
     let mut known = HashSet::new();
     for text in &typed {
-        let target = args.asking.target(text)?.to_string();
+        let target = args.query_args.target(text)?.to_string();
         if known.insert(target.clone()) {
             targets.push(target);
         }
@@ -157,15 +157,15 @@ pub(super) struct Direct {
 
 impl Direct {
     pub(super) fn start(args: &Watch, servers: Vec<Server>) -> anyhow::Result<Self> {
-        let asking = args.asking.settings(RETRIES, None);
+        let client_config = args.query_args.settings(RETRIES, None);
         let round = Duration::from_millis((servers.len() * 1_000 / MAX_POLLS_PER_SECOND) as u64);
         let interval = args.interval.max(round);
         let mut settings = PollConfig {
             interval,
-            name_server: asking.name_server,
+            name_server: client_config.name_server,
             ..PollConfig::default()
         };
-        settings.sweep.limits = asking.limits;
+        settings.sweep.limits = client_config.limits;
         settings.sweep.rate_limits.per_prefix = DATAGRAMS_PER_NETWORK;
         // The replies are not shown.
         settings.sweep.has_replies = false;
@@ -177,7 +177,7 @@ impl Direct {
             live,
             poll,
             servers,
-            client: Client::new(asking),
+            client: Client::new(client_config),
             first,
         })
     }

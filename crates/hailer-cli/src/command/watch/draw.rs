@@ -143,7 +143,7 @@ fn totals(view: &View<'_>, width: u16) -> Line<'static> {
             bold().fg(Color::Red),
         ),
         _ if view.is_paused => Span::styled("paused", bold().fg(Color::Yellow)),
-        Link::Waiting => Span::styled("asking", Style::new().fg(Color::Yellow)),
+        Link::Waiting => Span::styled("connecting", Style::new().fg(Color::Yellow)),
         Link::Live => Span::styled(if view.is_remote { "monitor" } else { "live" }, green),
     };
     both_ends(vec![title, Span::raw(words.join(", "))], right, width)
