@@ -779,7 +779,10 @@ mod tests {
             ("dpmaster://a b/68", "a b"),
             ("quake2-master://master.example.com/x", "no path"),
             ("gopher://master.example.com", "known are dpmaster://"),
-            ("quake2-master+https://master.example.com", "known are"),
+            (
+                "quake2-master+https://master.example.com",
+                "did you mean quake2-master://HOST",
+            ),
         ] {
             let error = text.parse::<MasterUrl>().unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");
