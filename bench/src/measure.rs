@@ -627,6 +627,7 @@ impl Args {
     }
 
     fn cli(&self) -> anyhow::Result<()> {
+        self.program()?;
         heading("one query from the command line");
         let server = self.server(Game::Minecraft, 0.0, 0, 1)?;
         let mut series = Series::new("hailer query");
@@ -657,6 +658,7 @@ impl Args {
     }
 
     fn output(&self) -> anyhow::Result<()> {
+        self.program()?;
         heading("CPU for each answer that `hailer sweep` writes to a new file");
         let targets = self.targets(LONG);
         let server = self.server(Game::Minecraft, 0.0, 0, targets)?;
@@ -734,8 +736,14 @@ impl Args {
 
     /// Returns the configured program, or the one in the folder of this one.
     fn program(&self) -> anyhow::Result<PathBuf> {
-        let beside = || Ok(std::env::current_exe()?.with_file_name("hailer"));
-        self.hailer.clone().map_or_else(beside, Ok)
+        let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("hailer"));
+        let program = self.hailer.clone().map_or_else(beside, Ok)?;
+        ensure!(
+            program.is_file(),
+            "{} is missing: build it with `cargo build --release -p hailer-cli`, or name it with --hailer",
+            program.display()
+        );
+        Ok(program)
     }
 
     /// Runs the program once, in a separate process without other children and with almost no
