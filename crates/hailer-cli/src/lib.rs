@@ -1,0 +1,31 @@
+//! The command-line tool `hailer`, as a library with one function: builds compile it at the same time as the crates below it,
+//! while a binary would wait for them.
+//!
+//! ```text
+//!   args.rs (arguments) ─► command/ (one module per command) ─► print/ (one module per format)
+//! ```
+
+mod activation;
+mod args;
+mod command;
+mod config;
+#[cfg(test)]
+mod examples;
+mod exit;
+mod log;
+mod observe;
+#[cfg(feature = "game")]
+mod packet_filter;
+mod population;
+mod print;
+mod values;
+mod web;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the command in the program's arguments and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    exit::code(command::run(args::Arguments::parse()))
+}
