@@ -42,6 +42,12 @@ struct Pair<'a> {
     is_taken: bool,
 }
 
+impl Pair<'_> {
+    fn is_named(&self, key: &str) -> bool {
+        self.key.eq_ignore_ascii_case(key.as_bytes())
+    }
+}
+
 /// Deviations that the reader of an infostring notes.
 #[derive(Clone, Copy, Debug)]
 pub struct PairDeviations {
@@ -70,10 +76,25 @@ impl<'a> Infostring<'a> {
         notes: &mut Notes,
         deviations: PairDeviations,
     ) -> Result<Self, Error> {
+        Self::read_open(bytes, at, &[], notes, deviations)
+    }
+
+    /// Parses an infostring with backslashes in these [values](open_values).
+    ///
+    /// # Errors
+    ///
+    /// As [`Infostring::read`].
+    pub fn read_open(
+        bytes: &'a [u8],
+        at: usize,
+        open: &[Range<usize>],
+        notes: &mut Notes,
+        deviations: PairDeviations,
+    ) -> Result<Self, Error> {
         let mut info = Self {
             pairs: Vec::with_capacity(USUAL_PAIRS),
         };
-        info.extend(bytes, at, notes, deviations)?;
+        info.add(bytes, at, open, notes, deviations)?;
         Ok(info)
     }
 
@@ -89,7 +110,19 @@ impl<'a> Infostring<'a> {
         notes: &mut Notes,
         deviations: PairDeviations,
     ) -> Result<(), Error> {
-        let mut pieces = pieces(bytes, b'\\').map(|(range, piece)| (at + range.start, piece));
+        self.add(bytes, at, &[], notes, deviations)
+    }
+
+    fn add(
+        &mut self,
+        bytes: &'a [u8],
+        at: usize,
+        open: &[Range<usize>],
+        notes: &mut Notes,
+        deviations: PairDeviations,
+    ) -> Result<(), Error> {
+        let pieces = pieces_except(bytes, b'\\', open);
+        let mut pieces = pieces.map(|(range, piece)| (at + range.start, piece));
         if pieces.next().is_some_and(|(_, piece)| !piece.is_empty()) {
             return Err(Error::bad(
                 "infostring",
@@ -128,9 +161,10 @@ impl<'a> Infostring<'a> {
         Ok(())
     }
 
-    /// Returns the value of a key with its offset, without taking it.
+    /// Returns the value of a key with its offset, without taking it. As in the engines, the case
+    /// of keys does not matter.
     pub fn find(&self, key: &str) -> Option<(&'a [u8], usize)> {
-        let pair = self.pairs.iter().find(|pair| pair.key == key.as_bytes());
+        let pair = self.pairs.iter().find(|pair| pair.is_named(key));
         pair.map(|pair| (pair.value, pair.at))
     }
 
@@ -162,7 +196,7 @@ impl<'a> Infostring<'a> {
 
     fn take_if(&mut self, keys: &[&str], accepts: impl Fn(&[u8]) -> bool) -> Option<&'a [u8]> {
         let place = |key: &&str| {
-            let is_it = |pair: &Pair<'_>| pair.key == key.as_bytes() && accepts(pair.value);
+            let is_it = |pair: &Pair<'_>| pair.is_named(key) && accepts(pair.value);
             self.pairs.iter().position(is_it)
         };
         let place = keys.iter().find_map(place)?;
@@ -196,10 +230,41 @@ fn quoted(bytes: &[u8]) -> String {
     format!("{:?}", by_content(bytes).0)
 }
 
+/// Returns the places of the values of all keys but the last, for servers that do not escape
+/// backslashes and send these keys one after the other. Empty if a key is missing.
+pub fn open_values(bytes: &[u8], keys: &[&str]) -> Vec<Range<usize>> {
+    let mut start = None;
+    let mut values = Vec::new();
+    for key in keys {
+        let separated = format!("\\{key}\\");
+        let from = start.unwrap_or(0);
+        let rest = bytes.get(from..).unwrap_or_default();
+        let Some(place) = memchr::memmem::find(rest, separated.as_bytes()) else {
+            return Vec::new();
+        };
+        if start.is_some() {
+            values.push(from..from + place);
+        }
+        start = Some(from + place + separated.len());
+    }
+    values
+}
+
 /// Returns the pieces between separators, with their ranges.
 pub fn pieces(bytes: &[u8], separator: u8) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+    pieces_except(bytes, separator, &[])
+}
+
+/// Returns the pieces between separators outside of the ranges `open`.
+fn pieces_except<'a>(
+    bytes: &'a [u8],
+    separator: u8,
+    open: &[Range<usize>],
+) -> impl Iterator<Item = (Range<usize>, &'a [u8])> {
     let mut start = 0;
-    let ends = memchr_iter(separator, bytes).chain([bytes.len()]);
+    let is_separator = |at: &usize| !open.iter().any(|range| range.contains(at));
+    let ends = memchr_iter(separator, bytes).filter(is_separator);
+    let ends = ends.chain([bytes.len()]);
     ends.map(move |end| {
         let range = start..end;
         start = end + 1;

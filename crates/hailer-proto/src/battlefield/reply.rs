@@ -224,6 +224,10 @@ pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Pla
     let players = words.get(2 + columns);
     let count = count_of(players, "number of players", MAX_PLAYERS)?;
     let cells = words.get(3 + columns..).unwrap_or_default();
+    // A server that changes its level can send a list of nothing.
+    if columns == 0 && count == 0 && cells.is_empty() {
+        return Ok(Vec::new());
+    }
     if columns == 0 || cells.len() != count * columns {
         return Err(Error::bad("players", 0, "a word for each column"));
     }

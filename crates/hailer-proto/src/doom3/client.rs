@@ -123,7 +123,11 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
         }
     }
     let rest = reply.pairs.iter();
-    let rest = rest.filter(|(key, _)| !taken.iter().any(|taken| taken.as_bytes() == *key));
+    let is_taken = |key: &[u8]| {
+        let mut taken = taken.iter();
+        taken.any(|taken| taken.as_bytes().eq_ignore_ascii_case(key))
+    };
+    let rest = rest.filter(|(key, _)| !is_taken(key));
     status.rules = rest
         .map(|(key, value)| Rule {
             key: decode(key),

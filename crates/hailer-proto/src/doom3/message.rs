@@ -272,12 +272,12 @@ impl<'a> Reply<'a> {
         Ok(reply)
     }
 
-    /// Returns the value of a variable.
+    /// Returns the value of a variable. The case of its name does not matter.
     pub fn value(&self, key: &str) -> Option<&'a [u8]> {
         let pair = self
             .pairs
             .iter()
-            .find(|(known, _)| *known == key.as_bytes());
+            .find(|(known, _)| known.eq_ignore_ascii_case(key.as_bytes()));
         pair.map(|(_, value)| *value)
     }
 

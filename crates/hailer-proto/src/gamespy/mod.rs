@@ -12,7 +12,7 @@ mod status;
 mod write;
 
 pub use status::{MAX_ROW, Reply};
-pub(crate) use status::{is_member_key, is_name_field};
+pub(crate) use status::{is_any, is_member_key, is_name_field};
 pub(crate) use write::{Dialect, Outgoing, Row, fits_latin1, has_index};
 
 use alloc::vec::Vec;

@@ -264,6 +264,17 @@ fn truncated(r: &mut Reader<'_, '_>) {
     r.notes().deviation(&TRUNCATED_REPLY, at);
 }
 
+/// How a table of a reply that is not split ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableEnd {
+    /// After the rows that its count announces.
+    Counted,
+    /// It has no count; a NUL may follow the rows.
+    Open,
+    /// The datagram ends within the table.
+    Truncated,
+}
+
 /// Reads a player or team table of a reply that is not split (spec/gamespy2.md#3.2). An early end
 /// is a deviation once there are field names.
 ///
@@ -275,16 +286,20 @@ pub(crate) fn unsplit_table<'a>(
     reply: &mut Reply<'a>,
     is_teams: bool,
     count_missing: &'static crate::wire::Deviation,
-) -> Result<(), Error> {
+) -> Result<TableEnd, Error> {
     let kind = if is_teams { Kind::Teams } else { Kind::Players };
+    // The end of a table without a count, before another one.
+    if is_teams && matches!(r.rest(), [0, byte, ..] if byte.is_ascii_lowercase()) {
+        r.raw(1, "end of table")?;
+    }
     let at = r.at();
     // Letters are not the high byte of a sensible count.
     let has_count = r.rest().first().is_none_or(|&byte| byte <= 0x40);
-    let count = if has_count {
-        Some(u32::from(r.u16_be("rows")?))
+    let (count, end) = if has_count {
+        (Some(u32::from(r.u16_be("rows")?)), TableEnd::Counted)
     } else {
         r.notes().deviation(count_missing, at);
-        None
+        (None, TableEnd::Open)
     };
     let mut fields: Vec<&[u8]> = Vec::new();
     loop {
@@ -293,7 +308,7 @@ pub(crate) fn unsplit_table<'a>(
             None if fields.is_empty() => return Err(short(r, "field name")),
             None => {
                 truncated(r);
-                return Ok(());
+                return Ok(TableEnd::Truncated);
             }
             Some(b"") => break,
             Some(name) => fields.push(kind.strip(field_name(name, at)?)),
@@ -302,7 +317,7 @@ pub(crate) fn unsplit_table<'a>(
     if fields.is_empty() {
         return match count {
             Some(1..) => Err(Error::bad("rows", at, "0 without field names")),
-            _ => Ok(()),
+            _ => Ok(end),
         };
     }
     let (name, rows) = if is_teams {
@@ -338,11 +353,11 @@ pub(crate) fn unsplit_table<'a>(
         }
         if is_truncated {
             truncated(r);
-            return Ok(());
+            return Ok(TableEnd::Truncated);
         }
     }
     r.notes().ungroup();
-    Ok(())
+    Ok(end)
 }
 
 /// Where the last part of a split reply ended.

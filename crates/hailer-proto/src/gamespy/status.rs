@@ -2,7 +2,7 @@
 
 use super::MAX_FIELD_NAME;
 use super::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
-use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
+use crate::model::{Address, Carets, Extra, Player, Rule, Status, Text, Value};
 use crate::wire::{Notes, by_content, decimal, filled};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -61,6 +61,34 @@ const MEMBERS: &[(&str, Member)] = &[
     ("password", Member::Password),
 ];
 
+/// First letters of the games with caret codes: Medal of Honor.
+const CARET_GAMES: &str = "moh";
+
+/// Color codes in the names of a game (spec/gamespy1.md#3.5).
+#[derive(Clone, Copy, Debug)]
+struct Codes {
+    has_carets: bool,
+}
+
+impl Codes {
+    fn of(game: Option<&str>) -> Self {
+        let start = game.and_then(|game| game.get(..CARET_GAMES.len()));
+        Self {
+            has_carets: start.is_some_and(|start| start.eq_ignore_ascii_case(CARET_GAMES)),
+        }
+    }
+
+    fn apply(self, bytes: &[u8]) -> Text {
+        let (text, is_latin1) = by_content(bytes);
+        let text = if self.has_carets {
+            Text::carets(text, Carets::Digit)
+        } else {
+            Text::unreal(text)
+        };
+        text.from_latin1(is_latin1)
+    }
+}
+
 /// Keys of a row that hold the name of a player.
 const NAMES: [&[u8]; 3] = [b"player", b"playername", b"name"];
 /// Keys of a row that hold the score, by priority.
@@ -100,7 +128,7 @@ pub(crate) fn is_name_field(field: &[u8]) -> bool {
 }
 
 /// Returns whether a field has one of these names. Case does not matter.
-fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
+pub(crate) fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(field))
 }
 
@@ -157,11 +185,18 @@ impl<'a> Reply<'a> {
             }
         }
         status.address = (address != Address::default()).then_some(address);
+        let codes = Codes::of(status.game.as_deref());
+        status.name = status.name.map(|name| codes.apply(&name.bytes()));
         let teams = self.team_list();
         if has_list {
             self.drop_stale_players(&mut status, notes);
             status.players.bots = self.bots();
-            let list = self.player_list(first_team(status.game.as_deref()), &teams);
+            let list = self.player_list(first_team(status.game.as_deref()), &teams, codes);
+            // Some servers send no count.
+            let is_counted = status.players.online.is_some() || list.is_empty();
+            status.players.online = (!is_counted)
+                .then_some(list.len() as i64)
+                .or(status.players.online);
             status.players.set_list(list);
         }
         if !teams.is_empty() {
@@ -243,10 +278,11 @@ impl<'a> Reply<'a> {
         (!flags.is_empty()).then_some(bots as i64)
     }
 
-    fn player_list(&self, first_team: u32, teams: &[(u32, Value)]) -> Vec<Player> {
+    fn player_list(&self, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Vec<Player> {
         let rows = self.players.iter().enumerate();
         rows.map(|(position, (&row, fields))| {
             let mut player = player(fields, first_team, teams);
+            player.name = codes.apply(name(fields).unwrap_or_default());
             if self.has_slots && position as u64 != u64::from(row) {
                 player.extra.insert(
                     0,
@@ -355,7 +391,7 @@ fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
 }
 
 fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)]) -> Player {
-    let mut player = Player::named(Text::by_content(name(fields).unwrap_or_default()));
+    let mut player = Player::default();
     let integer = |value: &[u8]| decimal(value.trim_ascii());
     let score = SCORES.iter().find_map(|score| {
         let is_score =

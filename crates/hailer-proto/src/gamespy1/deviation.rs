@@ -14,7 +14,9 @@ pub mod own {
         UNCLOSED_FINAL "unclosed-final" "the end mark lacks its closing backslash";
         FINAL_EVERYWHERE "final-everywhere" "every datagram of a reply has the end mark";
         NO_SEPARATOR "no-separator" "a reply lacks the backslash before its first key";
-        TRAILING_NUL "trailing-nul" "a NUL follows the text";
+        TRAILING_BYTES "trailing-bytes" "a NUL or a line break follows the text";
+        QUERY_ID_WITHOUT_PART "query-id-without-part" "a query id without the number of its part, which is the order of arrival";
+        LONE_WORD "lone-word" "a word without a value before the query id or the end mark";
         BACKSLASH_IN_VALUE "backslash-in-value" "a name contains a backslash, which separates keys and values";
     }
 }
@@ -29,7 +31,9 @@ pub static ALL: &[&Deviation] = &[
     &UNCLOSED_FINAL,
     &FINAL_EVERYWHERE,
     &NO_SEPARATOR,
-    &TRAILING_NUL,
+    &TRAILING_BYTES,
+    &QUERY_ID_WITHOUT_PART,
+    &LONE_WORD,
     &BACKSLASH_IN_VALUE,
     &DUPLICATE_KEY,
     &ODD_NUMBER,

@@ -1,7 +1,7 @@
 //! Bytes ⇄ messages (spec/gamespy1.md#2 and #3).
 
 use super::deviation::*;
-use crate::gamespy::{MAX_ROW, Reply, is_member_key, is_name_field, write_decimal};
+use crate::gamespy::{MAX_ROW, Reply, is_any, is_member_key, is_name_field, write_decimal};
 use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, ErrorKind, Notes, by_content, decimal};
 use alloc::collections::BTreeSet;
@@ -41,6 +41,16 @@ const COMMANDS: &[(&[u8], u8)] = &[
     (b"status", group::ALL),
 ];
 const ECHO: &[u8] = b"echo";
+/// Keys of almost all servers, which are no values of others.
+const FREQUENT_KEYS: [&[u8]; 7] = [
+    b"hostname",
+    b"hostport",
+    b"mapname",
+    b"gametype",
+    b"numplayers",
+    b"maxplayers",
+    b"gamever",
+];
 const FINAL: &[u8] = b"final";
 const QUERY_ID: &[u8] = b"queryid";
 
@@ -228,7 +238,11 @@ pub struct Part<'a> {
 ///
 /// Names the field that cannot be read, with its offset.
 pub fn parse_part<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Part<'a>, Error> {
-    let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    let is_trailing = |byte: &u8| matches!(byte, 0 | b'\r' | b'\n');
+    let end = bytes.iter().rposition(|byte| !is_trailing(byte));
+    let text = bytes
+        .get(..end.map_or(0, |end| end + 1))
+        .unwrap_or_default();
     let mut words = if lacks_separator(text) {
         notes.deviation(&NO_SEPARATOR, 0);
         Words {
@@ -239,14 +253,20 @@ pub fn parse_part<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Part<'a>, Er
         Words::new(text, "reply")?
     };
     let mut part = Part::default();
+    let mut has_id = false;
     while let Some(key) = words.next() {
         match words.get(&key) {
             QUERY_ID => {
                 let value = value_of(&mut words, &key)?;
-                part.id = Some(query_id(words.get(&value), value.start)?);
-                note(notes, &value, "query id", words.get(&value));
+                let word = words.get(&value);
+                part.id = query_id(word, value.start)?;
+                note(notes, &value, "query id", word);
+                if part.id.is_none() {
+                    notes.deviation(&QUERY_ID_WITHOUT_PART, value.start);
+                }
+                has_id = true;
             }
-            FINAL => read_final(&mut words, &key, &mut part, notes)?,
+            FINAL => read_final(&mut words, &key, (&mut part, has_id), notes)?,
             // A backslash closes some replies.
             b"" if !words.is_closed(&key) => {}
             _ => read_pair(&mut words, key, &mut part, notes)?,
@@ -254,10 +274,11 @@ pub fn parse_part<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Part<'a>, Er
     }
     notes.ungroup();
     if text.len() < bytes.len() {
-        notes.field(text.len()..bytes.len(), "trailing bytes", || "00".into());
-        notes.deviation(&TRAILING_NUL, text.len());
+        let rest = bytes.get(text.len()..).unwrap_or_default();
+        notes.field(text.len()..bytes.len(), "trailing bytes", || display(rest));
+        notes.deviation(&TRAILING_BYTES, text.len());
     }
-    if part.id.is_none() {
+    if !has_id {
         notes.deviation(&NO_QUERY_ID, bytes.len());
     }
     Ok(part)
@@ -275,13 +296,13 @@ fn value_of(words: &mut Words<'_>, key: &Range<usize>) -> Result<Range<usize>, E
 fn read_final(
     words: &mut Words<'_>,
     key: &Range<usize>,
-    part: &mut Part<'_>,
+    (part, has_id): (&mut Part<'_>, bool),
     notes: &mut Notes,
 ) -> Result<(), Error> {
     notes.ungroup();
     note(notes, key, "end mark", words.get(key));
     part.is_final = true;
-    if part.id.is_some() {
+    if has_id {
         notes.deviation(&FINAL_AFTER_QUERY_ID, key.start);
     }
     match words.peek() {
@@ -310,8 +331,15 @@ fn read_pair<'a>(
             kind: ErrorKind::Limit { limit: MAX_PAIRS },
         });
     }
-    notes.group("pair", part.pairs.len());
     let name = words.get(&key);
+    if is_lone(words.peek()) {
+        // The rest of a value with a backslash, or a key without a value.
+        notes.ungroup();
+        note(notes, &key, "lone word", name);
+        notes.deviation(&LONE_WORD, key.start);
+        return Ok(());
+    }
+    notes.group("pair", part.pairs.len());
     note(notes, &key, "key", name);
     let mut value = value_of(words, &key)?;
     while continues(name, words.peek()) {
@@ -322,6 +350,15 @@ fn read_pair<'a>(
     part.pairs.push((name, words.get(&value)));
     notes.ungroup();
     Ok(())
+}
+
+/// Returns whether a word has no value, because the next ones are the query id or the end mark.
+fn is_lone([next, after]: [Option<&[u8]>; 2]) -> bool {
+    match next {
+        Some(QUERY_ID) => after.is_some_and(|id| matches!(query_id(id, 0), Ok(Some(_)))),
+        Some(FINAL) => matches!(after, None | Some(b"" | QUERY_ID)),
+        _ => false,
+    }
 }
 
 /// Returns whether the next word belongs to the value before it, because a backslash is part of the
@@ -341,18 +378,24 @@ fn continues(key: &[u8], [next, after]: [Option<&[u8]>; 2]) -> bool {
             ..
         // A name can end in a backslash.
         }) if is_name_field(field) => !next.is_empty() || after.is_some_and(is_key),
-        // Rules that are unknown here can follow the name of the server.
-        None if key.eq_ignore_ascii_case(b"hostname") => after.is_some_and(is_key),
+        // Rules that are unknown here can follow, and their values can look like keys with a number.
+        None => after.is_some_and(|after| {
+            let is_end = after == FINAL || after == QUERY_ID;
+            is_any(after, &FREQUENT_KEYS) || is_end && key.eq_ignore_ascii_case(b"hostname")
+        }),
         _ => false,
     }
 }
 
-fn query_id(value: &[u8], at: usize) -> Result<QueryId, Error> {
+/// Parses a query id. Returns `None` if it has no part number.
+fn query_id(value: &[u8], at: usize) -> Result<Option<QueryId>, Error> {
     let error = Error::bad("query id", at, "two numbers with a dot, the second from 1");
-    let dot = value.iter().position(|&byte| byte == b'.').ok_or(error)?;
-    let (query, part) = value.split_at(dot);
     let unsigned =
         |digits: &[u8]| decimal(digits).filter(|_| digits.first().is_some_and(u8::is_ascii_digit));
+    let Some(dot) = value.iter().position(|&byte| byte == b'.') else {
+        return unsigned(value).map(|_| None).ok_or(error);
+    };
+    let (query, part) = value.split_at(dot);
     let query = unsigned(query).and_then(|query| u32::try_from(query).ok());
     let part = unsigned(part.get(1..).unwrap_or_default());
     let (Some(query), Some(part)) = (query, part) else {
@@ -360,7 +403,7 @@ fn query_id(value: &[u8], at: usize) -> Result<QueryId, Error> {
     };
     match u16::try_from(part) {
         Ok(0) => Err(error),
-        Ok(part) if part <= MAX_PARTS => Ok(QueryId { query, part }),
+        Ok(part) if part <= MAX_PARTS => Ok(Some(QueryId { query, part })),
         _ => Err(Error {
             field: "query id",
             at,

@@ -9,6 +9,7 @@ pub mod own {
 
     deviations! {
         COUNT_MISSING "count-missing" "a table without its row count";
+        MISSING_TABLE "missing-table" "the reply has no table of players or teams";
         TRAILING_BYTES "trailing-bytes" "bytes follow the end of the message";
     }
 }
@@ -19,6 +20,7 @@ pub use own::*;
 pub static ALL: &[&Deviation] = &[
     &COUNT_MISSING,
     &TRUNCATED_REPLY,
+    &MISSING_TABLE,
     &TRAILING_BYTES,
     &DUPLICATE_KEY,
     &ODD_NUMBER,

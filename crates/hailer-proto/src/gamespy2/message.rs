@@ -2,9 +2,10 @@
 
 use super::deviation::*;
 use crate::gamespy::Reply;
+use crate::gamespy::deviation::TRUNCATED_REPLY;
 use crate::gamespy::qr2::{
-    self, MAGIC, Selector, SessionId, TYPE_ECHO, TYPE_ECHO_REPLY, TYPE_QUERY, unsplit_pairs,
-    unsplit_table,
+    self, MAGIC, Selector, SessionId, TYPE_ECHO, TYPE_ECHO_REPLY, TYPE_QUERY, TableEnd,
+    unsplit_pairs, unsplit_table,
 };
 use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Writer};
@@ -136,22 +137,36 @@ pub fn parse_reply<'a>(
         return Err(Error::bad("type", 0, "0 (query)"));
     }
     SessionId::read(&mut r)?;
+    let mut end = TableEnd::Counted;
     if sections.has_server {
         unsplit_pairs(&mut r, reply)?;
     }
     for (is_teams, is_sent) in [(false, sections.has_players), (true, sections.has_teams)] {
-        // A truncated table takes the rest.
-        if is_sent && (r.remaining() > 0 || !is_truncated(r.notes())) {
-            unsplit_table(&mut r, reply, is_teams, &COUNT_MISSING)?;
+        if !is_sent {
+            continue;
         }
+        let is_over = match (end, r.rest()) {
+            (TableEnd::Truncated, _) => break,
+            (TableEnd::Open, [0]) | (_, []) => true,
+            _ => false,
+        };
+        if is_over {
+            let at = r.at();
+            r.notes().deviation(&MISSING_TABLE, at);
+            break;
+        }
+        end = unsplit_table(&mut r, reply, is_teams, &COUNT_MISSING)?;
+    }
+    match (end, r.rest()) {
+        (TableEnd::Open, [0]) => drop(r.raw(1, "end of table")?),
+        (TableEnd::Open, []) => {
+            let at = r.at();
+            r.notes().deviation(&TRUNCATED_REPLY, at);
+        }
+        _ => {}
     }
     r.trailing(&TRAILING_BYTES);
     Ok(())
-}
-
-fn is_truncated(notes: &Notes) -> bool {
-    let truncated = &crate::gamespy::deviation::TRUNCATED_REPLY;
-    notes.met().any(|met| met.name == truncated.name)
 }
 
 /// Parses one datagram to collect its notes.
@@ -261,8 +276,11 @@ mod tests {
         assert_eq!((reply.players.len(), reply.teams.len()), (2, 0));
         let met: Vec<_> = notes.met().map(|met| met.name).collect();
         assert_eq!(met, ["truncated-reply"]);
-        // A table that is missing is an error.
+        // A table that is missing is another deviation.
         let whole = b"\0HAIL\0\x01player_\0\0Al\0";
-        assert!(parse_reply(whole, Sections::LISTS, &mut reply, &mut Notes::default()).is_err());
+        let mut notes = Notes::default();
+        parse_reply(whole, Sections::LISTS, &mut reply, &mut notes).unwrap();
+        let met: Vec<_> = notes.met().map(|met| met.name).collect();
+        assert_eq!(met, ["missing-table"]);
     }
 }

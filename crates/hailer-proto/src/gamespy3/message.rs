@@ -316,7 +316,7 @@ const UT3_MEMBERS: [(&[u8], &[u8]); 3] = [
 /// Returns whether a map holds the map and other numbered keys, as `OwningPlayerId=1,p1073741825=X`.
 pub(super) fn is_map_blob(map: &[u8]) -> bool {
     let key = b"p1073741825=";
-    map.windows(key.len()).any(|window| window == key)
+    map.starts_with(b"OwningPlayerId=") || map.windows(key.len()).any(|window| window == key)
 }
 
 /// Meanings of the other numbered keys of Unreal Tournament 3.

@@ -128,6 +128,8 @@ pub enum Carets {
     Quake4,
     /// As `DarkPlaces`, and `#` with six hexadecimal digits: Unvanquished.
     Daemon,
+    /// Three digits for a color, or a letter or digit: Savage 2.
+    Savage,
 }
 
 impl Carets {
@@ -152,6 +154,13 @@ impl Carets {
             rest.get(1..4)
                 .filter(|three| self == Self::Quake4 && three.is_ascii())
         };
+        if let Some(digits) = rest.get(..3).filter(|_| self == Self::Savage)
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            let mut channels = digits.bytes().map(|digit| (digit - b'0') * 28);
+            let mut next = || channels.next().unwrap_or_default();
+            return Some((3, Some(TextColor::Rgb(next(), next(), next()))));
+        }
         if let Some(digits) = three().filter(|_| code == 'c') {
             let mut channels = digits
                 .bytes()
@@ -166,7 +175,7 @@ impl Carets {
             return Some((4, None));
         }
         let is_code = match self {
-            Self::Alphanumeric => code.is_ascii_alphanumeric(),
+            Self::Alphanumeric | Self::Savage => code.is_ascii_alphanumeric(),
             Self::Visible | Self::Quake4 => code != '^' && !code.is_whitespace(),
             Self::Digit | Self::DarkPlaces | Self::Daemon => code.is_ascii_digit(),
         };
@@ -195,7 +204,7 @@ impl Carets {
 
     /// Returns whether two carets show one.
     fn has_doubled(self) -> bool {
-        !matches!(self, Self::Alphanumeric | Self::Digit)
+        !matches!(self, Self::Alphanumeric | Self::Digit | Self::Savage)
     }
 }
 
@@ -271,6 +280,7 @@ impl Text {
             Carets::DarkPlaces,
             Carets::Quake4,
             Carets::Daemon,
+            Carets::Savage,
         ];
         let first = [
             Self::unformatted(raw),

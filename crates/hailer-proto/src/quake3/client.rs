@@ -261,6 +261,10 @@ fn status(reply: Reply<'_>, with_players: bool) -> Box<Status> {
     let clients = info.number("clients");
     status.players.bots = bots(&info, clients.unwrap_or(lines).max(lines));
     status.players.online = match kind {
+        // Unvanquished counts humans.
+        Kind::Info if info.find("daemonver").is_some() => {
+            clients.map(|humans| humans.saturating_add(status.players.bots.unwrap_or(0)))
+        }
         Kind::Info => clients,
         Kind::Status => Some(clients.unwrap_or(lines).max(lines)),
     };

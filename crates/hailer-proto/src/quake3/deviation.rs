@@ -7,6 +7,7 @@ deviations! {
     EMPTY_CHALLENGE "empty-challenge" "the reply has an empty challenge";
     NO_VALUE "no-value" "the last key of an infostring has no value";
     DUPLICATE_KEY "duplicate-key" "a key occurs twice; the first value is kept";
+    BACKSLASH_IN_VALUE "backslash-in-value" "a value contains a backslash, which separates keys and values";
     NO_LINE_FEED "no-line-feed" "the last line of a status reply has no line feed";
     EMPTY_LINE "empty-line" "a status reply has an empty line";
     VARIABLES_AFTER_PLAYERS "variables-after-players" "a second infostring follows the players";

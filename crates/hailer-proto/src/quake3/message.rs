@@ -1,10 +1,11 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake3.md#2 to #5).
 
 use super::deviation::*;
-use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, pieces, words};
+use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, open_values, pieces, words};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
 use alloc::{format, vec::Vec};
+use core::ops::Range;
 
 /// Starts every message outside of a game session.
 pub const OUT_OF_BAND: [u8; 4] = [0xFF; 4];
@@ -19,6 +20,10 @@ const GET_INFO: &str = "getinfo";
 const GET_STATUS: &str = "getstatus";
 const INFO: &[u8] = b"infoResponse";
 const STATUS: &[u8] = b"statusResponse";
+/// Marks an info of FiveM and RedM, which do not escape backslashes.
+const CITIZEN_FX: &[u8] = b"\\gamename\\CitizenFX\\";
+/// The keys whose values owners choose, and the key after them, in their order.
+const CITIZEN_FX_KEYS: [&str; 4] = ["hostname", "gametype", "mapname", "iv"];
 const DEVIATIONS: PairDeviations = PairDeviations {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
@@ -172,7 +177,11 @@ impl<'a> Reply<'a> {
             "command",
         )?;
         // Some servers end the line with a blank before the line feed.
-        let blanks = r.rest().iter().take_while(|byte| **byte == b' ').count();
+        let blanks = r
+            .rest()
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\r'))
+            .count();
         r.take(blanks, "command")?;
         r.constant(b"\n", "line feed")?;
         let at = r.at();
@@ -181,7 +190,20 @@ impl<'a> Reply<'a> {
             Kind::Info => {
                 let end = rest.iter().rposition(|byte| !matches!(byte, b'\n' | 0));
                 let info = rest.get(..end.map_or(0, |end| end + 1)).unwrap_or_default();
-                let info = Infostring::read(info, at, notes, DEVIATIONS)?;
+                let is_open = memchr::memmem::find(info, CITIZEN_FX).is_some();
+                let open = if is_open {
+                    open_values(info, &CITIZEN_FX_KEYS)
+                } else {
+                    Vec::new()
+                };
+                let has_backslash = |range: &Range<usize>| {
+                    let value = info.get(range.clone());
+                    value.is_some_and(|value| value.contains(&b'\\'))
+                };
+                if let Some(range) = open.iter().find(|range| has_backslash(range)) {
+                    notes.deviation(&BACKSLASH_IN_VALUE, at + range.start);
+                }
+                let info = Infostring::read_open(info, at, &open, notes, DEVIATIONS)?;
                 let players = Vec::new();
                 Ok(Self {
                     kind,

@@ -3,7 +3,7 @@
 use super::deviation::*;
 use super::message::{Body, Game, Info, Kind, Player as Entry, Reply, Request};
 use crate::codepage::decode;
-use crate::model::{Extra, Player, Rule, Status, Text};
+use crate::model::{Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
@@ -17,6 +17,8 @@ const OTHER_GAME_EVERY: u8 = 4;
 const VICE_CITY_PORT: u16 = 8192;
 /// Largest number of players that servers list.
 const MAX_LISTED: i64 = 100;
+/// Key of the language.
+const LANGUAGE: &str = "language";
 
 /// Queries one SA-MP server.
 #[derive(Debug)]
@@ -199,7 +201,7 @@ impl SampExchange {
         self.game = game;
         let mut status = match self.depth {
             Depth::Ping => Box::default(),
-            _ => status(info),
+            _ => status(info, game),
         };
         let online = i64::from(info.players);
         let has_list = self.with_players && (1..=MAX_LISTED).contains(&online);
@@ -232,6 +234,14 @@ impl SampExchange {
             value.filter(|value| !value.is_empty())
         };
         (status.map, status.version) = (value("mapname"), value("version"));
+        let is_old = status.version.as_deref().is_some_and(is_before_languages);
+        if is_old && status.map.is_none() {
+            let place = status.extra.iter().position(|extra| extra.key == LANGUAGE);
+            let language = place.map(|place| status.extra.remove(place).value);
+            if let Some(Value::Str(map)) = language {
+                status.map = Some(map);
+            }
+        }
         let is_open = status.version.as_ref();
         if is_open.is_some_and(|version| version.starts_with("omp")) {
             let had = self.waiting.len();
@@ -304,7 +314,7 @@ impl Exchange for SampExchange {
 }
 
 /// Converts the information to a status (spec/samp.md#8).
-fn status(info: &Info<'_>) -> Box<Status> {
+fn status(info: &Info<'_>, game: Game) -> Box<Status> {
     let filled = |bytes: &[u8]| Some(decode(bytes)).filter(|text| !text.is_empty());
     let mut status = Box::<Status>::default();
     status.name = filled(info.name).map(Text::unformatted);
@@ -313,11 +323,18 @@ fn status(info: &Info<'_>) -> Box<Status> {
     status.has_password = Some(info.password != 0);
     status.players.online = Some(info.players.into());
     status.players.max = Some(info.max.into());
-    let language = filled(info.language);
+    let third = filled(info.language);
+    match game {
+        Game::SanAndreas => status.add_extra(LANGUAGE, third),
+        Game::ViceCity => status.map = third,
+    }
     status
-        .extra
-        .extend(language.map(|language| Extra::new("language", language)));
-    status
+}
+
+/// Returns whether servers of this version send a map in place of a language: all before 0.3.7.
+fn is_before_languages(version: &str) -> bool {
+    let newer = ["0.3.7", "0.3.8", "0.3.D", "0.3DL"];
+    version.starts_with("0.") && !newer.iter().any(|newer| version.starts_with(newer))
 }
 
 fn player(entry: &Entry<'_>) -> Player {

@@ -30,7 +30,7 @@ fn status(reply: &Reply<'_>) -> Status {
     };
     if !reply.name.is_empty() {
         let (name, latin1) = by_content(reply.name);
-        status.name = Some(Text::carets(name, Carets::Alphanumeric).from_latin1(latin1));
+        status.name = Some(Text::carets(name, Carets::Savage).from_latin1(latin1));
     }
     status.players.online = Some(reply.online.into());
     status.players.max = Some(reply.max.into());
