@@ -11,6 +11,7 @@ deviations! {
     EXTRA_FIELDS "extra-fields" "the text has more than twelve fields";
     NO_FINAL_SEPARATOR "no-final-separator" "no separator follows the last field";
     ESCAPED_SEPARATOR "escaped-separator" "a separator inside a text has a backslash before it";
+    FINAL_BACKSLASH "final-backslash" "a text ends with a backslash, which is not an escape of the separator after it";
     SEPARATOR_IN_NAME "separator-in-name" "the name contains separators without an escape, so its end is a guess";
     UNKNOWN_LAYOUT "unknown-layout" "no arrangement of the fields has numbers where they belong; the whole text is taken as the name";
     ODD_PROTOCOL "odd-protocol" "the number of the protocol is missing or not a number; the other fields are at their places";

@@ -172,23 +172,24 @@ impl<'a> Advertisement<'a> {
             notes.deviation(&LATIN_1_TEXT, at);
         }
         let mut fields = Fields { bytes, at, notes };
-        let parts = split(bytes);
         let whole = 0..bytes.len();
-        let numbers = |name_end: usize, offsets: &[usize]| {
-            offsets.iter().all(|offset| {
-                parts
-                    .get(name_end + offset)
-                    .is_some_and(|part| fields.number(part).is_some())
-            })
-        };
-        // The number of the protocol follows the name. A name with separators has several parts.
-        // Some servers leave that number out, but not the field.
-        let has_edition = parts
-            .first()
-            .is_some_and(|edition| EDITIONS.contains(&fields.bytes(edition)));
-        let name_end = (2..parts.len())
-            .find(|end| numbers(*end, &[0, 2, 3]))
-            .or_else(|| Some(2).filter(|end| has_edition && numbers(*end, &[2, 3])));
+        let mut parts = split(bytes, true);
+        let mut name_end = fields.name_end(&parts);
+        if name_end.is_none() {
+            let unescaped = split(bytes, false);
+            name_end = fields.name_end(&unescaped);
+            if name_end.is_some() {
+                let name_at = unescaped.get(1).map_or(0, |name| name.start);
+                fields.notes.deviation(&FINAL_BACKSLASH, at + name_at);
+                parts = unescaped;
+            }
+        }
+        // Some servers leave the number of the protocol out, but not the field.
+        let name_end = name_end.or_else(|| {
+            let edition = parts.first().map(|edition| fields.bytes(edition));
+            let has_edition = edition.is_some_and(|edition| EDITIONS.contains(&edition));
+            Some(2).filter(|end| has_edition && fields.has_numbers(&parts, *end, &[2, 3]))
+        });
         let Some(name_end) = name_end else {
             fields.notes.deviation(&UNKNOWN_LAYOUT, at);
             return Self {
@@ -288,6 +289,21 @@ impl<'a> Fields<'a, '_> {
         Some(number.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
     }
 
+    /// Returns the index of the first field after the name: the number of the protocol. A name with
+    /// separators has several parts.
+    fn name_end(&self, parts: &[Range<usize>]) -> Option<usize> {
+        (2..parts.len()).find(|end| self.has_numbers(parts, *end, &[0, 2, 3]))
+    }
+
+    /// Returns whether the parts at these offsets from `start` are numbers.
+    fn has_numbers(&self, parts: &[Range<usize>], start: usize, offsets: &[usize]) -> bool {
+        offsets.iter().all(|offset| {
+            parts
+                .get(start + offset)
+                .is_some_and(|part| self.number(part).is_some())
+        })
+    }
+
     fn note(&mut self, part: &Range<usize>, field: &'static str, value: impl FnOnce() -> String) {
         let range = self.at + part.start..self.at + part.end;
         self.notes.field(range, field, value);
@@ -353,12 +369,13 @@ const EDITIONS: [&[u8]; 2] = [b"MCPE", b"MCEE"];
 /// Game modes as servers spell them.
 pub const MODES: &[&str] = &["Survival", "Creative", "Adventure", "Spectator"];
 
-/// Splits a text at the separators without an escape. A separator at the end adds no field.
-fn split(bytes: &[u8]) -> Vec<Range<usize>> {
+/// Splits a text at the separators, or at those without an escape. A separator at the end adds no
+/// field.
+fn split(bytes: &[u8], has_escapes: bool) -> Vec<Range<usize>> {
     let mut parts = Vec::with_capacity(FIELDS);
     let mut start = 0;
     for at in memchr::memchr_iter(b';', bytes) {
-        let is_escaped = at > start && bytes.get(at - 1) == Some(&b'\\');
+        let is_escaped = has_escapes && at > start && bytes.get(at - 1) == Some(&b'\\');
         if !is_escaped && parts.len() + 1 < MAX_FIELDS {
             parts.push(start..at);
             start = at + 1;
