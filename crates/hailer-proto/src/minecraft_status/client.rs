@@ -28,6 +28,15 @@ const NO_NUMBER: i32 = -1;
 /// Number of 1.8, which most servers and all proxies know, for servers that reject -1.
 const KNOWN_NUMBER: i32 = 47;
 
+/// Timeouts of the first connection before another form is tried. Proxies and busy servers take up
+/// to 3 s to reply.
+const CURRENT_FORM_TIMEOUTS: u32 = 3;
+
+const CLOSED: &str = "it closes connections without a reply; its status may be switched off, or it \
+    does not serve this host name, expects a PROXY protocol header, or got too many connections";
+const SILENT: &str = "it does not reply to a status request in time, and closes connections with \
+    the requests of older versions";
+
 /// A form of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -138,14 +147,13 @@ impl StatusExchange {
         Some(Step::Reconnect)
     }
 
-    /// Handles a timeout. Slow servers get two before another form is tried. The further forms get
-    /// one each, so that the usual number of retries reaches those of old servers.
+    /// Handles a timeout. The further forms get one each.
     fn silence(&mut self, out: &mut Vec<u8>) -> Step {
         if let Some(step) = self.without_pong() {
             return step;
         }
         self.timeouts += 1;
-        if self.form == Form::Modern && self.timeouts < 2 {
+        if self.form == Form::Modern && self.timeouts < CURRENT_FORM_TIMEOUTS {
             Step::Wait
         } else {
             self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait)
@@ -154,11 +162,11 @@ impl StatusExchange {
 
     /// Handles a connection that ended without a status.
     fn closed(&mut self, out: &mut Vec<u8>) -> Step {
+        let is_slow = !self.deviations.contains(&&EMPTY_STATUS);
         let fault = match self.kick {
             Some(text) => Fault::Kicked(text),
             None => Fault::Refused {
-                reason: "it closes connections without a reply; its status may be switched off, or it does not serve \
-                         this host name, expects a PROXY protocol header, or got too many connections",
+                reason: if is_slow { SILENT } else { CLOSED },
                 endpoints: &[],
             },
         };
