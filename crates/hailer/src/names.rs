@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::target::Host;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::{RData, RecordType};
 use std::net::SocketAddr;
@@ -87,8 +88,8 @@ impl NameResolver {
         }
         // A final dot prevents search domains from being tried.
         let full = format!("{service}.{}.", name.trim_end_matches('.'));
-        let lookup = self.resolver()?.lookup(full, RecordType::SRV);
-        let lookup = tokio::time::timeout(SRV_TIMEOUT, lookup).await.ok()?.ok()?;
+        let lookup = self.service_records(full);
+        let lookup = tokio::time::timeout(SRV_TIMEOUT, lookup).await.ok()??;
         // The game's client uses the first record and ignores priority and weight.
         lookup
             .answers()
@@ -99,6 +100,26 @@ impl NameResolver {
                 }
                 _ => None,
             })
+    }
+
+    /// Looks up SRV records. The resolver does not find those of an alias (CNAME).
+    async fn service_records(&self, name: String) -> Option<Lookup> {
+        let resolver = self.resolver()?;
+        match resolver.lookup(&*name, RecordType::SRV).await {
+            Ok(lookup) => Some(lookup),
+            Err(error) if error.is_no_records_found() && !error.is_nx_domain() => {
+                let aliases = resolver.lookup(name, RecordType::CNAME).await.ok()?;
+                let alias = aliases
+                    .answers()
+                    .iter()
+                    .find_map(|record| match &record.data {
+                        RData::CNAME(alias) => Some(alias.0.clone()),
+                        _ => None,
+                    })?;
+                resolver.lookup(alias, RecordType::SRV).await.ok()
+            }
+            Err(_) => None,
+        }
     }
 
     /// Returns the addresses of a host name.

@@ -4,6 +4,7 @@ use super::{Server, loopback};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+const CNAME: u16 = 5;
 const SRV: u16 = 33;
 
 /// A record of a name, or how the server fails.
@@ -14,6 +15,8 @@ pub enum Record {
         host: &'static str,
         port: u16,
     },
+    /// Another name, whose records follow in the same reply.
+    Alias(&'static str),
     /// The server reports a failure.
     Failure,
     /// The server does not reply.
@@ -94,6 +97,12 @@ fn question(bytes: &[u8]) -> Option<(String, u16, usize)> {
     ))
 }
 
+fn encoded(name: &str) -> Vec<u8> {
+    let labels = name.split('.').filter(|label| !label.is_empty());
+    let labels = labels.flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    labels.chain([0]).collect()
+}
+
 fn reply(
     query: &[u8],
     end: usize,
@@ -108,12 +117,25 @@ fn reply(
         .collect();
     let mut code = if known.is_empty() { 3 } else { 0 };
     let mut answers = Vec::new();
-    for record in known {
+    let alias = known.iter().find_map(|record| match record {
+        Record::Alias(alias) => Some(*alias),
+        _ => None,
+    });
+    let of_alias = zone.iter().filter(|(name, _)| Some(*name) == alias);
+    let of_alias = of_alias.map(|(name, record)| (encoded(name), record));
+    // A pointer to the name in the question.
+    let of_name = known.into_iter().map(|record| (vec![0xC0, 12], record));
+    for (mut answer, record) in of_name.chain(of_alias) {
+        let mut kind = kind;
         let data = match record {
             Record::Silence => return None,
             Record::Failure => {
                 code = 2;
                 continue;
+            }
+            Record::Alias(alias) => {
+                kind = CNAME;
+                encoded(alias)
             }
             Record::Address(IpAddr::V4(ip)) if kind == 1 => ip.octets().to_vec(),
             Record::Address(IpAddr::V6(ip)) if kind == 28 => ip.octets().to_vec(),
@@ -121,16 +143,11 @@ fn reply(
                 // Priority and weight 0.
                 let mut data = vec![0, 0, 0, 0];
                 data.extend(port.to_be_bytes());
-                for label in host.split('.').filter(|label| !label.is_empty()) {
-                    data.push(label.len() as u8);
-                    data.extend(label.as_bytes());
-                }
-                data.push(0);
+                data.extend(encoded(host));
                 data
             }
             _ => continue,
         };
-        let mut answer = vec![0xC0, 12];
         answer.extend(kind.to_be_bytes());
         // Class IN, and the TTL in seconds.
         answer.extend([0, 1, 0, 0, 0, seconds]);
