@@ -7,6 +7,7 @@
 //! [`MAX_CONNECTIONS`] connections opened.
 
 use crate::catalog;
+use hailer_proto::games::Game;
 use hailer_proto::registry::{self, Wave};
 use hailer_proto::{Protocol, Transport};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -91,13 +92,21 @@ fn known_port(port: u16) -> u16 {
     below.into_iter().find(is_known).unwrap_or(port)
 }
 
-/// Returns the main protocols of the games whose game port or query port this is.
+/// Returns the main protocols of the games whose query port this is, or else of those whose game
+/// port it is: their query ports are unknown or set by hand.
 fn usual_protocols(port: u16) -> Vec<&'static str> {
-    let games = catalog::games().into_iter();
-    games
-        .filter(|game| game.port == Some(port) || game.query_ports(None).contains(&port))
-        .filter_map(|game| game.protocols.first().copied())
-        .collect()
+    let main = |is_usual: &dyn Fn(&Game) -> bool| -> Vec<&'static str> {
+        let games = catalog::games().into_iter().filter(|game| is_usual(game));
+        games
+            .filter_map(|game| game.protocols.first().copied())
+            .collect()
+    };
+    let at_query_port = main(&|game| game.query_ports(None).contains(&port));
+    if at_query_port.is_empty() {
+        main(&|game| game.port == Some(port))
+    } else {
+        at_query_port
+    }
 }
 
 /// State that the exchanges of one detection share.
@@ -213,6 +222,16 @@ mod tests {
         }
         let first = ids(&waves(Some(40_000))[0]);
         assert_eq!(first, ids(&waves(None)[0]), "no game uses this port");
+    }
+
+    #[test]
+    fn a_game_port_with_another_query_port_counts_only_if_no_game_is_queried_there() {
+        // Chrome and Mafia II Online have this game port, and are queried at other ones.
+        assert_eq!(ids(&waves(Some(27_015))[0]), ["a2s"]);
+        // DayZ is queried at 27016.
+        let first = ids(&waves(Some(2_302))[0]);
+        assert!(first.contains(&"gamespy2"), "{first:?}");
+        assert!(!first.contains(&"a2s"), "{first:?}");
     }
 
     #[test]

@@ -367,7 +367,8 @@ fn silence(transcript: &Transcript, after: Duration) -> String {
             format!("no connection in {after:.1} s: the port is filtered, or the server is down")
         } else {
             format!(
-                "connected, but no answer in {after:.1} s: the port belongs to another service, or the server hangs"
+                "connected, but no answer in {after:.1} s: the port belongs to another service, or the server hangs \
+                 or needs a longer timeout"
             )
         };
     }

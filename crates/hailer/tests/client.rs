@@ -1144,8 +1144,25 @@ async fn streams_closed_without_a_reply_are_refusals() {
 }
 
 #[tokio::test]
+async fn a_slow_status_is_waited_for() {
+    let server = Stream::run(ANY, |mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        std::thread::sleep(ms(250));
+        let _ = stream.write_all(&kick(LISTING));
+    });
+    let answer = Client::new(time_limit(ms(100), 3))
+        .query(list_ping(&server).as_str())
+        .await
+        .unwrap();
+    assert_eq!(
+        (answer.status.players.online, answer.transcript.sent),
+        (Some(5), 1)
+    );
+}
+
+#[tokio::test]
 async fn silent_streams_time_out() {
-    let client = Client::new(time_limit(ms(60), 2));
+    let client = Client::new(time_limit(ms(50), 3));
     let server = Stream::silent(ANY);
     match client.query(list_ping(&server).as_str()).await {
         Err(error @ Error::Silence { .. }) => {
@@ -1191,6 +1208,30 @@ async fn silent_streams_time_out() {
         "{:?}",
         started.elapsed()
     );
+}
+
+/// A kick shows what the server is: detection then opens more connections than to unknown hosts.
+#[tokio::test]
+async fn detection_tries_every_form_with_a_server_that_kicks() {
+    for (kicks, connections) in [(true, 4), (false, 2)] {
+        let opened = Arc::new(AtomicU32::new(0));
+        let count = opened.clone();
+        let server = Stream::run(closed(), move |mut stream| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let mut request = [0; 64];
+            let length = stream.read(&mut request).unwrap_or(0);
+            if request[..length] == [0xFE] {
+                let _ = stream.write_all(&kick(LISTING));
+            } else if kicks {
+                let _ = stream.write_all(&kick("Protocol error"));
+            }
+        });
+        let result = Client::new(settings())
+            .query(server.address.to_string().as_str())
+            .await;
+        assert_eq!(result.is_ok(), kicks, "{result:?}");
+        assert_eq!(opened.load(Ordering::Relaxed), connections);
+    }
 }
 
 #[tokio::test]
@@ -1484,10 +1525,15 @@ async fn srv_record_leads_to_host_and_port() {
                 port: server.port(),
             },
         ),
+        (
+            "_minecraft._tcp.alias.example.test",
+            Record::Alias("_minecraft._tcp.play.example.test"),
+        ),
         ("host.example.test", Record::Address(V4)),
     ]);
     for target in [
         "minecraft-query://play.example.test",
+        "minecraft-query://alias.example.test",
         "play.example.test",
         "Play.Example.Test.",
     ] {

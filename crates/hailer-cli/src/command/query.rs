@@ -244,7 +244,7 @@ fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
     };
     if is_incomplete && !args.all {
         vec![
-            "Other protocols were not tried: name the game, as `hailer games` lists it, or use --all"
+            "Other protocols and the requests of older versions were not tried: name the game, as `hailer games` lists it, or use --all"
                 .into(),
         ]
     } else {

@@ -214,14 +214,9 @@ impl ExchangeRun<'_> {
 
     /// Opens another connection and sends the request there.
     async fn reconnect(&mut self) -> io::Result<Action> {
-        if self.exceeds_connections() {
-            let now = self.started.elapsed();
-            // A server that has replied is not silent: the exchange has the reason.
-            return Ok(if self.driver.received() > 0 {
-                self.driver.closed(now, &mut self.request)
-            } else {
-                self.driver.give_up(now)
-            });
+        // A server that has replied, such as with a kick, is known: the limits do not apply to it.
+        if self.driver.received() == 0 && self.exceeds_connections() {
+            return Ok(self.driver.give_up(self.started.elapsed()));
         }
         let limits = &self.client.config.limits;
         let due = connect_due(limits, self.started, Instant::now());
