@@ -518,6 +518,20 @@ impl A2sExchange {
         self.wants_rules = false;
     }
 
+    /// Keeps the start of a list of which a part is missing.
+    fn list_starts(&mut self) {
+        for start in self.assembly.starts() {
+            let has_header = start.starts_with(super::SINGLE);
+            let mut notes = Notes::default();
+            match parse_reply(&start, has_header, Some(self.app_id), &mut notes) {
+                Ok(Reply::Players(players)) if self.wants_players => self.list_players(&players),
+                Ok(Reply::Rules(rules)) if self.wants_rules => self.list_rules(&rules),
+                _ => continue,
+            }
+            self.keep_all(&notes);
+        }
+    }
+
     /// Ends with the replies received. The extra `unanswered` names the missing lists.
     fn finish(&mut self) -> Step {
         let mut unanswered = [""; 2];
@@ -527,6 +541,7 @@ impl A2sExchange {
             .zip(&mut unanswered)
             .map(|((_, name), place)| *place = name)
             .count();
+        self.list_starts();
         self.finish_with(unanswered.get(..count).unwrap_or_default())
     }
 
@@ -1165,6 +1180,37 @@ mod tests {
         );
         let status = lists(440, 0, b"\0", b"\0\0");
         assert_eq!(status.extra("list-error"), None);
+    }
+
+    /// spec/a2s.md#8
+    #[test]
+    fn the_start_of_a_list_is_kept_if_a_part_is_missing() {
+        let mut exchange = at_lists(440, 3);
+        let part = |id: u8, number: u8, payload: &[u8]| {
+            [
+                &[0xFE, 0xFF, 0xFF, 0xFF, id, 0, 0, 0, 3, number, 0, 4],
+                payload,
+            ]
+            .concat()
+        };
+        let players = b"\xFF\xFF\xFF\xFFD\x03\0Ann\0\x01\0\0\0\0\0\0\0\0Be";
+        let rules = b"\xFF\xFF\xFF\xFFE\x03\0a\x001\0b\x00";
+        for part in [
+            part(1, 0, players),
+            part(1, 2, b"\0Cem\0\x01\0\0\0\0\0\0\0"),
+            part(2, 1, b"2\0c"),
+            part(2, 0, rules),
+        ] {
+            assert_eq!(receive(&mut exchange, &part), Step::Progress);
+        }
+        let status = done(exchange.handle(Input::GiveUp, &mut Vec::new()));
+        let names = status.players.list.iter().map(|player| player.name.plain());
+        assert_eq!(names.collect::<Vec<_>>(), ["Ann"]);
+        assert_eq!(status.players.roster, Roster::Partial);
+        assert_eq!(status.rules.len(), 2);
+        assert_eq!(met(&status), ["players-truncated", "rules-truncated"]);
+        let missing = Value::from("players, rules");
+        assert_eq!(status.extra("unanswered"), Some(&missing));
     }
 
     #[test]

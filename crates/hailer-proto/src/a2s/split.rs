@@ -217,6 +217,14 @@ impl Assembly {
         }
     }
 
+    /// Returns the starts of the incomplete messages, the longest first: their parts before the first
+    /// missing one.
+    pub(super) fn starts(&self) -> Vec<Vec<u8>> {
+        let mut starts: Vec<Vec<u8>> = self.open.iter().filter_map(OpenMessage::start).collect();
+        starts.sort_by_key(|start| core::cmp::Reverse(start.len()));
+        starts
+    }
+
     /// Keeps an open message as the newest one, and evicts the oldest ones above the limits.
     fn keep(&mut self, message: OpenMessage) {
         self.open.push_back(message);
@@ -241,6 +249,23 @@ enum Broken {
 impl OpenMessage {
     fn bytes(&self) -> usize {
         self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// Returns the payloads before the first missing part, if the first part is here and the message
+    /// is not compressed.
+    fn start(&self) -> Option<Vec<u8>> {
+        let layout = self.layout?;
+        if matches!(layout, Layout::Compressed { .. }) {
+            return None;
+        }
+        let read = |bytes: &Vec<u8>| {
+            let part = layout.read(&mut Reader::new(bytes, &mut Notes::discarding()));
+            part.ok().map(|part| (part.number, part.payload.to_vec()))
+        };
+        let parts: Vec<(u8, Vec<u8>)> = self.parts.iter().filter_map(read).collect();
+        let of = |number: u8| parts.iter().find(|part| part.0 == number);
+        let payloads = (0..MAX_PARTS).map_while(of);
+        Some(payloads.flat_map(|(_, payload)| payload).copied().collect())
     }
 
     /// Returns the message if all parts are here. A message whose layout is unknown is joined only
@@ -555,7 +580,8 @@ mod tests {
             for number in 1..32 {
                 let part = part(id, &[32, number, 0, 5], &long);
                 let _ = insert(&mut assembly, &part);
-                assert!(assembly.bytes() <= MAX_BYTES);
+                let parts = assembly.open.iter().flat_map(|open| &open.parts);
+                assert!(parts.map(Vec::len).sum::<usize>() <= MAX_BYTES);
                 assert!(assembly.open.len() <= MAX_OPEN);
             }
         }
