@@ -532,6 +532,9 @@ impl fmt::Display for Fault {
             Self::Malformed(error) => write!(f, "{error}"),
             Self::Misbehaved(rule) => write!(f, "{rule}"),
             Self::Refused { reason, .. } => f.write_str(reason),
+            Self::Kicked(text) if text.as_str().is_empty() => {
+                f.write_str("it kicks the client without a reason")
+            }
             Self::Kicked(text) => write!(f, "it kicks the client: {}", text.as_str()),
         }
     }

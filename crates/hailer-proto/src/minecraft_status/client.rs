@@ -356,3 +356,28 @@ fn legacy_status(listing: Listing) -> Status {
     status.extra.extend(protocol);
     status
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_current_status_can_be_used_before_its_end() {
+        let start = b"\x20\x00\x02{}";
+        let begun = || {
+            let mut exchange = StatusExchange::new(&Ask::default(), Cookie(1));
+            exchange.handle(Input::Start, &mut Vec::new());
+            exchange
+        };
+        let mut exchange = begun();
+        assert!(exchange.is_usable_start(start));
+        assert!(!exchange.is_usable_start(&start[..4]));
+        let step = exchange.handle(Input::Datagram(b"\x04\x00\x02{}"), &mut Vec::new());
+        assert_eq!(step, Step::Send, "a ping");
+        assert!(!exchange.is_usable_start(start));
+        let mut exchange = begun();
+        let step = exchange.handle(Input::Closed(b""), &mut Vec::new());
+        assert_eq!(step, Step::Reconnect, "an older form");
+        assert!(!exchange.is_usable_start(start));
+    }
+}

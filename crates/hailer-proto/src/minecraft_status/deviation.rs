@@ -27,5 +27,6 @@ deviations! {
     PROTOCOL_127 "protocol-127" "the protocol number of a legacy reply is 127, which names no version";
     LEGACY_NEG "legacy-neg" "a count of a legacy reply is -1, which means unknown";
     FORMATTED_MOTD "formatted-motd" "the MOTD of a beta reply holds section signs; the counts are read from the end";
+    NUL_IN_MOTD "nul-in-motd" "the MOTD of a 1.4 reply contains NULs; the counts are read from the end";
     ODD_COUNT "odd-count" "a count of a legacy reply is not a number, and is left out";
 }

@@ -705,12 +705,22 @@ impl Listing {
     }
 
     fn newer(units: &[Unit], at: usize, notes: &mut Notes) -> Option<Self> {
-        let mut parts = units.splitn(6, |unit| *unit == NUL).skip(1);
+        let is_nul = |unit: &Unit| *unit == NUL;
+        let mut parts = units.splitn(4, is_nul).skip(1);
         let protocol = parts.next()?;
         let version = parts.next()?;
-        let motd = parts.next()?;
-        let online = parts.next()?;
-        let max = parts.next()?;
+        let rest = parts.next()?;
+        // The MOTD may contain NULs, so the counts are read from the end if they are numbers.
+        let mut parts = rest.rsplitn(3, is_nul);
+        let mut max = parts.next()?;
+        let mut online = parts.next()?;
+        let mut motd = parts.next()?;
+        if count(online).and(count(max)).is_none() {
+            let mut parts = rest.splitn(3, is_nul);
+            motd = parts.next()?;
+            online = parts.next()?;
+            max = parts.next()?;
+        }
         let mut parts = Parts {
             at: at + size_of_val(&NEWER_START),
             notes,
@@ -724,7 +734,12 @@ impl Listing {
         Some(Self {
             protocol,
             version: Some(parts.text("version", version)),
-            motd: parts.text("motd", motd),
+            motd: {
+                if motd.contains(&NUL) {
+                    parts.notes.deviation(&NUL_IN_MOTD, parts.at);
+                }
+                parts.text("motd", motd)
+            },
             online: parts.count("online", online),
             max: parts.count("max", max),
         })
@@ -842,6 +857,17 @@ impl LegacyLogin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_can_be_whole_in_a_packet_that_is_not() {
+        let bytes = b"\x20\x00\x02{}";
+        assert!(has_whole_text(bytes));
+        for length in 0..bytes.len() {
+            assert!(!has_whole_text(&bytes[..length]), "{length}");
+        }
+        assert!(!has_whole_text(b"\x20\x00\x00{}"), "no text");
+        assert!(!has_whole_text(b"\x20\x01\x02{}"), "another packet");
+    }
 
     #[test]
     fn a_kick_with_section_signs_is_no_listing() {
