@@ -9,6 +9,8 @@
 use crate::catalog;
 use hailer_proto::games::QueryPort;
 use hailer_proto::{Game, Info, Protocol};
+use hickory_resolver::proto::rr::Name;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -356,9 +358,16 @@ fn is_numeric(name: &str) -> bool {
     }
 }
 
-/// Checks a host name. Underscores are allowed; international names must be in their `xn--` form.
+/// Checks a host name. Underscores are allowed; international names become their `xn--` form.
 fn parse_name(name: &str) -> Result<String, String> {
-    let bare = name.strip_suffix('.').unwrap_or(name);
+    const NO_NAME: &str = "neither an address nor a host name";
+    let name = if name.is_ascii() {
+        Cow::Borrowed(name)
+    } else {
+        let name = Name::from_utf8(name).map_err(|_| NO_NAME)?;
+        Cow::Owned(name.to_ascii())
+    };
+    let bare = name.strip_suffix('.').unwrap_or(&name);
     if bare.is_empty() {
         return Err("a host name or an address is needed".into());
     }
@@ -370,7 +379,7 @@ fn parse_name(name: &str) -> Result<String, String> {
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     if bare.len() > 253 || !bare.split('.').all(label) {
-        return Err("neither an address nor a host name".into());
+        return Err(NO_NAME.into());
     }
     if is_numeric(bare) {
         return Err(match bare.parse::<u16>() {
@@ -443,6 +452,8 @@ mod tests {
             ("127.0.0.1.example.com", "127.0.0.1.example.com"),
             ("0x7f000001.example", "0x7f000001.example"),
             ("1and1", "1and1"),
+            ("M\u{DC}NCHEN.example.:1", "xn--mnchen-3ya.example.:1"),
+            ("\u{43C}\u{438}\u{440}", "xn--h1ahn"),
             ("fe80::1%eth0", "fe80::1%eth0"),
             ("[FE80::1%eth0]:22000", "[fe80::1%eth0]:22000"),
         ];
@@ -599,6 +610,9 @@ mod tests {
             ("a b", "neither"),
             ("host\u{1b}[2J", "neither"),
             ("a..b", "neither"),
+            ("\u{FC}..b", "neither"),
+            ("\u{FC}\u{202E}.example", "neither"),
+            ("\u{FC}\\032.example", "neither"),
         ] {
             let error = text.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains(reason), "{text:?}: {error}");
