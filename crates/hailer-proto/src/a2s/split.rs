@@ -447,6 +447,15 @@ mod tests {
             let part = part(7, &[number_and_total], MESSAGE);
             assert_eq!(Layout::of_first(&part), None, "{number_and_total:#04x}");
         }
+        for (header, payload) in [
+            (&[2, 1][..], &MESSAGE[..]),
+            (&[2, 1, 0xE0, 4], MESSAGE),
+            (&[2, 0], &MESSAGE[1..]),
+            (&[2, 0, 0xE0, 4], &MESSAGE[1..]),
+        ] {
+            let part = part(7, header, payload);
+            assert_eq!(Layout::of_first(&part), None, "{header:02x?}");
+        }
     }
 
     #[test]
@@ -584,6 +593,19 @@ mod tests {
                 assert!(parts.map(Vec::len).sum::<usize>() <= MAX_BYTES);
                 assert!(assembly.open.len() <= MAX_OPEN);
             }
+        }
+        // Two messages fill the limit. A third one evicts the first.
+        let mut assembly = Assembly::default();
+        let eighth = vec![0x41; MAX_BYTES / 8 - 12];
+        for id in 0..3 {
+            for number in 1..=4 {
+                incomplete(&insert(
+                    &mut assembly,
+                    &part(id, &[32, number, 0, 5], &eighth),
+                ));
+            }
+            let open: Vec<u32> = assembly.open.iter().map(|open| open.id).collect();
+            assert_eq!(open, [&[0][..], &[0, 1], &[1, 2]][id as usize]);
         }
         // Many different datagrams with the same number.
         let mut assembly = Assembly::default();
