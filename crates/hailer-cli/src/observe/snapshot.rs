@@ -156,7 +156,7 @@ impl Counts {
     }
 
     /// Returns the number of replies of a protocol.
-    #[cfg(feature = "top")]
+    #[cfg(any(test, feature = "top"))]
     pub(crate) fn of(&self, protocol: &str) -> u64 {
         self.answers
             .get(protocol)

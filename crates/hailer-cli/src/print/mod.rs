@@ -65,6 +65,36 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(text.width()))
 }
 
+/// Breaks text at spaces so that it fits on the terminal to the right of `indent` columns. Longer words
+/// stay whole.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    columns().map_or_else(
+        || text.into(),
+        |columns| wrapped_to(text, indent, columns.saturating_sub(indent)),
+    )
+}
+
+fn wrapped_to(text: &str, indent: usize, width: usize) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for word in text.split(' ') {
+        if used > 0 && used + 1 + word.width() > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            used = 0;
+        } else if !out.is_empty() {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += word.width();
+    }
+    out
+}
+
 /// Formats a number with its noun: `1 packet`, `2 packets`, `2 addresses`.
 pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
@@ -189,6 +219,18 @@ pub(crate) mod tests {
             transcript: Box::new(transcript()),
             after: Duration::from_secs(3),
         })
+    }
+
+    #[test]
+    fn long_values_continue_below_their_first_word() {
+        let wrapped = |text| wrapped_to(text, 4, 10);
+        assert_eq!(wrapped("ten signs."), "ten signs.");
+        assert_eq!(
+            wrapped("one two three, 名前 名前"),
+            "one two\n    three,\n    名前 名前"
+        );
+        assert_eq!(wrapped("a verylongword b"), "a\n    verylongword\n    b");
+        assert_eq!(wrapped(&"x".repeat(11)), "x".repeat(11));
     }
 
     #[test]

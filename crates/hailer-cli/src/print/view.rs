@@ -1,7 +1,7 @@
 //! Detailed view of one server.
 
 use super::table::{self, Fit};
-use super::{columns, line, padded};
+use super::{columns, line, padded, wrapped};
 use hailer::proto::model::uuid_text;
 use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
@@ -28,8 +28,10 @@ pub(crate) fn answer(
 ) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.transcript.protocol, target)?;
-    let mut row =
-        |name: &str, value: &str| writeln!(out, "  \x1b[2m{name:<NAME_WIDTH$}\x1b[0m {value}");
+    let mut row = |name: &str, value: &str| {
+        let value = wrapped(value, NAME_WIDTH + 3);
+        writeln!(out, "  \x1b[2m{name:<NAME_WIDTH$}\x1b[0m {value}")
+    };
     let round_trip = answer.latency.as_secs_f64() * 1e3;
     row(
         "Address",
@@ -196,9 +198,11 @@ fn lines(text: &Text) -> Vec<String> {
 /// Prints two columns, the second of any width.
 fn pairs(out: &mut impl Write, pairs: &[(String, String)]) -> std::io::Result<()> {
     let width = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
-    pairs
-        .iter()
-        .try_for_each(|(key, value)| writeln!(out, "  {} {value}", padded(key, width)))
+    for (key, value) in pairs {
+        let value = wrapped(value, width + 3);
+        writeln!(out, "  {} {value}", padded(key, width))?;
+    }
+    Ok(())
 }
 
 /// Formats a key as a title: `max-players` becomes `Max players`.
