@@ -384,6 +384,26 @@ fn long_input_is_bounded() {
 }
 
 #[test]
+fn replies_to_one_source_have_a_budget() {
+    let mut config = config(limits());
+    config.budget.is_loopback_limited = true;
+    config.budget.verified_packets = 2;
+    let listeners = vec![listener(ANY, &board("Hi"))];
+    let pool = ResponderPool::start(listeners, &config).unwrap();
+    let address = pool.addresses()[0];
+    // The burst is 4 s.
+    for _ in 0..8 {
+        assert_eq!(converse(address, b"astatus\nbye\n"), "Hi\n");
+    }
+    assert_eq!(converse(address, b"astatus\n"), "");
+    until(|| dropped(&pool, "budget") == 1);
+    // A larger budget applies to the next connection.
+    config.budget.verified_packets = 200;
+    pool.configure(&config);
+    until(|| converse(address, b"astatus\nbye\n") == "Hi\n");
+}
+
+#[test]
 fn clients_that_do_not_read_are_closed() {
     let limits = ConnectionLimits {
         stalled: Duration::from_millis(300),

@@ -39,9 +39,11 @@ pub struct Budget {
     /// Datagrams per second to all unverified sources together, counted like
     /// [`unverified_total`](Self::unverified_total). The burst is 1 second's worth.
     pub unverified_total_packets: u32,
-    /// Bytes per second to one source that verified its address. The burst is 4 seconds' worth.
+    /// Bytes per second to one source that verified its address, as all clients over TCP do. The
+    /// burst is 4 seconds' worth.
     pub verified_per_source: u32,
-    /// Datagrams per second to one source that verified its address. The burst is 4 seconds' worth.
+    /// Datagrams, and replies over TCP, per second to one source that verified its address. The burst
+    /// is 4 seconds' worth.
     pub verified_packets: u32,
     /// Whether loopback sources are limited too. By default they are not: they cannot be forged
     /// from outside.

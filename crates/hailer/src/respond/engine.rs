@@ -246,9 +246,9 @@ impl ResponderPool {
             Some(thread) => thread.set_sockets(streams),
             None if streams.is_empty() => {}
             None => {
-                let limits = self.shared.config.load().connections;
+                let config = self.shared.config.load();
                 let address = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
-                let started = StreamThread::start(streams, limits);
+                let started = StreamThread::start(streams, config.connections, config.budget);
                 *thread = Some(started.map_err(|cause| ListenError {
                     address,
                     transport: Transport::Stream,
@@ -287,7 +287,7 @@ impl ResponderPool {
         self.shared.config.store(Arc::new(config.clone()));
         self.wake();
         if let Some(streams) = &*self.lock_streams() {
-            streams.set_limits(config.connections);
+            streams.set_limits(config.connections, config.budget);
         }
     }
 

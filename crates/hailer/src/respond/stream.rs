@@ -9,7 +9,8 @@
 //! board that does not pass its bytes on, with the status of that moment. A connection counts once:
 //! as answered, or as dropped for a reason.
 //!
-//! A client that is connected has proved its address, so replies have no budget.
+//! A client that is connected has proved its address. Its replies are charged to the budget of
+//! verified sources, which all connections of a pool share; over it, the connection is closed.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -23,7 +24,7 @@
 //! | connections that wait for the thread | those of the system, and 64 |
 //! | end of the pool: time for open connections | 500 ms |
 
-use super::{Board, Clock, Counts, Published, reason};
+use super::{Board, Budget, Clock, Counts, Published, RateLimiter, reason};
 use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
@@ -130,6 +131,7 @@ impl StreamSocket {
 struct Work {
     sockets: Vec<Arc<StreamSocket>>,
     limits: ConnectionLimits,
+    budget: Budget,
 }
 
 /// Thread that runs all connections. Dropping it answers those that wait, and ends it.
@@ -147,8 +149,13 @@ impl StreamThread {
     pub(super) fn start(
         sockets: Vec<Arc<StreamSocket>>,
         limits: ConnectionLimits,
+        budget: Budget,
     ) -> io::Result<Self> {
-        let (work, updates) = watch::channel(Work { sockets, limits });
+        let (work, updates) = watch::channel(Work {
+            sockets,
+            limits,
+            budget,
+        });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -169,9 +176,12 @@ impl StreamThread {
     }
 
     /// Replaces the limits.
-    pub(super) fn set_limits(&self, limits: ConnectionLimits) {
+    pub(super) fn set_limits(&self, limits: ConnectionLimits, budget: Budget) {
         if let Some(work) = &self.work {
-            work.send_modify(|work| work.limits = limits);
+            work.send_modify(|work| {
+                work.limits = limits;
+                work.budget = budget;
+            });
         }
     }
 }
@@ -203,7 +213,44 @@ struct OpenSocket {
 struct Server {
     limiter: ConnectionLimiter,
     limits: ConnectionLimits,
+    replies: ReplyLimiter,
+}
+
+/// Limits the replies of all connections, by source.
+#[derive(Clone)]
+struct ReplyLimiter {
+    limiter: Arc<Mutex<RateLimiter>>,
     clock: Clock,
+}
+
+impl ReplyLimiter {
+    fn new(budget: Budget) -> Self {
+        let limiter = RateLimiter::new(budget, getrandom::u64().unwrap_or_default());
+        Self {
+            limiter: Arc::new(Mutex::new(limiter)),
+            clock: Clock::start(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RateLimiter> {
+        // A panicked writer leaves complete data.
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_budget(&self, budget: Budget) {
+        self.lock().change(budget);
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.clock.moment(self.clock.since()).epoch
+    }
+
+    /// Charges a reply. Returns whether it may be sent.
+    fn try_spend(&self, peer: SocketAddr, request_bytes: usize, reply_bytes: usize) -> bool {
+        let since = self.clock.since();
+        self.lock()
+            .try_spend(peer.ip(), request_bytes, reply_bytes, true, since)
+    }
 }
 
 impl Server {
@@ -218,9 +265,9 @@ impl Server {
         let stream = LimitedStream::new(stream, &self.limits);
         let visit = Visit::start(state);
         let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
-        let clock = self.clock;
+        let replies = self.replies.clone();
         self.limiter
-            .insert(Some(peer), converse(stream, peer, visit, lifetime, clock));
+            .insert(Some(peer), converse(stream, peer, visit, lifetime, replies));
     }
 
     fn set_limits(&mut self, limits: ConnectionLimits) {
@@ -254,12 +301,12 @@ impl Server {
 
 /// Runs until the sender of the updates is dropped.
 async fn run(mut updates: watch::Receiver<Work>) {
-    let limits = updates.borrow().limits;
+    let Work { limits, budget, .. } = *updates.borrow();
     let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
     let mut server = Server {
         limiter: ConnectionLimiter::new(limits),
         limits,
-        clock: Clock::start(),
+        replies: ReplyLimiter::new(budget),
     };
     let mut open: Vec<OpenSocket> = Vec::new();
     updates.mark_changed();
@@ -271,6 +318,7 @@ async fn run(mut updates: watch::Receiver<Work>) {
                 }
                 let work = updates.borrow_and_update().clone();
                 server.set_limits(work.limits);
+                server.replies.set_budget(work.budget);
                 apply(work.sockets, &mut open, &mut server, &sender);
             }
             Some(accepted) = waiting.recv() => server.insert(accepted),
@@ -373,9 +421,9 @@ async fn converse(
     peer: SocketAddr,
     mut visit: Visit,
     lifetime: Duration,
-    clock: Clock,
+    replies: ReplyLimiter,
 ) {
-    let end = timeout(lifetime, talk(&mut stream, peer, &mut visit, clock)).await;
+    let end = timeout(lifetime, talk(&mut stream, peer, &mut visit, &replies)).await;
     visit.end = end.unwrap_or(reason::SLOW.name);
 }
 
@@ -385,7 +433,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut LimitedStream<S>,
     peer: SocketAddr,
     visit: &mut Visit,
-    clock: Clock,
+    replies: &ReplyLimiter,
 ) -> &'static str {
     let mut session = Session::new(peer);
     let mut out = Vec::new();
@@ -414,7 +462,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             Some(Err(_)) => return reason::UNFINISHED.name,
         };
         let board = visit.state.board.load_full();
-        let epoch = clock.moment(clock.since()).epoch;
+        let epoch = replies.epoch();
         let turn = if !has_paused {
             session.receive(&board, epoch, &bytes[..length], &mut out)
         } else if session.received == 0 {
@@ -422,6 +470,10 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         } else {
             session.pause(&board, epoch, &mut out)
         };
+        if !out.is_empty() && !replies.try_spend(peer, length, out.len()) {
+            visit.state.counts().bytes_in += length as u64;
+            return reason::BUDGET.name;
+        }
         let is_first_reply = !out.is_empty() && !visit.has_reply;
         visit.has_reply |= is_first_reply;
         {
