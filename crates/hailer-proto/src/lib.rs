@@ -82,6 +82,7 @@ pub mod gamespy;
 pub mod gamespy1;
 pub mod gamespy2;
 pub mod gamespy3;
+pub mod gbx_remote;
 pub mod http;
 pub mod infostring;
 pub mod kspdmp;

@@ -17,6 +17,7 @@ use crate::fivem_http::FiveMHttp;
 use crate::gamespy1::GameSpy1;
 use crate::gamespy2::GameSpy2;
 use crate::gamespy3::GameSpy3;
+use crate::gbx_remote::GbxRemote;
 use crate::kspdmp::KspDmp;
 use crate::lhmp::Lhmp;
 use crate::luanti::Luanti;
@@ -114,6 +115,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Lhmp,
     &RFactor,
     &Nitrado,
+    &GbxRemote,
 ];
 
 /// When a host without a protocol is probed in a protocol.
@@ -187,6 +189,7 @@ pub static DETECTION: &[(&str, Wave)] = &[
     ("lhmp", Wave::OwnPorts),
     ("rfactor", Wave::OwnPorts),
     ("nitrado", Wave::OwnPorts),
+    ("gbx-remote", Wave::OwnPorts),
 ];
 
 /// Returns the rank of a protocol in [`DETECTION`], and its wave.

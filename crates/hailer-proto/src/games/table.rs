@@ -58,9 +58,6 @@ const UNDOCUMENTED: QueryPort = NoQuery(Obstacle::Undocumented);
 const VENTRILO: QueryPort = NoQuery(Obstacle::Unsuitable(
     "its protocol is obfuscated, and its replies amplify forged requests over 100 times",
 ));
-const TRACKMANIA: QueryPort = NoQuery(Obstacle::Unsuitable(
-    "its remote control requires a login, and most hosts close its port",
-));
 const SOLDAT: QueryPort = NoQuery(Obstacle::Unsuitable(
     "its servers have no query: they offer a log as a file if their owner allows it, and OpenSoldat does not",
 ));
@@ -424,7 +421,7 @@ games! {
     "toh",               "Take On Helicopters",                     ["gamespy1"],                        2302,  Offset(1),     "",  [], "N", ["takeonhelicopters"];
     "tower-unite",       "Tower Unite",                             ["a2s"],                             7777,  Fixed(27015),  "",  [], "NM", ["towerunite"];
     "toxikk",            "TOXIKK",                                  ["a2s"],                             7777,  Fixed(27015),  "",  [], "N", [];
-    "trackmania",        "TrackMania, ShootMania",                  [],                                  2350,  TRACKMANIA, "",  [], "N", ["trackmaniaforever", "shootmania", "trackmania2"];
+    "trackmania",        "TrackMania, ShootMania",                  ["gbx-remote"],                      2350,  Fixed(5000),   "",  [], "N", ["trackmaniaforever", "shootmania", "trackmania2"];
     "tremulous",         "Tremulous",                               ["quake3"],                          30720, Same,          "",  [], "N", [];
     "tribes-vengeance",  "Tribes: Vengeance",                       ["gamespy2"],                        7777,  Offset(1),     "",  [], "NL", ["tribesvengeance"];
     "tribes1",           "Starsiege: Tribes",                       ["tribes1"],                         28001, Same,          "",  [], "NL", ["t1s"];
