@@ -1149,6 +1149,21 @@ mod tests {
         assert_eq!(met(&status), ["old-words"]);
     }
 
+    /// The first timeout repeats the letter, the second one sends a word.
+    #[test]
+    fn an_old_reply_to_a_letter_is_none_to_a_word() {
+        let mut exchange = A2sExchange::new(&Ask::default());
+        let mut out = Vec::new();
+        exchange.handle(Input::Start, &mut out);
+        exchange.handle(Input::Timeout, &mut out);
+        let old = b"\xFF\xFF\xFF\xFFm1\0Old\0m\0f\0g\0\x01\x08\x2Fdl\0\0\0\0";
+        out.clear();
+        let step = exchange.handle(Input::Datagram(old), &mut out);
+        assert_eq!((step, &out[4..]), (Step::Send, &b"U\xFF\xFF\xFF\xFF"[..]));
+        let status = done(exchange.handle(Input::GiveUp, &mut out));
+        assert_eq!(met(&status), [""; 0]);
+    }
+
     #[test]
     fn rules_follow_players_without_a_challenge() {
         let mut exchange = A2sExchange::new(&Ask::default());

@@ -662,8 +662,7 @@ mod tests {
 
     #[test]
     fn other_depths_skip_what_only_a_full_query_shows() {
-        let json =
-            r#"{"favicon":7,"players":{"online":1,"sample":[{"name":"a"}]},"a":1,"modinfo":7}"#;
+        let json = r#"{"favicon":7,"players":{"online":1,"sample":[{"name":"a"}]},"a":1,"modinfo":7,"betterStatus":{"a":1},"forgeData":{"mods":[{"modId":"a"}]}}"#;
         let mut bytes = Vec::new();
         let mut body = Vec::from([0]);
         message::write_string(json, &mut body);
