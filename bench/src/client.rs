@@ -2,6 +2,7 @@
 //! itself.
 
 use crate::bare::{self, BATCH, Batch, Peer};
+use crate::figures::Figures;
 use crate::game::{Game, ip, target};
 use crate::slp;
 use anyhow::Context;
@@ -10,7 +11,6 @@ use hailer::proto::Protocol;
 use hailer::report::{AnswerLine, json};
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
 use nix::sys::resource::{UsageWho, getrusage};
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -77,29 +77,6 @@ pub(crate) struct Plan {
     /// The sweep: write answers as NDJSON to this file, over its present contents.
     #[arg(long)]
     pub(crate) ndjson: Option<PathBuf>,
-}
-
-/// Results of a run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Figures {
-    /// Queries answered completely.
-    pub(crate) completed: u64,
-    /// Time from the first datagram to the last result, in seconds.
-    pub(crate) wall: f64,
-    /// User and system time of all threads in this time, in seconds.
-    pub(crate) cpu: f64,
-    /// Peak resident memory of the process in KiB.
-    pub(crate) peak: u64,
-    /// Queries started per second, until the last one was started.
-    pub(crate) begun: f64,
-    /// The same without the first fifth of the queries.
-    pub begun_later: f64,
-    /// Retries.
-    pub(crate) resent: u64,
-    /// Datagrams that the client's receive queue had no room for.
-    pub(crate) overflows: u64,
-    /// Further details.
-    pub(crate) note: String,
 }
 
 /// Runs the client and prints the figures.
@@ -170,109 +147,69 @@ struct State {
 /// Timeout of a target in microseconds. There are no retries.
 const TIMEOUT_MICROS: u32 = 1_000_000;
 
-/// Runs the bare loop: one unconnected socket, a fixed window, batches both ways, and an array
-/// indexed by address. Replies are checked by type and sender, but not decoded.
+/// The bare loop: one unconnected socket, a fixed window, batches both ways, and an array indexed by
+/// address. Replies are checked by type and sender, but not decoded.
+struct BareLoop<'a> {
+    plan: &'a Plan,
+    states: Vec<State>,
+    output: Batch,
+    /// First target that was not started.
+    next: u32,
+    /// First target that is not done.
+    oldest: u32,
+    in_flight: u32,
+    completed: u64,
+}
+
 fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
     const { assert!(size_of::<State>() == 20) }
-    let opening = plan.game.opening();
     let socket = bare::bind(0, false)?;
-    let mut states = vec![State::default(); plan.targets as usize];
     let mut input = Batch::new(false);
-    let mut output = Batch::new(false);
-    let mut next = 0_u32;
-    let mut oldest = 0_u32;
-    let mut in_flight = 0_u32;
-    let mut completed = 0_u64;
+    let mut run = BareLoop {
+        plan,
+        states: vec![State::default(); plan.targets as usize],
+        output: Batch::new(false),
+        next: 0,
+        oldest: 0,
+        in_flight: 0,
+        completed: 0,
+    };
+    let opening = plan.game.opening();
     let started = Instant::now();
-    let mut calls = (0_u64, 0_u64);
-    while oldest < plan.targets {
+    let mut receive_calls = 0_u64;
+    let mut send_calls = 0_u64;
+    while run.oldest < plan.targets {
         let count = input.receive(&socket)?;
-        calls.0 += u64::from(count > 0);
+        receive_calls += u64::from(count > 0);
         let now = started.elapsed().as_micros() as u32;
         for i in 0..count {
             let (from, _, reply) = input.get(i);
-            let Some(state) = states
-                .get_mut(target(from.ip))
-                .filter(|_| from.port == plan.port)
-            else {
-                continue;
-            };
-            if state.is_done {
-                continue;
-            }
-            let mut request = [0; 64];
-            match plan
-                .game
-                .follow(state.step, reply, &mut state.token, &mut request)
-            {
-                None => {}
-                Some(0) => {
-                    state.is_done = true;
-                    state.took = now.wrapping_sub(state.began);
-                    completed += 1;
-                    in_flight -= 1;
-                }
-                Some(length) => {
-                    state.step += 1;
-                    state.sent = now;
-                    output.push(from, 0, |out| {
-                        out[..64].copy_from_slice(&request);
-                        length
-                    });
-                }
-            }
+            run.receive(now, from, reply);
         }
-        if output.len() == BATCH {
-            calls.1 += 1;
-            output.send(&socket)?;
+        if run.output.len() == BATCH {
+            send_calls += 1;
+            run.output.send(&socket)?;
         }
-        while next < plan.targets && in_flight < plan.window && output.len() < BATCH {
-            let state = &mut states[next as usize];
-            (state.began, state.sent) = (now, now);
-            output.push(
-                Peer {
-                    ip: ip(next),
-                    port: plan.port,
-                },
-                0,
-                |out| {
-                    out[..opening.len()].copy_from_slice(&opening);
-                    opening.len()
-                },
-            );
-            next += 1;
-            in_flight += 1;
-        }
-        let sent = output.len();
+        run.start(now, &opening);
+        let sent = run.output.len();
         if sent > 0 {
-            calls.1 += 1;
-            output.send(&socket)?;
+            send_calls += 1;
+            run.output.send(&socket)?;
         }
-        // Targets are in the order of sending, so the oldest comes first.
-        while oldest < next {
-            let state = &mut states[oldest as usize];
-            if !state.is_done {
-                // A reply that waits in the queue is not late.
-                if count > 0 || now.wrapping_sub(state.sent) < TIMEOUT_MICROS {
-                    break;
-                }
-                state.is_done = true;
-                in_flight -= 1;
-            }
-            oldest += 1;
-        }
+        run.time_out(now, count > 0);
         if plan.rest_us > 0 && count < BATCH / 2 && sent < BATCH / 2 {
             std::thread::sleep(Duration::from_micros(plan.rest_us));
         } else if count == 0 && sent == 0 {
             bare::wait(&socket, 1);
         }
     }
+    let completed = run.completed;
     let packets = (completed * 2) as f64;
-    let took: u64 = states.iter().map(|state| u64::from(state.took)).sum();
+    let took: u64 = run.states.iter().map(|state| u64::from(state.took)).sum();
     let note = format!(
         "{:.0} received and {:.0} sent a call, {:.1} ms an answer",
-        packets / calls.0.max(1) as f64,
-        packets / calls.1.max(1) as f64,
+        packets / receive_calls.max(1) as f64,
+        packets / send_calls.max(1) as f64,
         took as f64 / 1e3 / completed.max(1) as f64
     );
     Ok(Figures {
@@ -280,6 +217,72 @@ fn bare_loop(plan: &Plan) -> anyhow::Result<Figures> {
         note,
         ..Figures::default()
     })
+}
+
+impl BareLoop<'_> {
+    fn receive(&mut self, now: u32, from: Peer, reply: &[u8]) {
+        let state = self.states.get_mut(target(from.ip));
+        let Some(state) = state.filter(|state| from.port == self.plan.port && !state.is_done)
+        else {
+            return;
+        };
+        let mut request = [0; 64];
+        let game = self.plan.game;
+        match game.follow(state.step, reply, &mut state.token, &mut request) {
+            None => {}
+            Some(0) => {
+                state.is_done = true;
+                state.took = now.wrapping_sub(state.began);
+                self.completed += 1;
+                self.in_flight -= 1;
+            }
+            Some(length) => {
+                state.step += 1;
+                state.sent = now;
+                self.output.push(from, 0, |out| {
+                    out[..64].copy_from_slice(&request);
+                    length
+                });
+            }
+        }
+    }
+
+    /// Starts targets within the window.
+    fn start(&mut self, now: u32, opening: &[u8]) {
+        let plan = self.plan;
+        while self.next < plan.targets && self.in_flight < plan.window && self.output.len() < BATCH
+        {
+            let state = &mut self.states[self.next as usize];
+            state.began = now;
+            state.sent = now;
+            let peer = Peer {
+                ip: ip(self.next),
+                port: plan.port,
+            };
+            self.output.push(peer, 0, |out| {
+                out[..opening.len()].copy_from_slice(opening);
+                opening.len()
+            });
+            self.next += 1;
+            self.in_flight += 1;
+        }
+    }
+
+    /// Ends targets without a reply. Targets are in the order of sending, so the oldest comes first.
+    fn time_out(&mut self, now: u32, has_received: bool) {
+        while self.oldest < self.next {
+            let state = &mut self.states[self.oldest as usize];
+            if !state.is_done {
+                // A reply that waits in the queue is not late.
+                if has_received || now.wrapping_sub(state.sent) < TIMEOUT_MICROS {
+                    return;
+                }
+                state.is_done = true;
+                self.in_flight -= 1;
+            }
+            self.oldest += 1;
+        }
+    }
 }
 
 /// List of targets, 8 bytes each.
@@ -379,19 +382,19 @@ impl Tally {
 }
 
 fn swept(plan: &Plan) -> anyhow::Result<Figures> {
-    let mut settings = sweep::SweepConfig::default();
-    settings.ask = plan.game.ask();
-    settings.tcp_close = match plan.close {
+    let mut config = sweep::SweepConfig::default();
+    config.ask = plan.game.ask();
+    config.tcp_close = match plan.close {
         slp::Close::Reset => sweep::TcpClose::Reset,
         slp::Close::Fin => sweep::TcpClose::Fin,
     };
     if plan.timeout > 0 {
-        settings.limits.timeout = Duration::from_secs(plan.timeout);
-        settings.limits.deadline = settings.limits.timeout * 2;
-        settings.limits.retries = 0;
+        config.limits.timeout = Duration::from_secs(plan.timeout);
+        config.limits.deadline = config.limits.timeout * 2;
+        config.limits.retries = 0;
     }
-    settings.rate_limits.packets_per_second = plan.packets_per_second;
-    settings.rate_limits.per_prefix = plan.per_prefix;
+    config.rate_limits.packets_per_second = plan.packets_per_second;
+    config.rate_limits.per_prefix = plan.per_prefix;
     let mut source = List {
         targets: (0..plan.targets)
             .map(|target| {
@@ -431,11 +434,11 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
         source.started = Instant::now();
         let counts = if plan.threads > 1 {
             let mut parts: Vec<Tally> = (0..plan.threads).map(|_| Tally::default()).collect();
-            let counts = sweep::run_threads(&settings, &mut source, &mut sink, &mut parts)?;
+            let counts = sweep::run_threads(&config, &mut source, &mut sink, &mut parts)?;
             sink.completed = parts.iter().map(|part| part.completed).sum();
             counts
         } else {
-            sweep::run(&settings, &mut source, &mut sink)?
+            sweep::run(&config, &mut source, &mut sink)?
         };
         sink.flush();
         if let Some(failure) = sink.failure {

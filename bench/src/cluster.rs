@@ -50,6 +50,32 @@ pub(crate) fn cluster(hailer: &Path, targets: u32) -> anyhow::Result<()> {
     runtime.block_on(measure(hailer, targets, &postgres.url(), &redis))
 }
 
+/// Starts a monitor for each role.
+fn start_nodes(
+    hailer: &Path,
+    folder: &Folder,
+    database: &str,
+    redis: &str,
+) -> anyhow::Result<Vec<(&'static str, Process)>> {
+    let mut nodes = Vec::new();
+    for role in ROLES {
+        let config = folder.0.join(format!("{role}.toml"));
+        let text = format!(
+            "[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"{database}\"\ninterval = \"{}s\"\n\
+             [cluster]\nurl = \"{}\"\nname = \"bench\"\nroles = [\"{role}\"]\n",
+            INTERVAL.as_secs(),
+            redis
+        );
+        std::fs::write(&config, text)?;
+        let mut command = Command::new(hailer);
+        command.args(["monitor", "--config"]).arg(config);
+        let node = Process::start(&mut command)
+            .with_context(|| format!("{}: build it, or name it", hailer.display()))?;
+        nodes.push((role, node));
+    }
+    Ok(nodes)
+}
+
 async fn measure(
     hailer: &Path,
     targets: u32,
@@ -68,22 +94,7 @@ async fn measure(
     let mut raw = redis.raw();
 
     let folder = Folder::new()?;
-    let mut nodes = Vec::new();
-    for role in ROLES {
-        let config = folder.0.join(format!("{role}.toml"));
-        let text = format!(
-            "[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"{database}\"\ninterval = \"{}s\"\n\
-             [cluster]\nurl = \"{}\"\nname = \"bench\"\nroles = [\"{role}\"]\n",
-            INTERVAL.as_secs(),
-            redis.url()
-        );
-        std::fs::write(&config, text)?;
-        let mut command = Command::new(hailer);
-        command.args(["monitor", "--config"]).arg(config);
-        let node = Process::start(&mut command)
-            .with_context(|| format!("{}: build it, or name it", hailer.display()))?;
-        nodes.push((role, node));
-    }
+    let nodes = start_nodes(hailer, &folder, database, &redis.url())?;
     let deadline = Instant::now() + Duration::from_secs(60);
     while count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await? < targets.into() {
         ensure!(
@@ -141,8 +152,14 @@ async fn measure(
         bytes / rows,
         log / rows
     );
-    let [targets_bytes, state_bytes, result_bytes] = ["targets:*", "state:*", "results"]
-        .map(|keys| memory(&mut raw, &format!("{{bench:*}}:{keys}")));
+    report_memory(&mut raw, targets);
+    drop(nodes);
+    measure_writer(&history, &pool).await
+}
+
+fn report_memory(raw: &mut redis::Raw, targets: u32) {
+    let [targets_bytes, state_bytes, result_bytes] =
+        ["targets:*", "state:*", "results"].map(|keys| memory(raw, &format!("{{bench:*}}:{keys}")));
     let entries: f64 = (0..8)
         .map(|part| raw.run::<f64>(&format!("XLEN {{bench:{part}}}:results")))
         .sum();
@@ -152,8 +169,6 @@ async fn measure(
         state_bytes / f64::from(targets),
         result_bytes / entries,
     );
-    drop(nodes);
-    measure_writer(&history, &pool).await
 }
 
 /// Measures one writer without polls, and the roll-ups of its samples.

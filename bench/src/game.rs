@@ -248,9 +248,9 @@ impl Canned {
             return Self::a2s(game, silent);
         }
         let port = game.protocol().info().port;
-        let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-        settings.ports = vec![(game.protocol(), port)];
-        let farm = farm::Farm::new(settings)?;
+        let mut config = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+        config.ports = vec![(game.protocol(), port)];
+        let farm = farm::Farm::new(config)?;
         let mut farm_port = farm.port(0, port);
         // Servers that take another number of requests are skipped.
         let replies: Vec<_> = (0..32 * VARIANTS as u32)

@@ -1,6 +1,6 @@
 //! Processes of a measurement, and the machine that they run on.
 
-use crate::client::Figures;
+use crate::figures::Figures;
 use crate::game::Game;
 use crate::server;
 use anyhow::{Context, ensure};

@@ -10,6 +10,8 @@ mod cluster;
 #[cfg(target_os = "linux")]
 mod count;
 #[cfg(target_os = "linux")]
+mod figures;
+#[cfg(target_os = "linux")]
 mod flood;
 #[cfg(target_os = "linux")]
 mod game;

@@ -1,6 +1,7 @@
 //! Measurements in rounds, and their output.
 
-use crate::client::{self, Figures};
+use crate::client;
+use crate::figures::Figures;
 use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
@@ -722,13 +723,13 @@ impl Args {
         let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)?;
         let seconds =
             |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-        let figures = client::Figures {
+        let figures = Figures {
             wall,
             cpu: seconds(usage.user_time()) + seconds(usage.system_time()),
             peak: usage.max_rss() as u64,
             completed: counts["answered"].as_u64().context("a count of answers")?,
             resent: counts["datagrams_resent"].as_u64().unwrap_or_default(),
-            ..client::Figures::default()
+            ..Figures::default()
         };
         println!("{}", serde_json::to_string(&figures)?);
         Ok(())
@@ -764,11 +765,11 @@ impl Args {
         let line: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         let round_trip = line["latency_ms"].as_f64().context("a round trip")? / 1e3;
         let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN)?;
-        let figures = client::Figures {
+        let figures = Figures {
             wall: wall - 2.0 * round_trip,
             peak: usage.max_rss() as u64,
             completed: 1,
-            ..client::Figures::default()
+            ..Figures::default()
         };
         println!("{}", serde_json::to_string(&figures)?);
         Ok(())

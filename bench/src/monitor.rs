@@ -65,14 +65,16 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
         let _ = std::io::stdin().read(&mut [0]);
         stopping.store(true, Ordering::Relaxed);
     });
-    let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-    settings.ports = registry::responders()
+    let mut config = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    config.ports = registry::responders()
         .into_iter()
         .map(|protocol| (protocol, 0))
         .collect();
-    (settings.silent, settings.loss) = (SILENT, LOSS);
-    (settings.delay, settings.jitter) = (DELAY, JITTER);
-    let farm = Farm::new(settings)?;
+    config.silent = SILENT;
+    config.loss = LOSS;
+    config.delay = DELAY;
+    config.jitter = JITTER;
+    let farm = Farm::new(config)?;
     let bound = farm.bind()?;
     let ports: BTreeMap<&str, u16> = bound
         .iter()
@@ -163,12 +165,6 @@ fn measure(
     };
     process.interrupt()?;
     let samples = Samples::read(hailer, &folder.0, ready, ended - LATEST, targets)?;
-    println!(
-        "  {} samples in the history, {:.1} % of them answered; {} expected between start and end",
-        samples.count,
-        samples.answered as f64 * 100.0 / samples.count.max(1) as f64,
-        samples.expected
-    );
     at_most(
         "samples missed, by the monitor itself",
         count("hailer_monitor_samples_missed_total")?,
@@ -181,18 +177,7 @@ fn measure(
         0.0,
         "",
     );
-    at_most(
-        "intervals without a sample in the history",
-        samples.missing as f64,
-        0.0,
-        "",
-    );
-    at_least(
-        "servers with samples, as a share",
-        samples.servers as f64 / f64::from(targets),
-        1.0,
-        "",
-    );
+    samples.report(targets);
     at_most("MiB resident at the fullest moment", peak, 400.0, "");
     at_most(
         "cores",
@@ -200,6 +185,14 @@ fn measure(
         1.0,
         &format!("({spent:.1} s of CPU in {wall:.0} s)"),
     );
+    report_pages(pages);
+    Ok(())
+}
+
+/// Response times of each page, in milliseconds.
+type PageTimes = BTreeMap<String, Vec<f64>>;
+
+fn report_pages(pages: PageTimes) {
     let mut all = Vec::new();
     for (what, mut times) in pages {
         let [middle, high, worst] = percentiles(&mut times);
@@ -218,19 +211,14 @@ fn measure(
         50.0,
         &format!("(p50 {middle:.1}, worst {worst:.1})"),
     );
-    Ok(())
 }
 
 const METRICS: &str = "/metrics";
 
 /// Requests pages one after the other until the end, and metrics at intervals. Returns times in
 /// milliseconds.
-fn request_pages(
-    url: &str,
-    targets: u32,
-    end: Instant,
-) -> anyhow::Result<BTreeMap<String, Vec<f64>>> {
-    let times: Mutex<BTreeMap<String, Vec<f64>>> = Mutex::default();
+fn request_pages(url: &str, targets: u32, end: Instant) -> anyhow::Result<PageTimes> {
+    let times: Mutex<PageTimes> = Mutex::default();
     let ids: Vec<String> = (1..=100).map(|id: u32| id.to_string()).collect();
     for _ in 0..OPEN_PAGES {
         // Like a browser that shows the list. It ends with the monitor.
@@ -319,6 +307,27 @@ struct Samples {
 }
 
 impl Samples {
+    fn report(&self, targets: u32) {
+        println!(
+            "  {} samples in the history, {:.1} % of them answered; {} expected between start and end",
+            self.count,
+            self.answered as f64 * 100.0 / self.count.max(1) as f64,
+            self.expected
+        );
+        at_most(
+            "intervals without a sample in the history",
+            self.missing as f64,
+            0.0,
+            "",
+        );
+        at_least(
+            "servers with samples, as a share",
+            self.servers as f64 / f64::from(targets),
+            1.0,
+            "",
+        );
+    }
+
     /// Counts all samples in an export. Each server must have one for each of its times between the
     /// two given ones.
     fn read(

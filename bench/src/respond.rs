@@ -129,14 +129,14 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
     match plan.kind {
         Kind::Raw => raw(&std::fs::read(plan.reply.as_ref().context("--reply")?)?),
         Kind::Pool => {
-            let mut settings = PoolConfig::default();
-            settings.workers = 1;
-            settings.budget = if plan.strict {
+            let mut config = PoolConfig::default();
+            config.workers = 1;
+            config.budget = if plan.strict {
                 Budget::default()
             } else {
                 ample()
             };
-            settings.budget.is_loopback_limited = true;
+            config.budget.is_loopback_limited = true;
             let board = board()?;
             let address = SocketAddr::from((plan.at, 0));
             let pool = ResponderPool::start(
@@ -146,7 +146,7 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
                     relay: plan.relay,
                     inherited: None,
                 }],
-                &settings,
+                &config,
             )?;
             println!("{}", pool.addresses()[0].port());
             std::io::stdin().read_to_end(&mut Vec::new())?;
@@ -198,13 +198,14 @@ pub(crate) fn board() -> anyhow::Result<Board> {
 /// Returns a budget without effective limits.
 pub(crate) fn ample() -> Budget {
     let mut budget = Budget::default();
-    (budget.unverified_per_source, budget.unverified_packets) = (u32::MAX, u32::MAX);
-    (budget.unverified_per_network, budget.unverified_total) = (u32::MAX, u32::MAX);
-    (budget.verified_per_source, budget.verified_packets) = (u32::MAX, u32::MAX);
-    (
-        budget.unverified_network_packets,
-        budget.unverified_total_packets,
-    ) = (u32::MAX, u32::MAX);
+    budget.unverified_per_source = u32::MAX;
+    budget.unverified_packets = u32::MAX;
+    budget.unverified_per_network = u32::MAX;
+    budget.unverified_total = u32::MAX;
+    budget.verified_per_source = u32::MAX;
+    budget.verified_packets = u32::MAX;
+    budget.unverified_network_packets = u32::MAX;
+    budget.unverified_total_packets = u32::MAX;
     budget
 }
 
@@ -294,8 +295,11 @@ pub(crate) fn capture(
 ) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
     let protocol: &'static dyn Protocol =
         registry::find(case.protocol).context("a protocol of the registry")?;
-    let mut ask = Ask::default();
-    (ask.depth, ask.has_players) = (case.depth, case.has_players);
+    let ask = Ask {
+        depth: case.depth,
+        has_players: case.has_players,
+        ..Ask::default()
+    };
     let mut exchange = protocol.exchange(&ask, Cookie(7));
     let mut request = Vec::new();
     let mut step = exchange.handle(Input::Start, &mut request);
@@ -398,9 +402,9 @@ fn offer(
     time: Duration,
 ) -> anyhow::Result<[f64; 4]> {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
-    let mut settings = hailer_udp::SocketConfig::default();
-    settings.has_timestamps = true;
-    let socket = hailer_udp::Socket::adopt(socket, &settings)?;
+    let mut config = hailer_udp::SocketConfig::default();
+    config.has_timestamps = true;
+    let socket = hailer_udp::Socket::adopt(socket, &config)?;
     let mut inbox = hailer_udp::Inbox::with_max_length(LONGEST);
     let mut outbox = hailer_udp::Outbox::new();
     let total = (rate * time.as_secs_f64()) as usize;

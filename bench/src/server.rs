@@ -63,11 +63,11 @@ pub(crate) fn run(plan: &Plan) -> anyhow::Result<()> {
         }
         Kind::Canned => canned(plan, &stop),
         Kind::Farm => {
-            let mut settings = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-            settings.ports = vec![(plan.game.protocol(), 0)];
-            settings.silent = plan.silent;
-            settings.delay = Duration::from_millis(plan.delay_ms);
-            let farm = farm::Farm::new(settings)?;
+            let mut config = farm::FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+            config.ports = vec![(plan.game.protocol(), 0)];
+            config.silent = plan.silent;
+            config.delay = Duration::from_millis(plan.delay_ms);
+            let farm = farm::Farm::new(config)?;
             let bound = farm.bind()?;
             let port = bound[0].port();
             let alive = match plan.silent {

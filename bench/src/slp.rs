@@ -1,7 +1,7 @@
 //! Status pings of Minecraft over TCP: a bare loop of system calls that the sweep is compared with,
 //! and the server of both.
 
-use crate::client::Figures;
+use crate::figures::Figures;
 use crate::game::{Game, ip};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
@@ -125,131 +125,174 @@ pub(crate) struct BareConfig {
     pub(crate) dead: Option<(u16, f64)>,
 }
 
-/// Runs the bare loop: one event queue, a fixed window of non-blocking sockets, one write and one
-/// read for each target. Replies are checked by length and packet id, but not decoded.
+/// The bare loop: one event queue, a fixed window of non-blocking sockets, one write and one read
+/// for each target. Replies are checked by length and packet id, but not decoded.
+struct BareLoop<'a> {
+    config: &'a BareConfig,
+    request: Vec<u8>,
+    queue: OwnedFd,
+    slots: Vec<Slot>,
+    idle: Vec<u32>,
+    buffer: Vec<u8>,
+    /// When each connection times out, its slot and its target.
+    timeouts: VecDeque<(Instant, u32, u32)>,
+    /// First target that was not started.
+    next: u32,
+    in_flight: u32,
+    completed: u64,
+    silent: u64,
+}
+
 pub(crate) fn bare_loop(config: &BareConfig) -> anyhow::Result<Figures> {
-    let request = Game::Slp.opening();
-    let queue = epoll::create(CreateFlags::CLOEXEC)?;
-    let mut slots: Vec<Slot> = Vec::new();
-    let mut idle: Vec<u32> = Vec::new();
+    let mut run = BareLoop {
+        config,
+        request: Game::Slp.opening(),
+        queue: epoll::create(CreateFlags::CLOEXEC)?,
+        slots: Vec::new(),
+        idle: Vec::new(),
+        buffer: vec![0; READ_BYTES],
+        timeouts: VecDeque::new(),
+        next: 0,
+        in_flight: 0,
+        completed: 0,
+        silent: 0,
+    };
     let mut events = [empty_event(); MAX_EVENTS];
-    let mut buffer = vec![0; READ_BYTES];
-    let mut timeouts: VecDeque<(Instant, u32, u32)> = VecDeque::new();
-    let mut next = 0;
-    let mut in_flight = 0;
-    let mut completed = 0_u64;
-    let mut silent = 0_u64;
-    while next < config.targets || in_flight > 0 {
-        while next < config.targets && in_flight < config.window {
-            let place = match idle.pop() {
-                Some(place) => place,
-                None => {
-                    slots.push(Slot {
-                        socket: None,
-                        state: State::Idle,
-                        target: 0,
-                        received: 0,
-                        length: 0,
-                    });
-                    slots.len() as u32 - 1
-                }
-            };
-            let slot = &mut slots[place as usize];
-            if slot.socket.is_none() {
-                let socket = new_socket()?;
-                let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
-                epoll::add(&queue, &socket, EventData::new_u64(place.into()), flags)?;
-                slot.socket = Some(socket);
-            }
-            let Some(socket) = &slot.socket else {
-                continue;
-            };
-            let port = config
-                .dead
-                .filter(|(_, share)| is_dead(next, *share))
-                .map_or(config.port, |(port, _)| port);
-            let address = SocketAddrV4::new(Ipv4Addr::from_bits(ip(next)), port);
-            match connect(socket, &address) {
-                Ok(()) | Err(Errno::INPROGRESS) => {}
-                Err(error) => return Err(error).context("cannot connect"),
-            }
-            (slot.state, slot.target) = (State::Connecting, next);
-            (slot.received, slot.length) = (0, 0);
-            timeouts.push_back((Instant::now() + TIMEOUT, place, next));
-            next += 1;
-            in_flight += 1;
+    while run.next < config.targets || run.in_flight > 0 {
+        while run.next < config.targets && run.in_flight < config.window {
+            run.start()?;
         }
-        let wait = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000,
-        };
-        let count = match epoll::wait(&queue, &mut events[..], Some(&wait)) {
-            Ok(count) => count,
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
+        let count = wait(&run.queue, &mut events, 1_000_000)?;
         for event in &events[..count] {
-            let place = event.data.u64() as u32;
-            let slot = &mut slots[place as usize];
-            let Some(socket) = &slot.socket else {
-                continue;
-            };
-            let flags = event.flags;
-            if slot.state == State::Connecting && flags.contains(EventFlags::OUT) {
-                slot.state = State::Sent;
-                let sent = send(socket, &request, SendFlags::NOSIGNAL)?;
-                ensure!(sent == request.len(), "a request was not sent whole");
-            }
-            if slot.state != State::Sent || !flags.contains(EventFlags::IN) {
-                continue;
-            }
-            let (count, _) = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
-                Ok(received) => received,
-                Err(Errno::AGAIN) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if slot.received == 0 {
-                slot.length = reply_length(&buffer[..count]).context("not a status")?;
-            }
-            slot.received += count;
-            if slot.received < slot.length {
-                continue;
-            }
-            completed += 1;
-            in_flight -= 1;
-            release(slot, config.close)?;
-            idle.push(place);
+            run.handle(event)?;
         }
-        while let Some((due, place, target)) = timeouts.front().copied() {
-            let slot = &mut slots[place as usize];
-            let is_open = slot.state != State::Idle && slot.target == target;
-            if is_open {
-                if count > 0 || Instant::now() < due {
-                    break;
-                }
-                silent += 1;
-                in_flight -= 1;
-                release(slot, config.close)?;
-                idle.push(place);
-            }
-            timeouts.pop_front();
-        }
+        run.time_out(count > 0)?;
     }
     Ok(Figures {
-        completed,
-        note: format!("{silent} silent, {} sockets", slots.len()),
+        completed: run.completed,
+        note: format!("{} silent, {} sockets", run.silent, run.slots.len()),
         ..Figures::default()
     })
 }
 
-/// Ends a connection.
-fn release(slot: &mut Slot, close: Close) -> anyhow::Result<()> {
-    slot.state = State::Idle;
-    match (&slot.socket, close) {
-        (Some(socket), Close::Reset) => connect_unspec(socket)?,
-        _ => slot.socket = None,
+impl BareLoop<'_> {
+    /// Connects to the next target.
+    fn start(&mut self) -> anyhow::Result<()> {
+        let place = match self.idle.pop() {
+            Some(place) => place,
+            None => {
+                self.slots.push(Slot {
+                    socket: None,
+                    state: State::Idle,
+                    target: 0,
+                    received: 0,
+                    length: 0,
+                });
+                self.slots.len() as u32 - 1
+            }
+        };
+        let slot = &mut self.slots[place as usize];
+        let socket = match &mut slot.socket {
+            Some(socket) => socket,
+            none => {
+                let socket = new_socket()?;
+                let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+                let data = EventData::new_u64(place.into());
+                epoll::add(&self.queue, &socket, data, flags)?;
+                none.insert(socket)
+            }
+        };
+        let port = match self.config.dead {
+            Some((port, share)) if is_dead(self.next, share) => port,
+            _ => self.config.port,
+        };
+        let address = SocketAddrV4::new(Ipv4Addr::from_bits(ip(self.next)), port);
+        match connect(&*socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error).context("cannot connect"),
+        }
+        slot.state = State::Connecting;
+        slot.target = self.next;
+        slot.received = 0;
+        slot.length = 0;
+        let due = Instant::now() + TIMEOUT;
+        self.timeouts.push_back((due, place, self.next));
+        self.next += 1;
+        self.in_flight += 1;
+        Ok(())
     }
-    Ok(())
+
+    fn handle(&mut self, event: &Event) -> anyhow::Result<()> {
+        let place = event.data.u64() as u32;
+        let slot = &mut self.slots[place as usize];
+        let Some(socket) = &slot.socket else {
+            return Ok(());
+        };
+        let flags = event.flags;
+        if slot.state == State::Connecting && flags.contains(EventFlags::OUT) {
+            slot.state = State::Sent;
+            let sent = send(socket, &self.request, SendFlags::NOSIGNAL)?;
+            ensure!(sent == self.request.len(), "a request was not sent whole");
+        }
+        if slot.state != State::Sent || !flags.contains(EventFlags::IN) {
+            return Ok(());
+        }
+        let (count, _) = match recv(socket, &mut self.buffer[..], RecvFlags::empty()) {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if slot.received == 0 {
+            slot.length = reply_length(&self.buffer[..count]).context("not a status")?;
+        }
+        slot.received += count;
+        if slot.received >= slot.length {
+            self.completed += 1;
+            self.end(place)?;
+        }
+        Ok(())
+    }
+
+    /// Ends connections without a reply, oldest first.
+    fn time_out(&mut self, has_events: bool) -> anyhow::Result<()> {
+        while let Some((due, place, target)) = self.timeouts.front().copied() {
+            let slot = &self.slots[place as usize];
+            if slot.state != State::Idle && slot.target == target {
+                if has_events || Instant::now() < due {
+                    return Ok(());
+                }
+                self.silent += 1;
+                self.end(place)?;
+            }
+            self.timeouts.pop_front();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, place: u32) -> anyhow::Result<()> {
+        self.in_flight -= 1;
+        self.idle.push(place);
+        let slot = &mut self.slots[place as usize];
+        slot.state = State::Idle;
+        match (&slot.socket, self.config.close) {
+            (Some(socket), Close::Reset) => connect_unspec(socket)?,
+            _ => slot.socket = None,
+        }
+        Ok(())
+    }
+}
+
+/// Waits for events, at most this long. Returns their number.
+fn wait(queue: &OwnedFd, events: &mut [Event], nanoseconds: i64) -> anyhow::Result<usize> {
+    let time = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds,
+    };
+    match epoll::wait(queue, events, Some(&time)) {
+        Ok(count) => Ok(count),
+        Err(Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn new_socket() -> rustix::io::Result<OwnedFd> {
@@ -323,7 +366,45 @@ pub(crate) fn serve(
     let length: usize = replies.iter().map(Vec::len).sum();
     eprintln!("replies of {} bytes on average", length / replies.len());
     let queue = epoll::create(CreateFlags::CLOEXEC)?;
-    let mut listeners: Vec<OwnedFd> = Vec::new();
+    let (listeners, port) = listeners(&queue)?;
+    let dead_port = DeadPort::open()?;
+    let alive = (0..targets)
+        .filter(|target| !is_dead(*target, dead))
+        .count();
+    println!("{port} {alive} {}", dead_port.port);
+    let mut server = Server {
+        queue,
+        listeners,
+        replies,
+        delay,
+        clients: Vec::new(),
+        free: Vec::new(),
+        delayed: VecDeque::new(),
+        accepted: 0,
+        unsent: 0,
+        buffer: [0; 2_048],
+    };
+    let mut events = [empty_event(); MAX_EVENTS];
+    while !stop.load(Ordering::Relaxed) {
+        let ready = wait(&server.queue, &mut events, 0)?;
+        for event in &events[..ready] {
+            match event.data.u64().checked_sub(FIRST_LISTENER) {
+                Some(listener) => server.accept(listener as usize)?,
+                None => server.receive(event),
+            }
+        }
+        let released = server.release();
+        if ready == 0 && released == 0 {
+            std::thread::sleep(NAP);
+        }
+    }
+    println!("{}", server.unsent);
+    Ok(())
+}
+
+/// Opens the listeners on one port.
+fn listeners(queue: &OwnedFd) -> anyhow::Result<(Vec<OwnedFd>, u16)> {
+    let mut listeners = Vec::new();
     let mut port = 0;
     for number in 0..LISTENERS {
         let listener = new_socket()?;
@@ -332,96 +413,99 @@ pub(crate) fn serve(
         listen(&listener, 4_096)?;
         port = port_of(&listener)?;
         let token = EventData::new_u64(FIRST_LISTENER + number);
-        epoll::add(&queue, &listener, token, EventFlags::IN)?;
+        epoll::add(queue, &listener, token, EventFlags::IN)?;
         listeners.push(listener);
     }
-    let dead_port = DeadPort::open()?;
-    let alive = (0..targets)
-        .filter(|target| !is_dead(*target, dead))
-        .count();
-    println!("{port} {alive} {}", dead_port.port);
-    let mut clients: Vec<Option<Client>> = Vec::new();
-    let mut free: Vec<usize> = Vec::new();
-    let mut delayed: VecDeque<(Instant, usize, u64)> = VecDeque::new();
-    let mut events = [empty_event(); MAX_EVENTS];
-    let mut count = 0_u64;
-    let mut unsent = 0_u64;
-    let mut buffer = [0; 2_048];
-    while !stop.load(Ordering::Relaxed) {
-        let poll = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
+    Ok((listeners, port))
+}
+
+struct Server {
+    queue: OwnedFd,
+    listeners: Vec<OwnedFd>,
+    replies: Vec<Vec<u8>>,
+    delay: Duration,
+    clients: Vec<Option<Client>>,
+    free: Vec<usize>,
+    /// Replies that wait: when they are due, place and number of the client.
+    delayed: VecDeque<(Instant, usize, u64)>,
+    accepted: u64,
+    unsent: u64,
+    buffer: [u8; 2_048],
+}
+
+impl Server {
+    fn accept(&mut self, listener: usize) -> anyhow::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        while let Ok(socket) = accept_with(&self.listeners[listener], flags) {
+            self.accepted += 1;
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.clients.push(None);
+                self.clients.len() - 1
+            });
+            let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+            let data = EventData::new_u64(place as u64);
+            epoll::add(&self.queue, &socket, data, flags)?;
+            self.clients[place] = Some(Client {
+                socket,
+                number: self.accepted,
+                has_status: false,
+            });
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, event: &Event) {
+        let place = event.data.u64() as usize;
+        let Some(client) = &mut self.clients[place] else {
+            return;
         };
-        let ready = match epoll::wait(&queue, &mut events[..], Some(&poll)) {
-            Ok(ready) => ready,
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(error.into()),
+        let is_end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        let flags = event.flags;
+        let received = if flags.intersects(is_end) {
+            0
+        } else {
+            recv(&client.socket, &mut self.buffer[..], RecvFlags::empty())
+                .map_or(0, |(received, _)| received)
         };
-        for event in &events[..ready] {
-            let token = event.data.u64();
-            if let Some(listener) = token.checked_sub(FIRST_LISTENER) {
-                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-                while let Ok(socket) = accept_with(&listeners[listener as usize], flags) {
-                    count += 1;
-                    let place = free.pop().unwrap_or_else(|| {
-                        clients.push(None);
-                        clients.len() - 1
-                    });
-                    let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-                    epoll::add(&queue, &socket, EventData::new_u64(place as u64), flags)?;
-                    clients[place] = Some(Client {
-                        socket,
-                        number: count,
-                        has_status: false,
-                    });
-                }
-                continue;
-            }
-            let place = token as usize;
-            let Some(client) = &mut clients[place] else {
-                continue;
-            };
-            let flags = event.flags;
-            let is_end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-            let received = if flags.intersects(is_end) {
-                0
+        let request = &self.buffer[..received];
+        if received == 0 {
+            self.clients[place] = None;
+            self.free.push(place);
+        } else if client.has_status && request.starts_with(&[9, 1]) {
+            self.unsent += u64::from(send(&client.socket, request, SendFlags::NOSIGNAL).is_err());
+        } else if !client.has_status && request.ends_with(&[1, 0]) {
+            client.has_status = true;
+            let number = client.number;
+            if self.delay.is_zero() {
+                self.send_reply(place, number);
             } else {
-                recv(&client.socket, &mut buffer[..], RecvFlags::empty())
-                    .map_or(0, |(received, _)| received)
-            };
-            let request = &buffer[..received];
-            if received == 0 {
-                clients[place] = None;
-                free.push(place);
-            } else if client.has_status && request.starts_with(&[9, 1]) {
-                unsent += u64::from(send(&client.socket, request, SendFlags::NOSIGNAL).is_err());
-            } else if !client.has_status && request.ends_with(&[1, 0]) {
-                client.has_status = true;
-                if delay.is_zero() {
-                    let reply = &replies[(client.number % VARIANTS) as usize];
-                    unsent += u64::from(send(&client.socket, reply, SendFlags::NOSIGNAL).is_err());
-                } else {
-                    delayed.push_back((Instant::now() + delay, place, client.number));
-                }
+                let due = Instant::now() + self.delay;
+                self.delayed.push_back((due, place, number));
             }
-        }
-        let mut released = 0;
-        if !delayed.is_empty() {
-            let now = Instant::now();
-            while let Some((_, place, number)) = delayed.pop_front_if(|(due, ..)| *due <= now) {
-                released += 1;
-                if let Some(client) = &clients[place]
-                    && client.number == number
-                {
-                    let reply = &replies[(number % VARIANTS) as usize];
-                    unsent += u64::from(send(&client.socket, reply, SendFlags::NOSIGNAL).is_err());
-                }
-            }
-        }
-        if ready == 0 && released == 0 {
-            std::thread::sleep(NAP);
         }
     }
-    println!("{unsent}");
-    Ok(())
+
+    /// Sends the replies that are due. Returns their number.
+    fn release(&mut self) -> usize {
+        if self.delayed.is_empty() {
+            return 0;
+        }
+        let now = Instant::now();
+        let mut released = 0;
+        while let Some((_, place, number)) = self.delayed.pop_front_if(|(due, ..)| *due <= now) {
+            released += 1;
+            self.send_reply(place, number);
+        }
+        released
+    }
+
+    /// Sends the reply to a client, if it is still connected.
+    fn send_reply(&mut self, place: usize, number: u64) {
+        if let Some(client) = &self.clients[place]
+            && client.number == number
+        {
+            let reply = &self.replies[(number % VARIANTS) as usize];
+            self.unsent += u64::from(send(&client.socket, reply, SendFlags::NOSIGNAL).is_err());
+        }
+    }
 }
