@@ -451,113 +451,101 @@ struct DefaultTexts {
     line: &'static str,
 }
 
+impl DefaultTexts {
+    fn new(title: &'static str, line: &'static str) -> Self {
+        Self {
+            title,
+            title_of_several: title,
+            line,
+        }
+    }
+
+    fn of_several(self, title_of_several: &'static str) -> Self {
+        Self {
+            title_of_several,
+            ..self
+        }
+    }
+}
+
 fn default_texts(condition: ConditionKind, is_resolved: bool) -> DefaultTexts {
-    let (title, title_of_several, line) = match (condition, is_resolved) {
-        (ConditionKind::Down, false) => (
+    use ConditionKind as Kind;
+    let texts = DefaultTexts::new;
+    match (condition, is_resolved) {
+        (Kind::Down, false) => texts(
             "{server} is down",
-            "{server} are down",
             "{server} has been down since {since}: {error}",
-        ),
-        (ConditionKind::Down, true) => (
-            "{server} is up again",
-            "{server} are up again",
-            "{server} is up again after {for}",
-        ),
-        (ConditionKind::Up, false) => (
-            "{server} is up",
-            "{server} are up",
-            "{server} has been up since {since}",
-        ),
-        (ConditionKind::Up, true) => (
+        )
+        .of_several("{server} are down"),
+        (Kind::Down, true) => texts("{server} is up again", "{server} is up again after {for}")
+            .of_several("{server} are up again"),
+        (Kind::Up, false) => texts("{server} is up", "{server} has been up since {since}")
+            .of_several("{server} are up"),
+        (Kind::Up, true) => texts(
             "{server} is no longer up",
-            "{server} are no longer up",
             "{server} is {state}; it was up for {for}",
-        ),
-        (ConditionKind::Flapping, false) => (
+        )
+        .of_several("{server} are no longer up"),
+        (Kind::Flapping, false) => texts(
             "{server} is flapping",
-            "{server} are flapping",
             "{server} has been flapping between up and down since {since}",
-        ),
-        (ConditionKind::Flapping, true) => (
+        )
+        .of_several("{server} are flapping"),
+        (Kind::Flapping, true) => texts(
             "{server} is stable again",
-            "{server} are stable again",
             "{server} is stable again: {state}",
-        ),
-        (ConditionKind::Version, _) => (
-            "{server}: version changed",
+        )
+        .of_several("{server} are stable again"),
+        (Kind::Version, _) => texts(
             "{server}: version changed",
             "{server}: version {from} → {to}",
         ),
-        (ConditionKind::Map, _) => (
-            "{server}: map changed",
-            "{server}: map changed",
-            "{server}: map {from} → {to}",
-        ),
-        (ConditionKind::Motd, _) => (
-            "{server}: MOTD changed",
-            "{server}: MOTD changed",
-            "{server}: MOTD {from} → {to}",
-        ),
-        (ConditionKind::Address, _) => (
-            "{server}: address changed",
+        (Kind::Map, _) => texts("{server}: map changed", "{server}: map {from} → {to}"),
+        (Kind::Motd, _) => texts("{server}: MOTD changed", "{server}: MOTD {from} → {to}"),
+        (Kind::Address, _) => texts(
             "{server}: address changed",
             "{server}: address {from} → {to}",
         ),
-        (ConditionKind::PlayersBelow, false) => (
-            "{server}: low player count",
+        (Kind::PlayersBelow, false) => texts(
             "{server}: low player count",
             "{server} has {players} of {max} players; below the limit since {since}",
         ),
-        (ConditionKind::PlayersAbove, false) => (
-            "{server}: high player count",
+        (Kind::PlayersAbove, false) => texts(
             "{server}: high player count",
             "{server} has {players} of {max} players; above the limit since {since}",
         ),
-        (ConditionKind::PlayersBelow | ConditionKind::PlayersAbove, true) => (
-            "{server}: player count is normal again",
+        (Kind::PlayersBelow | Kind::PlayersAbove, true) => texts(
             "{server}: player count is normal again",
             "{server} has {players} of {max} players",
         ),
-        (ConditionKind::LatencyAbove, false) => (
-            "{server}: high latency",
+        (Kind::LatencyAbove, false) => texts(
             "{server}: high latency",
             "{server} has a latency of {latency}; above the limit since {since}",
         ),
-        (ConditionKind::LatencyAbove, true) => (
-            "{server}: latency is normal again",
+        (Kind::LatencyAbove, true) => texts(
             "{server}: latency is normal again",
             "{server} has a latency of {latency}; it was above the limit for {for}",
         ),
-        (ConditionKind::UptimeBelow, false) => (
-            "{server}: low uptime",
+        (Kind::UptimeBelow, false) => texts(
             "{server}: low uptime",
             "{server} was up for {uptime} of the last day",
         ),
-        (ConditionKind::UptimeBelow, true) => (
-            "{server}: uptime is normal again",
+        (Kind::UptimeBelow, true) => texts(
             "{server}: uptime is normal again",
             "{server} was up for {uptime} of the last day",
         ),
-        (ConditionKind::MonitorSilent, false) => (
-            "The monitor takes no samples",
+        (Kind::MonitorSilent, false) => texts(
             "The monitor takes no samples",
             "The monitor is running but has taken no samples since {since}",
         ),
-        (ConditionKind::MonitorSilent, true) => (
-            "The monitor takes samples again",
+        (Kind::MonitorSilent, true) => texts(
             "The monitor takes samples again",
             "The monitor took no samples for {for}",
         ),
-        (ConditionKind::Test, _) => (
-            "Test alert from Hailer",
+        (Kind::Test, _) => texts(
             "Test alert from Hailer",
             "This is a test: alerts reach this receiver. No action is needed.",
         ),
-    };
-    DefaultTexts {
-        title,
-        title_of_several,
-        line,
     }
 }
 

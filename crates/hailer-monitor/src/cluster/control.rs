@@ -8,7 +8,7 @@ use super::{ByChunk, Shared, scripts};
 use crate::health::Health;
 use crate::poll::{Handover, ServerState};
 use crate::sample::Millis;
-use crate::server::ServerId;
+use crate::server::{Server, ServerId};
 use crate::sessions::RESUME_MS;
 use crate::state::Update;
 use hailer::link::{RedisConnection, stop_requested};
@@ -71,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
             }
         };
         if let Err(error) = ended {
-            shared.set_error("heartbeat", Some(shared.settings.redis.describe(&error)));
+            shared.set_error("heartbeat", Some(shared.config.redis.describe(&error)));
         }
         control.is_fresh = true;
         control.check_lead();
@@ -83,7 +83,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
 /// reply.
 pub(super) async fn watch_over(shared: Arc<Shared>) {
     loop {
-        sleep(shared.settings.lease / 50).await;
+        sleep(shared.config.lease / 50).await;
         let ended = shared.leases().expire(shared.now());
         if !ended.is_empty() {
             let servers: Vec<ServerId> = shared
@@ -134,12 +134,12 @@ impl Control {
         ] {
             script.key(shared.keys.control(word));
         }
-        let roles = shared.settings.roles;
+        let roles = shared.config.roles;
         let works = roles.can_poll && !is_leaving;
         let wants = roles.can_serve && !is_leaving;
         script
             .arg(&shared.me)
-            .arg(shared.settings.lease.as_millis() as u64);
+            .arg(shared.config.lease.as_millis() as u64);
         script
             .arg(u8::from(works))
             .arg(u8::from(wants))
@@ -187,7 +187,7 @@ impl Control {
             !answer.taken.is_empty() && answer.taken.len() + answer.versions.len() < share;
         self.obey(orders).await;
 
-        let life = shared.settings.lease.as_millis() as Millis;
+        let life = shared.config.lease.as_millis() as Millis;
         self.leads_until = if leads == 1 {
             asked + life - life / 10
         } else {
@@ -304,6 +304,7 @@ impl Control {
         Ok(())
     }
 
+    /// Begins to poll the servers of a chunk that is new or has changed.
     async fn begin(
         &mut self,
         chunk: Chunk,
@@ -326,51 +327,11 @@ impl Control {
         let ids: Vec<ServerId> = servers.iter().map(|server| server.id).collect();
         let before = self.servers.insert(chunk, ids.clone()).unwrap_or_default();
         let Some(since) = since else {
-            // Servers that stay keep their state; new ones start without.
-            let gone: Vec<ServerId> = before.into_iter().filter(|id| !ids.contains(id)).collect();
-            shared.poll.leave(&gone);
-            for id in &gone {
-                shared.live.remove(*id);
-            }
-            if !gone.is_empty() {
-                shared.live.change(
-                    Update {
-                        servers: gone,
-                        has_list_changed: true,
-                        ..Update::default()
-                    },
-                    |_| {},
-                );
-            }
-            let resumed = servers.into_iter().map(|server| Handover {
-                server,
-                known: ServerState::default(),
-                after: None,
-            });
-            shared.poll.resume(resumed.collect());
+            let gone = before.into_iter().filter(|id| !ids.contains(id)).collect();
+            shared.replace_servers(gone, servers);
             return;
         };
-        let mut memories: HashMap<ServerId, StateRecord> = HashMap::new();
-        for (field, json) in states {
-            if let (Ok(id), Ok(memory)) = (field.parse(), serde_json::from_slice(json)) {
-                memories.insert(ServerId(id), memory);
-            }
-        }
-        if ids.iter().any(|id| !memories.contains_key(id)) {
-            // Redis does not have these states: read them from PostgreSQL.
-            let states = timeout(
-                STATE_READ_TIMEOUT,
-                shared.history.states_of(chunk.first(), chunk.end()),
-            )
-            .await;
-            for (id, state, since) in states.ok().and_then(Result::ok).unwrap_or_default() {
-                let health = Health::known(state, since);
-                memories.entry(id).or_insert(StateRecord {
-                    health,
-                    ..StateRecord::default()
-                });
-            }
-        }
+        let mut memories = shared.read_memories(chunk, &ids, states).await;
         let _ = shared
             .to_push
             .send(PushCommand::Begin(chunk, memories.clone()))
@@ -395,18 +356,13 @@ impl Control {
                 shared.poll.resume(resumed);
             }
         }
-        let to_push = shared.to_push.clone();
         tokio::spawn(async move {
             let since = crate::sample::unix_millis() - RESUME_MS;
-            let sessions = timeout(
-                STATE_READ_TIMEOUT,
-                shared
-                    .history
-                    .sessions_of(chunk.first(), chunk.end(), since),
-            )
-            .await;
-            if let Ok(Ok(sessions)) = sessions {
-                let _ = to_push.send(PushCommand::Sessions(sessions)).await;
+            let sessions = shared
+                .history
+                .sessions_of(chunk.first(), chunk.end(), since);
+            if let Ok(Ok(sessions)) = timeout(STATE_READ_TIMEOUT, sessions).await {
+                let _ = shared.to_push.send(PushCommand::Sessions(sessions)).await;
             }
         });
     }
@@ -442,6 +398,59 @@ impl Control {
         }
         // One try: a node that stops does not wait for Redis.
         let _: Result<bool, RedisError> = self.heartbeat(link, true).await;
+    }
+}
+
+impl Shared {
+    /// Stops polling the servers that are gone, and polls those that are there now. Servers that
+    /// stay keep their state; new ones start without.
+    fn replace_servers(&self, gone: Vec<ServerId>, servers: Vec<Server>) {
+        self.poll.leave(&gone);
+        for id in &gone {
+            self.live.remove(*id);
+        }
+        if !gone.is_empty() {
+            let update = Update {
+                servers: gone,
+                has_list_changed: true,
+                ..Update::default()
+            };
+            self.live.change(update, |_| {});
+        }
+        let resumed = servers.into_iter().map(|server| Handover {
+            server,
+            known: ServerState::default(),
+            after: None,
+        });
+        self.poll.resume(resumed.collect());
+    }
+
+    /// Returns the state of the servers of a chunk, as stored in Redis, or else in PostgreSQL.
+    async fn read_memories(
+        &self,
+        chunk: Chunk,
+        servers: &[ServerId],
+        stored: &HashMap<String, Vec<u8>>,
+    ) -> HashMap<ServerId, StateRecord> {
+        let mut memories: HashMap<ServerId, StateRecord> = HashMap::new();
+        for (field, json) in stored {
+            if let (Ok(id), Ok(memory)) = (field.parse(), serde_json::from_slice(json)) {
+                memories.insert(ServerId(id), memory);
+            }
+        }
+        if servers.iter().all(|id| memories.contains_key(id)) {
+            return memories;
+        }
+        let states = self.history.states_of(chunk.first(), chunk.end());
+        if let Ok(Ok(states)) = timeout(STATE_READ_TIMEOUT, states).await {
+            for (id, state, since) in states {
+                memories.entry(id).or_insert(StateRecord {
+                    health: Health::known(state, since),
+                    ..StateRecord::default()
+                });
+            }
+        }
+        memories
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             shared.fill.notify_one();
             match failure {
                 Failure::Redis(error) => {
-                    shared.set_error("fill", Some(shared.settings.redis.describe(&error)));
+                    shared.set_error("fill", Some(shared.config.redis.describe(&error)));
                     sleep(super::RECONNECT_DELAY).await;
                     break;
                 }
@@ -96,7 +96,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure
                 shared,
                 link,
                 chunks,
-                shared.settings.lease.as_millis() as Millis,
+                shared.config.lease.as_millis() as Millis,
             )
             .await?;
             first += CHUNKS_PER_CHECK;

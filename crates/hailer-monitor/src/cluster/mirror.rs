@@ -87,7 +87,7 @@ impl Mirror {
         loop {
             let mut link = shared.connect("mirror").await;
             if let Err(error) = self.live(&shared, &mut link).await {
-                shared.set_error("mirror", Some(shared.settings.redis.describe(&error)));
+                shared.set_error("mirror", Some(shared.config.redis.describe(&error)));
             }
             sleep(super::RECONNECT_DELAY).await;
         }

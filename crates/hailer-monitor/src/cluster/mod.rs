@@ -142,7 +142,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 /// State that all tasks of the node share.
 struct Shared {
-    settings: ClusterConfig,
+    config: ClusterConfig,
     keys: Keys,
     /// Id of this node, different after each start.
     me: String,
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     fn heartbeat(&self) -> Duration {
-        self.settings.lease / 3
+        self.config.lease / 3
     }
 
     fn set_error(&self, task: &'static str, what: Option<String>) {
@@ -205,7 +205,7 @@ impl Shared {
     /// Connects to Redis. Retries until it succeeds.
     async fn connect(&self, task: &'static str) -> RedisConnection {
         loop {
-            match self.settings.redis.connect().await {
+            match self.config.redis.connect().await {
                 Ok(link) => return link,
                 Err(error) => self.set_error(task, Some(error)),
             }
@@ -239,7 +239,7 @@ where
     loop {
         let mut link = shared.connect(task).await;
         if let Err(error) = work(&shared, &mut link).await {
-            shared.set_error(task, Some(shared.settings.redis.describe(&error)));
+            shared.set_error(task, Some(shared.config.redis.describe(&error)));
         }
         tokio::time::sleep(RECONNECT_DELAY).await;
     }
@@ -258,7 +258,7 @@ pub(crate) struct Member {
 impl Member {
     /// Joins the cluster. Redis may be unavailable at the start.
     pub(crate) async fn start(
-        settings: ClusterConfig,
+        config: ClusterConfig,
         start: NodeStart,
     ) -> Result<Self, MonitorError> {
         let NodeStart {
@@ -278,16 +278,16 @@ impl Member {
         let mut random = [0; 8];
         getrandom::fill(&mut random)
             .map_err(|error| MonitorError::Poll(std::io::Error::other(error)))?;
-        let roles = settings.roles;
+        let roles = config.roles;
         let shared = Arc::new(Shared {
-            keys: Keys::new(&settings.name),
+            keys: Keys::new(&config.name),
             me: random
                 .iter()
                 .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
             leases: Mutex::new(Leases::new(
-                settings.lease.max(SHORTEST_LEASE).as_millis() as Millis
+                config.lease.max(SHORTEST_LEASE).as_millis() as Millis
             )),
-            settings,
+            config,
             history,
             live,
             poll,

@@ -220,8 +220,45 @@ impl Pusher {
 
     /// Sends what was gathered, and all state records of the `given` chunks.
     async fn send(&mut self, given: &[Chunk]) {
+        let (memories, statuses) = self.entries(given);
+        self.drop_excess();
+        self.publish_kept();
+        let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > RESEND_WINDOW;
+        self.fresh.drain(..self.fresh.partition_point(is_stale));
+        if self.not_before > Instant::now() {
+            return;
+        }
+        let entries = self.kept.len().min(ENTRIES_PER_REQUEST);
         let mut pipes: BTreeMap<usize, Pipeline> = BTreeMap::new();
-        let (memories, latest_statuses) = self.entries(given);
+        self.add_results(entries, &mut pipes);
+        self.add_memories(&memories, &mut pipes);
+        self.add_statuses(statuses, &mut pipes);
+        if pipes.is_empty() {
+            return;
+        }
+        if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
+            self.shared.set_error("push", Some(trouble));
+            self.link = None;
+            self.not_before = Instant::now() + RECONNECT_DELAY;
+            return;
+        }
+        self.shared.set_error("push", None);
+        let now = Instant::now();
+        for entry in self.kept.drain(..entries) {
+            self.kept_rows -= entry.rows;
+            self.fresh.push_back((now, entry));
+        }
+        for (chunk, server, memory) in memories {
+            let noted = self.noted.get_mut(&chunk);
+            if let Some(noted) = noted.and_then(|noted| noted.get_mut(&server)) {
+                noted.digest = memory.digest();
+            }
+        }
+        self.publish_kept();
+    }
+
+    /// Drops the oldest entries above [`MAX_KEPT_SAMPLES`].
+    fn drop_excess(&mut self) {
         while self.kept_rows > MAX_KEPT_SAMPLES {
             let Some(StreamEntry { rows, .. }) = self.kept.pop_front() else {
                 break;
@@ -231,42 +268,34 @@ impl Pusher {
                 .dropped
                 .fetch_add(rows as u64, Ordering::Relaxed);
         }
-        self.shared
-            .kept
-            .store(self.kept_rows as u64, Ordering::Relaxed);
-        let is_stale = |(sent, _): &(Instant, _)| sent.elapsed() > RESEND_WINDOW;
-        self.fresh.drain(..self.fresh.partition_point(is_stale));
-        if self.not_before > Instant::now() {
-            return;
-        }
-        let entries = self.kept.len().min(ENTRIES_PER_REQUEST);
-        for StreamEntry {
-            part,
-            json,
-            rows,
-            is_resend,
-        } in self.kept.range(..entries)
-        {
+    }
+
+    fn publish_kept(&self) {
+        let kept = self.kept_rows as u64;
+        self.shared.kept.store(kept, Ordering::Relaxed);
+    }
+
+    /// Adds the first entries that were not sent yet.
+    fn add_results(&self, entries: usize, pipes: &mut BTreeMap<usize, Pipeline>) {
+        for entry in self.kept.range(..entries) {
             // Limit of the stream: the number of entries of this size that hold `backlog` samples.
-            let most =
-                (self.shared.settings.backlog / PARTS as u64 / (*rows).max(1) as u64).max(64);
-            let pipe = pipes.entry(*part).or_insert_with(pipe);
-            let key = self.shared.keys.results(*part);
+            let backlog = self.shared.config.backlog / PARTS as u64;
+            let most = (backlog / entry.rows.max(1) as u64).max(64);
+            let pipe = pipes.entry(entry.part).or_insert_with(pipe);
             let add = pipe
                 .cmd("XADD")
-                .arg(key)
-                .arg("MAXLEN")
-                .arg("~")
-                .arg(most)
-                .arg("*")
-                .arg("e")
-                .arg(json);
-            if *is_resend {
-                add.arg(RESEND_FIELD).arg("1");
+                .arg(self.shared.keys.results(entry.part))
+                .arg(("MAXLEN", "~", most, "*"))
+                .arg(("e", &entry.json));
+            if entry.is_resend {
+                add.arg((RESEND_FIELD, "1"));
             }
             add.ignore();
         }
-        for (chunk, server, memory) in &memories {
+    }
+
+    fn add_memories(&self, memories: &[Record], pipes: &mut BTreeMap<usize, Pipeline>) {
+        for (chunk, server, memory) in memories {
             let pipe = pipes.entry(part(*chunk)).or_insert_with(pipe);
             let json = serde_json::to_vec(memory).unwrap_or_default();
             pipe.cmd("HSET")
@@ -275,55 +304,28 @@ impl Pusher {
                 .arg(json)
                 .ignore();
         }
-        for (part, (list, bytes)) in latest_statuses {
-            let pipe = pipes.entry(part).or_insert_with(pipe);
-            let key = self.shared.keys.statuses(part);
+    }
+
+    fn add_statuses(
+        &self,
+        statuses: BTreeMap<usize, Statuses>,
+        pipes: &mut BTreeMap<usize, Pipeline>,
+    ) {
+        for (part, (list, bytes)) in statuses {
             let json = serde_json::to_vec(&list).unwrap_or_default();
-            let cmd = pipe
-                .cmd("XADD")
-                .arg(key)
-                .arg("MAXLEN")
-                .arg("~")
-                .arg(MAX_STATUS_ENTRIES)
-                .arg("*")
-                .arg("by");
-            cmd.arg(&self.shared.me)
-                .arg("e")
-                .arg(json)
-                .arg("b")
-                .arg(bytes)
+            let pipe = pipes.entry(part).or_insert_with(pipe);
+            pipe.cmd("XADD")
+                .arg(self.shared.keys.statuses(part))
+                .arg(("MAXLEN", "~", MAX_STATUS_ENTRIES, "*"))
+                .arg(("by", &self.shared.me))
+                .arg(("e", json))
+                .arg(("b", bytes))
                 .ignore();
         }
-        if !pipes.is_empty() {
-            if let Err(trouble) = self.carry(pipes.into_values().collect()).await {
-                self.shared.set_error("push", Some(trouble));
-                self.link = None;
-                self.not_before = Instant::now() + RECONNECT_DELAY;
-            } else {
-                self.shared.set_error("push", None);
-                let now = Instant::now();
-                for entry in self.kept.drain(..entries) {
-                    self.kept_rows -= entry.rows;
-                    self.fresh.push_back((now, entry));
-                }
-                for (chunk, server, memory) in memories {
-                    if let Some(noted) = self
-                        .noted
-                        .get_mut(&chunk)
-                        .and_then(|noted| noted.get_mut(&server))
-                    {
-                        noted.digest = memory.digest();
-                    }
-                }
-            }
-        }
-        self.shared
-            .kept
-            .store(self.kept_rows as u64, Ordering::Relaxed);
     }
 
     async fn carry(&mut self, pipes: Vec<Pipeline>) -> Result<(), String> {
-        let redis = &self.shared.settings.redis;
+        let redis = &self.shared.config.redis;
         if self.link.is_none() {
             self.link = Some(redis.connect().await?);
         }

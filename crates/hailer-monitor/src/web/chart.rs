@@ -12,11 +12,12 @@ use askama::filters::HtmlSafe;
 use std::fmt::{self, Display, Write};
 
 /// Height of the inner image, in units.
-const HEIGHT: f64 = 1_000.0;
-/// Pixels above the plot, of the plot, and below it.
-const TOP: u32 = 10;
-const PLOT: u32 = 150;
-const FOOT: u32 = 22;
+const HEIGHT_UNITS: f64 = 1_000.0;
+/// Heights in pixels: above the plot, of the plot, below it, and of the outer image.
+const TOP_PIXELS: u32 = 10;
+const PLOT_PIXELS: u32 = 150;
+const FOOT_PIXELS: u32 = 22;
+const IMAGE_PIXELS: u32 = TOP_PIXELS + PLOT_PIXELS + FOOT_PIXELS;
 
 /// A complete image for a page.
 #[derive(Debug, Default)]
@@ -84,23 +85,45 @@ impl Chart<'_> {
     }
 
     fn write(&self, out: &mut String) -> fmt::Result {
-        let buckets = self.values.len();
         let ticks = self.ticks();
-        let top = ticks.last().copied().unwrap_or(1.0);
-        let full = TOP + PLOT + FOOT;
+        let buckets = self.values.len();
         write!(
             out,
-            r#"<svg class="chart {}" width="100%" height="{full}" role="img" aria-label=""#,
+            r#"<svg class="chart {}" width="100%" height="{IMAGE_PIXELS}" role="img" aria-label=""#,
             self.style.class()
         )?;
         escaped(out, self.label)?;
-        write!(out, r#"" data-buckets="{buckets}"><g class="grid">"#)?;
-        for &tick in &ticks {
-            let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top);
+        write!(out, r#"" data-buckets="{buckets}">"#)?;
+        self.write_grid(out, &ticks)?;
+        let width = buckets.max(1);
+        write!(
+            out,
+            r#"<svg class="plot" y="{TOP_PIXELS}" width="100%" height="{PLOT_PIXELS}" viewBox="0 0 {width} {HEIGHT_UNITS}" preserveAspectRatio="none">"#,
+        )?;
+        self.write_plot(out, ticks.last().copied().unwrap_or(1.0))?;
+        self.write_columns(out)?;
+        out.write_str("</svg>")?;
+        if self.values.iter().all(Option::is_none) {
+            let y = TOP_PIXELS + PLOT_PIXELS / 2;
+            write!(
+                out,
+                r#"<text class="none" x="50%" y="{y}" text-anchor="middle">no data in this time range</text>"#
+            )?;
+        } else {
+            self.write_axis(out, &ticks)?;
+        }
+        out.write_str("</svg>")
+    }
+
+    /// Writes the grid, and the times below it.
+    fn write_grid(&self, out: &mut String, ticks: &[f64]) -> fmt::Result {
+        out.write_str(r#"<g class="grid">"#)?;
+        for &tick in ticks {
+            let y = tick_y(tick, ticks);
             write!(out, r#"<line x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#)?;
         }
         let mut marks = self.marks();
-        let width = self.step * buckets as Millis;
+        let width = self.step * self.values.len() as Millis;
         // A label at the edge would be cut off.
         marks.retain(|(at, _)| (3..=97).contains(&((at - self.from) * 100 / width.max(1))));
         for (number, (at, text)) in marks.iter().enumerate() {
@@ -111,8 +134,8 @@ impl Chart<'_> {
             } else {
                 ""
             };
-            let foot = TOP + PLOT;
-            let text_y = full - 6;
+            let foot = TOP_PIXELS + PLOT_PIXELS;
+            let text_y = IMAGE_PIXELS - 6;
             write!(
                 out,
                 r#"<line{class} x1="{x:.2}%" x2="{x:.2}%" y1="{foot}" y2="{}"/>"#,
@@ -125,49 +148,37 @@ impl Chart<'_> {
             escaped(out, text)?;
             out.write_str("</text>")?;
         }
-        out.write_str("</g>")?;
-        write!(
-            out,
-            r#"<svg class="plot" y="{TOP}" width="100%" height="{PLOT}" viewBox="0 0 {} {HEIGHT}" preserveAspectRatio="none">"#,
-            buckets.max(1),
-        )?;
-        let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT).round() as i64;
+        out.write_str("</g>")
+    }
+
+    /// Writes lines, areas or columns. `top`: value at the top.
+    fn write_plot(&self, out: &mut String, top: f64) -> fmt::Result {
+        let y = |value: f64| ((1.0 - (value / top).clamp(0.0, 1.0)) * HEIGHT_UNITS).round() as i64;
+        let mut path =
+            |class: &str, path: String| write!(out, r#"<path class="{class}" d="{path}"/>"#);
         match self.style {
             ChartStyle::Share => {
-                write!(
-                    out,
-                    r#"<path class="missing" d="{}"/>"#,
-                    columns(self.values, y, 0, |value| value < top)
-                )?;
-                write!(
-                    out,
-                    r#"<path class="there" d="{}"/>"#,
-                    columns(self.values, y, HEIGHT as i64, |_| true)
-                )?;
+                path("missing", columns(self.values, y, 0, |value| value < top))?;
+                path(
+                    "there",
+                    columns(self.values, y, HEIGHT_UNITS as i64, |_| true),
+                )
             }
             ChartStyle::Area | ChartStyle::Line => {
                 if self.style == ChartStyle::Area {
-                    write!(
-                        out,
-                        r#"<path class="fill" d="{}"/>"#,
-                        line(self.values, y, true)
-                    )?;
+                    path("fill", line(self.values, y, true))?;
                 }
                 if !self.highest.is_empty() {
-                    write!(
-                        out,
-                        r#"<path class="highest" d="{}"/>"#,
-                        line(self.highest, y, false)
-                    )?;
+                    path("highest", line(self.highest, y, false))?;
                 }
-                write!(
-                    out,
-                    r#"<path class="mean" d="{}"/>"#,
-                    line(self.values, y, false)
-                )?;
-                write!(out, r#"<path class="dots" d="{}"/>"#, dots(self.values, y))?;
+                path("mean", line(self.values, y, false))?;
+                path("dots", dots(self.values, y))
             }
         }
+    }
+
+    /// Writes an invisible column per bucket, with its time and text as tooltip.
+    fn write_columns(&self, out: &mut String) -> fmt::Result {
         out.write_str(r#"<g class="hits">"#)?;
         for (bucket, value) in self.values.iter().enumerate() {
             let words = (self.words)(bucket);
@@ -179,27 +190,23 @@ impl Chart<'_> {
                 86_400_000.. => show::date(at, self.now),
                 _ => show::time(at, self.now),
             };
-            write!(out, r#"<path d="M{bucket} 0h1v{HEIGHT}h-1z"><title>"#)?;
+            write!(out, r#"<path d="M{bucket} 0h1v{HEIGHT_UNITS}h-1z"><title>"#)?;
             escaped(out, &format!("{when} · {words}"))?;
             out.write_str("</title></path>")?;
         }
-        out.write_str("</g></svg>")?;
-        if self.values.iter().all(Option::is_none) {
-            let y = TOP + PLOT / 2;
-            return write!(
-                out,
-                r#"<text class="none" x="50%" y="{y}" text-anchor="middle">no data in this time range</text></svg>"#
-            );
-        }
-        // Labels of the grid are inside the plot, which then has the full width.
+        out.write_str("</g>")
+    }
+
+    /// Writes the labels of the grid. They are inside the plot, which then has the full width.
+    fn write_axis(&self, out: &mut String, ticks: &[f64]) -> fmt::Result {
         out.write_str(r#"<g class="values">"#)?;
         for &tick in ticks.iter().skip(1) {
-            let y = f64::from(TOP) + f64::from(PLOT) * (1.0 - tick / top) + 11.0;
+            let y = tick_y(tick, ticks) + 11.0;
             write!(out, r#"<text x="4" y="{y:.1}">"#)?;
             escaped(out, &(self.axis)(tick))?;
             out.write_str("</text>")?;
         }
-        out.write_str("</g></svg>")
+        out.write_str("</g>")
     }
 
     /// Returns the values of the grid lines, from 0 to the top.
@@ -247,6 +254,12 @@ impl Chart<'_> {
     }
 }
 
+/// Returns the position of a grid line in the outer image, in pixels from the top.
+fn tick_y(tick: f64, ticks: &[f64]) -> f64 {
+    let top = ticks.last().copied().unwrap_or(1.0);
+    f64::from(TOP_PIXELS) + f64::from(PLOT_PIXELS) * (1.0 - tick / top)
+}
+
 /// Rounds a grid step up to 1, 2 or 5 times a power of ten, at least 1.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1.0).log10().floor());
@@ -279,7 +292,7 @@ fn line(values: &[Option<f64>], y: impl Fn(f64) -> i64, is_closed: bool) -> Stri
                     out.push_str("h.4");
                 }
                 if is_closed {
-                    let _ = write!(out, "V{HEIGHT}H{first}.5z");
+                    let _ = write!(out, "V{HEIGHT_UNITS}H{first}.5z");
                 }
                 start = None;
             }

@@ -1,7 +1,7 @@
 //! Icons of servers, from the monitor's own origin. Their URLs contain a digest of the content.
 
 use crate::icon::IconId;
-use crate::web::files::is_known;
+use crate::web::page::files::is_known;
 use crate::web::{App, page};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};

@@ -16,7 +16,6 @@
 
 pub mod api;
 mod chart;
-mod files;
 mod guard;
 mod host;
 mod icon;
@@ -83,7 +82,7 @@ pub struct App {
 }
 
 impl App {
-    /// Creates an app with default settings.
+    /// Creates an app with the default configuration.
     pub fn new(live: Arc<StateTable>, history: History) -> Self {
         Self {
             live,
@@ -137,7 +136,7 @@ pub fn router(app: App) -> Router {
         .route("/live/rows", get(live::rows))
         .route("/live/server/{name}", get(live::server))
         .route("/live/events", get(live::events))
-        .route("/static/{name}", get(files::show))
+        .route("/static/{name}", get(page::files::show))
         .route("/icon/{name}", get(icon::show))
         .fallback(page::not_found)
         .method_not_allowed_fallback(page::not_allowed)

@@ -63,7 +63,7 @@ impl FromRequestParts<Api> for Writer {
 impl Api {
     /// Whether a token is configured.
     pub(in crate::web) fn has_token(&self) -> bool {
-        self.settings().token.is_some()
+        self.config().token.is_some()
     }
 
     /// Checks origin and token; `None`: the request has no token.
@@ -72,12 +72,12 @@ impl Api {
         headers: &HeaderMap,
         presented: Option<&[u8]>,
     ) -> Result<(), Problem> {
-        let settings = self.settings();
-        if !is_same_site(headers, &settings.hosts) {
+        let config = self.config();
+        if !is_same_site(headers, &config.hosts) {
             let hint = "requests from pages of other sites may not change anything";
             return Err(Problem::forbidden("origin", hint));
         }
-        let Some(token) = &settings.token else {
+        let Some(token) = &config.token else {
             let hint = "this monitor has no token, so writing is disabled; add token-file = \"FILE\" to its configuration";
             return Err(Problem::forbidden("no-token", hint));
         };

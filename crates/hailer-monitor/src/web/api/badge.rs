@@ -62,7 +62,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let name = file
         .strip_suffix(".svg")
-        .filter(|_| api.settings().has_badges);
+        .filter(|_| api.config().has_badges);
     let Some(name) = name else {
         return Err(Problem::not_found(
             "badges are at /badge/NAME.svg, unless disabled",

@@ -54,7 +54,7 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
     let checks = api
         .0
         .marks
-        .check(&health, api.live(), api.settings().interval, unix_millis());
+        .check(&health, api.live(), api.config().interval, unix_millis());
     let (code, status) = if checks.iter().all(|check| check.ok) {
         (StatusCode::OK, "ok")
     } else {
@@ -83,7 +83,7 @@ impl Api {
 
     fn current_notice(&self, now: Millis) -> Option<String> {
         let health = (self.0.parts.health)();
-        let interval = self.settings().interval;
+        let interval = self.config().interval;
         let checks = self.0.marks.check(&health, self.live(), interval, now);
         notice(&health.history, &checks, now)
     }

@@ -98,7 +98,7 @@ impl Api {
         let who = client_ip(
             request.extensions(),
             request.headers(),
-            self.settings().is_behind_proxy,
+            self.config().is_behind_proxy,
         );
         table.take(who).map_err(|wait| {
             self.0.rejected.rate.fetch_add(1, Ordering::Relaxed);

@@ -37,7 +37,7 @@ pub(super) async fn show(
 ) -> Response {
     let rejected = &api.0.rejected;
     let live = api.live();
-    let most = api.settings().server_metrics;
+    let most = api.config().server_metrics;
     let servers = (most > 0).then(|| server_series(live, most));
     let mut registry = Registry::default();
     registry.register_collector(Box::new(MonitorMetrics {

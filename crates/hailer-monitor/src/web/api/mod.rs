@@ -141,7 +141,7 @@ pub struct Api(Arc<Inner>);
 
 struct Inner {
     parts: ApiBackend,
-    settings: ApiConfig,
+    config: ApiConfig,
     limits: limit::Limits,
     /// Limit the number of concurrent scans over all servers, and of large queries of the history.
     lists: Semaphore,
@@ -162,11 +162,11 @@ struct RejectedCounts {
 
 impl Api {
     /// Creates an API.
-    pub fn new(parts: ApiBackend, settings: ApiConfig) -> Self {
-        let limits = limit::Limits::new(settings.reads, settings.writes);
+    pub fn new(parts: ApiBackend, config: ApiConfig) -> Self {
+        let limits = limit::Limits::new(config.reads, config.writes);
         Self(Arc::new(Inner {
             parts,
-            settings,
+            config,
             limits,
             lists: Semaphore::new(1),
             queries: Semaphore::new(MAX_SERIES_QUERIES),
@@ -186,20 +186,20 @@ impl Api {
 
     /// Whether badges and widgets are served.
     pub(super) fn for_sites(&self) -> (bool, bool) {
-        (self.settings().has_badges, self.settings().has_widgets)
+        (self.config().has_badges, self.config().has_widgets)
     }
 
     /// Polling interval of servers without their own.
     pub(super) fn interval(&self) -> Duration {
-        self.settings().interval
+        self.config().interval
     }
 
     pub(super) fn is_behind_proxy(&self) -> bool {
-        self.settings().is_behind_proxy
+        self.config().is_behind_proxy
     }
 
-    fn settings(&self) -> &ApiConfig {
-        &self.0.settings
+    fn config(&self) -> &ApiConfig {
+        &self.0.config
     }
 }
 

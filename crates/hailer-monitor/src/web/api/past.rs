@@ -49,10 +49,10 @@ pub(super) async fn series(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let settings = api.settings();
-    let step = Millis::try_from(row.server.interval.unwrap_or(settings.interval).as_millis())
+    let config = api.config();
+    let step = Millis::try_from(row.server.interval.unwrap_or(config.interval).as_millis())
         .unwrap_or(MINUTE);
-    let span = Span::read(&uri, unix_millis(), step, api.live().len(), settings)?;
+    let span = Span::read(&uri, unix_millis(), step, api.live().len(), config)?;
     let _turn = api.0.queries.acquire().await;
     let points = api
         .history()
@@ -68,13 +68,7 @@ pub(super) async fn totals(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // The finest level of all servers together has one point per minute.
-    let span = Span::read(
-        &uri,
-        unix_millis(),
-        MINUTE,
-        api.live().len(),
-        api.settings(),
-    )?;
+    let span = Span::read(&uri, unix_millis(), MINUTE, api.live().len(), api.config())?;
     let _turn = api.0.queries.acquire().await;
     let points = api.history().totals(span.from, span.to, span.level).await?;
     Ok(answer::json(&headers, &span.show(points)))
@@ -176,7 +170,7 @@ impl Span {
         now: Millis,
         step: Millis,
         servers: usize,
-        settings: &ApiConfig,
+        config: &ApiConfig,
     ) -> Result<Self, Problem> {
         let mut params = Params::read(uri, &["from", "to", "level", "points"], &[]);
         // Default: end of this minute, so that repeated requests have the same tag.
@@ -200,7 +194,7 @@ impl Span {
             }
         };
         let points = |level| (to - from).max(0) / step_of(level) + 1;
-        let usual = Millis::try_from(settings.interval.as_millis())
+        let usual = Millis::try_from(config.interval.as_millis())
             .unwrap_or(MINUTE)
             .max(1_000);
         let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
@@ -213,7 +207,7 @@ impl Span {
             Some(level) => Some(level),
             // The finest level that is kept long enough and has few enough points.
             None => {
-                let is_kept = |level| now - from <= kept(level, &settings.keep);
+                let is_kept = |level| now - from <= kept(level, &config.keep);
                 let mut levels = LEVELS.iter().map(|(_, level)| *level);
                 levels.find(|level| points(*level) <= most && is_cheap(*level) && is_kept(*level))
             }

@@ -54,7 +54,7 @@ pub(super) async fn show(
     Params::read(&uri, &[], &[]).end()?;
     Ok(answer::json(
         &headers,
-        &describe::details(&row, unix_millis(), api.settings().has_player_names),
+        &describe::details(&row, unix_millis(), api.config().has_player_names),
     ))
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn answer(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     Params::read(&uri, &[], &[]).end()?;
-    if !api.settings().has_player_names {
+    if !api.config().has_player_names {
         return Err(Problem::not_found(
             "this monitor does not publish names of players, and so no complete answers",
         ));
@@ -259,7 +259,7 @@ fn labels(value: &Value) -> Result<BTreeMap<String, String>, &'static str> {
 }
 
 async fn insert(api: &Api, headers: &HeaderMap, new: NewServer) -> Result<Response, Problem> {
-    let most = api.settings().max_servers;
+    let most = api.config().max_servers;
     if api.live().len() >= most {
         let detail = format!(
             "the limit of {most} servers is reached; remove some, or add servers to the configuration"
@@ -280,7 +280,7 @@ fn written(api: &Api, headers: &HeaderMap, name: &str, status: StatusCode) -> Re
     headers.remove(header::IF_NONE_MATCH);
     let mut response = answer::json(
         &headers,
-        &describe::details(&row, unix_millis(), api.settings().has_player_names),
+        &describe::details(&row, unix_millis(), api.config().has_player_names),
     );
     *response.status_mut() = status;
     if let Ok(place) = HeaderValue::try_from(format!("/api/v1/servers/{name}")) {

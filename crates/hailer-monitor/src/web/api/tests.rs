@@ -202,16 +202,16 @@ impl Monitor {
             per_second: 10_000,
             burst: 10_000,
         };
-        let mut settings = ApiConfig {
+        let mut config = ApiConfig {
             token: Some(Token::new(TOKEN).unwrap()),
             server_metrics: 10,
             ..ApiConfig::default()
         };
-        settings.reads = often;
-        settings.writes = often;
-        change(&mut parts, &mut settings);
+        config.reads = often;
+        config.writes = often;
+        change(&mut parts, &mut config);
         let mut app = web::App::new(self.live.clone(), self.history.clone());
-        let api = Api::new(parts, settings);
+        let api = Api::new(parts, config);
         app.notice = api.notice();
         app.api = Some(api);
         app
@@ -928,16 +928,16 @@ fn endless() -> impl futures_util::Stream<Item = Result<&'static str, std::io::E
 
 async fn refusals(contract: &Contract, monitor: &Monitor) {
     let router = monitor.router(|_, _| {});
-    let closed = monitor.router(|_, settings| settings.token = None);
-    let shows = monitor.router(|parts, settings| {
+    let closed = monitor.router(|_, config| config.token = None);
+    let shows = monitor.router(|parts, config| {
         parts.watchlist = None;
         parts.alerts = None;
-        settings.max_servers = 1;
+        config.max_servers = 1;
     });
     let watchlist = monitor.watchlist.clone();
-    let full = monitor.router(move |parts, settings| {
+    let full = monitor.router(move |parts, config| {
         parts.watchlist = Some(watchlist);
-        settings.max_servers = 1;
+        config.max_servers = 1;
     });
     let body = json!({ "name": "new", "target": monitor.target });
     let servers = monitor.live.len();
@@ -1043,7 +1043,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
             per_second: 1,
             burst: 1,
         };
-        let router = monitor.router(|_, settings| (settings.reads, settings.writes) = (once, once));
+        let router = monitor.router(|_, config| (config.reads, config.writes) = (once, once));
         let uri = path.replace("{name}", "lobby");
         let reply = once_too_often(&router, || write(method.clone(), &uri, None, None)).await;
         contract.hold(&method, &uri, &reply);
@@ -1147,7 +1147,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         per_second: 1,
         burst: 1,
     };
-    let counted = monitor.router(|_, settings| settings.reads = once);
+    let counted = monitor.router(|_, config| config.reads = once);
     let page = once_too_often(&counted, || get("/events")).await;
     assert_eq!(
         (page.status.as_u16(), page.header("content-type")),
@@ -1156,10 +1156,10 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
     assert_eq!(page.header("retry-after"), "1");
 
     // With `has_player_names` off, no response contains names of players.
-    let discreet = monitor.router(|_, settings| {
-        settings.has_player_names = false;
-        settings.has_widgets = false;
-        settings.has_badges = false;
+    let discreet = monitor.router(|_, config| {
+        config.has_player_names = false;
+        config.has_widgets = false;
+        config.has_badges = false;
     });
     let lobby = contract
         .get(&discreet, "/api/v1/servers/lobby")
@@ -1282,7 +1282,7 @@ async fn alert_page_sends_tests_with_the_token() {
         ask(&router, form(&"x".repeat(5_000), own)).await.status,
         413
     );
-    let without_token = monitor.router(|_, settings| settings.token = None);
+    let without_token = monitor.router(|_, config| config.token = None);
     assert_eq!(ask(&without_token, form(&good, own)).await.status, 403);
     let page = ask(
         &without_token,
@@ -1302,7 +1302,7 @@ async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
     monitor.health.lock().unwrap().samples = 12;
     let scrape = async |most| {
         let reply = ask(
-            &monitor.router(|_, settings| settings.server_metrics = most),
+            &monitor.router(|_, config| config.server_metrics = most),
             get("/metrics"),
         )
         .await;

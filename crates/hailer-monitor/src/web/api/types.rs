@@ -78,13 +78,13 @@ pub struct Sample {
     pub at_ms: Millis,
     /// Whether the server answered.
     pub is_answered: bool,
-    /// Players online.
+    /// Number of players online.
     pub players_online: Option<u32>,
-    /// Player limit.
+    /// Maximum number of players.
     pub players_max: Option<u32>,
     /// Shortest time between a request and its reply, in milliseconds.
     pub latency_ms: Option<f64>,
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub datagrams_sent: u16,
     /// Datagrams sent again after a timeout.
     pub datagrams_resent: u16,
@@ -114,9 +114,9 @@ pub struct Status {
     pub game: Option<String>,
     /// Version of game or server.
     pub version: Option<String>,
-    /// Map or world.
+    /// Name of the map or world.
     pub map: Option<String>,
-    /// Player limit.
+    /// Maximum number of players.
     pub players_max: Option<u32>,
     /// Whether players need a password to join.
     #[serde(default)]
@@ -202,13 +202,13 @@ pub struct Point {
     pub players_mean: Option<f64>,
     /// Maximum number of players.
     pub players_peak: Option<u32>,
-    /// Player limit.
+    /// Maximum number of players.
     pub players_max: Option<u32>,
     /// Mean latency, in milliseconds.
     pub latency_mean_ms: Option<f64>,
     /// Maximum latency, in milliseconds.
     pub latency_max_ms: Option<f64>,
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub datagrams_sent: u32,
     /// Datagrams sent again after a timeout.
     pub datagrams_resent: u32,

@@ -65,7 +65,7 @@ pub(super) async fn show(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    if !api.settings().has_widgets {
+    if !api.config().has_widgets {
         return Err(Problem::not_found("widgets are disabled"));
     }
     let mut params = Params::read(&uri, &["label", "style"], &[]);

@@ -30,7 +30,7 @@ pub(crate) struct Details {
     pub(crate) extras: Vec<Entry>,
     /// Deviations from the protocol: name and meaning.
     pub(crate) deviations: Vec<Entry>,
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub(crate) mode: Option<Cut>,
     /// Address that the server reports for itself.
     pub(crate) own_address: Option<String>,

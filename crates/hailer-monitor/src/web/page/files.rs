@@ -1,6 +1,6 @@
 //! Static files, embedded in the program. Their URLs contain a digest of the content.
 
-use crate::web::{App, page};
+use crate::web::App;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,7 +19,7 @@ struct File {
 
 macro_rules! file {
     ($name:literal, $kind:literal) => {{
-        const BYTES: &[u8] = include_bytes!(concat!("static/", $name));
+        const BYTES: &[u8] = include_bytes!(concat!("../static/", $name));
         File {
             name: $name,
             kind: $kind,
@@ -44,14 +44,14 @@ pub(crate) fn address(name: &str) -> String {
 }
 
 /// `/static/{name}`
-pub(super) async fn show(
+pub(crate) async fn show(
     State(app): State<App>,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
-        return page::error(
+        return super::error(
             &app,
             &headers,
             StatusCode::NOT_FOUND,

@@ -3,6 +3,7 @@
 pub(crate) mod alerts;
 mod answer;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod filter;
 pub(crate) mod overview;
 mod past;
@@ -10,8 +11,8 @@ pub(crate) mod row;
 pub(crate) mod server;
 pub(crate) mod totals;
 
+use crate::web::App;
 use crate::web::api::Problem;
-use crate::web::{App, files};
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};

@@ -221,133 +221,114 @@ pub(crate) struct SessionView {
 }
 
 impl Past {
-    /// Reads the history. On an error, the page shows a message and the rest. `on`: players online
-    /// now.
+    /// Reads the history. On an error, the page shows a message and the rest. `online`: players
+    /// online now.
     pub(crate) async fn of(
         app: &App,
         server: ServerId,
-        on: &[CompactString],
+        online: &[CompactString],
         wanted: &HistoryQuery,
         now: Millis,
     ) -> Self {
-        let order = wanted.order;
-        let words = SearchTerms::of(&wanted.find);
         let range = wanted.range.unwrap_or_default();
         let range = if range.is_cheap(app) {
             range
         } else {
             Range::Day
         };
-        let events_read = if words.is_empty() {
-            MAX_EVENTS
-        } else {
-            MAX_EVENTS_READ
-        };
-        let sessions_read = if words.is_empty() && order == Order::From {
-            MAX_SESSIONS
-        } else {
-            MAX_EVENTS_READ
-        };
-        let all = async {
-            tokio::try_join!(
-                ChartData::read(app, server, range, wanted.range.is_none(), now),
-                app.history.events(Some(server), now + 1, events_read),
-                app.history.sessions(
-                    server,
-                    now + 1,
-                    if app.has_player_names {
-                        sessions_read
-                    } else {
-                        0
-                    }
-                ),
-            )
-        };
-        let read: Result<Result<_, HistoryError>, _> =
-            tokio::time::timeout(HISTORY_TIMEOUT, all).await;
+        let terms = SearchTerms::of(&wanted.find);
+        let read = Self::read(app, server, range, wanted, &terms, now);
         // The log of the monitor has the error; pages are public.
-        let Ok(Ok((seen, events, mut sessions))) = read else {
+        let Ok(Ok((data, events, sessions))) = tokio::time::timeout(HISTORY_TIMEOUT, read).await
+        else {
             let problem =
-                "The history cannot be read at the moment. The page shows the current state only."
-                    .into();
+                "The history cannot be read at the moment. The page shows the current state only.";
             return Self {
                 range,
-                problem: Some(problem),
+                problem: Some(problem.into()),
                 ..Self::default()
             };
         };
-        let has_events = !events.is_empty();
-        let has_sessions = !sessions.is_empty();
-        // The newest session of a player who is online continues; its stored end is outdated.
-        let on: HashSet<&str> = on.iter().map(CompactString::as_str).collect();
-        let mut newest = HashSet::new();
-        let lasts: HashSet<(Millis, String)> = sessions
-            .iter()
-            .filter(|session| {
-                newest.insert(session.player.clone()) && on.contains(&*session.player)
-            })
-            .map(|session| (session.first, session.player.clone()))
-            .collect();
-        for session in &mut sessions {
-            if lasts.contains(&(session.first, session.player.clone())) {
-                session.last = now;
-            }
-        }
-        sessions.retain(|session| words.are_in_one_of(&[&session.player]));
-        match order {
-            Order::From => {}
-            Order::Player => sessions.sort_by(|a, b| natural(&a.player, &b.player)),
-            Order::Played => sessions.sort_by_key(|session| session.first - session.last),
-        }
-        sessions.truncate(MAX_SESSIONS as usize);
-        // Show since when the server is recorded, if that is later than the start of the charts.
-        let ChartData {
-            range,
-            level,
-            from,
-            step,
-            count,
-            points,
-        } = seen;
         let day_uptime = app
             .live
             .row(server)
             .and_then(|row| row.day.uptime(now))
             .map(f64::from);
-        let begins = points
-            .first()
-            .map(|point| point.at)
-            .filter(|at| at - from > 2 * step);
-        let buckets = Buckets::of(&points, level, from, step, count);
+        let has_sessions = !sessions.is_empty();
+        let mut sessions = continue_sessions(sessions, online, now);
+        sessions.retain(|(session, _)| terms.are_in_one_of(&[&session.player]));
+        match wanted.order {
+            Order::From => {}
+            Order::Player => sessions.sort_by(|(a, _), (b, _)| natural(&a.player, &b.player)),
+            Order::Played => sessions.sort_by_key(|(session, _)| session.first - session.last),
+        }
         Self {
-            range,
+            range: data.range,
             problem: None,
-            charts: if points.is_empty() {
-                Vec::new()
-            } else {
-                buckets.charts(range, day_uptime, now)
-            },
-            begins: begins.map(|at| show::time(at, now)),
+            begins: data.late_start().map(|at| show::time(at, now)),
+            charts: data.charts(day_uptime, now),
             events: events
                 .iter()
                 .map(|event| EventView::of(event, now))
-                .filter(|event| words.are_in_one_of(&[event.what, &event.text.text]))
+                .filter(|event| terms.are_in_one_of(&[event.what, &event.text.text]))
                 .take(MAX_EVENTS as usize)
                 .collect(),
             sessions: sessions
                 .iter()
-                .map(|session| {
-                    SessionView::of(
-                        session,
-                        lasts.contains(&(session.first, session.player.clone())),
-                        now,
-                    )
-                })
+                .take(MAX_SESSIONS as usize)
+                .map(|(session, is_open)| SessionView::of(session, *is_open, now))
                 .collect(),
-            has_events,
+            has_events: !events.is_empty(),
             has_sessions,
         }
     }
+
+    async fn read(
+        app: &App,
+        server: ServerId,
+        range: Range,
+        wanted: &HistoryQuery,
+        terms: &SearchTerms,
+        now: Millis,
+    ) -> Result<(ChartData, Vec<Event>, Vec<PlayerSession>), HistoryError> {
+        let events = if terms.is_empty() {
+            MAX_EVENTS
+        } else {
+            MAX_EVENTS_READ
+        };
+        let sessions = if !app.has_player_names {
+            0
+        } else if terms.is_empty() && wanted.order == Order::From {
+            MAX_SESSIONS
+        } else {
+            MAX_EVENTS_READ
+        };
+        tokio::try_join!(
+            ChartData::read(app, server, range, wanted.range.is_none(), now),
+            app.history.events(Some(server), now + 1, events),
+            app.history.sessions(server, now + 1, sessions),
+        )
+    }
+}
+
+/// Returns the sessions, and whether each continues: the newest one of a player who is online. Its
+/// stored end is outdated and becomes `now`.
+fn continue_sessions(
+    sessions: Vec<PlayerSession>,
+    online: &[CompactString],
+    now: Millis,
+) -> Vec<(PlayerSession, bool)> {
+    let online: HashSet<&str> = online.iter().map(CompactString::as_str).collect();
+    let mut seen = HashSet::new();
+    let with_end = |mut session: PlayerSession| {
+        let is_newest = seen.insert(session.player.clone());
+        let is_open = is_newest && online.contains(&*session.player);
+        if is_open {
+            session.last = now;
+        }
+        (session, is_open)
+    };
+    sessions.into_iter().map(with_end).collect()
 }
 
 /// Default polling interval, in milliseconds.
@@ -403,6 +384,32 @@ impl ChartData {
             Ok(whole)
         }
     }
+
+    /// Returns the start of the recording, if it is later than the start of the charts.
+    fn late_start(&self) -> Option<Millis> {
+        let first = self.points.first()?.at;
+        (first - self.from > 2 * self.step).then_some(first)
+    }
+
+    /// `day_uptime`: the uptime of the last day as the rest of the page shows it.
+    fn charts(&self, day_uptime: Option<f64>, now: Millis) -> Vec<ChartView> {
+        if self.points.is_empty() {
+            return Vec::new();
+        }
+        let buckets = Buckets::of(&self.points, self.level, self.from, self.step, self.count);
+        let whole = buckets.whole();
+        let uptime = match self.range {
+            Range::Day => day_uptime.or_else(|| whole.uptime()),
+            _ => whole.uptime(),
+        };
+        [
+            Plot::players(&whole),
+            Plot::latency(&whole),
+            Plot::uptime(&whole, uptime),
+        ]
+        .map(|plot| buckets.draw(plot, self.range, now))
+        .into()
+    }
 }
 
 /// Points at their bucket.
@@ -457,7 +464,7 @@ impl Sum {
         (self.counted > 0).then(|| self.players / self.counted as f64)
     }
 
-    /// Length of a bucket, in milliseconds.
+    /// Returns the mean latency, in milliseconds.
     fn latency(&self) -> Option<f64> {
         (self.timed > 0).then(|| self.latency / self.timed as f64 / 1e3)
     }
@@ -504,120 +511,131 @@ impl Buckets {
         whole
     }
 
-    /// `day_uptime`: the uptime of the last day as the rest of the page shows it.
-    fn charts(&self, range: Range, day_uptime: Option<f64>, now: Millis) -> Vec<ChartView> {
-        let whole = self.whole();
-        let micros = |millis: f64| show::latency((millis * 1e3).round() as u32);
-        let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.into());
-        let draw = |title: &'static str,
-                    summary: String,
-                    style,
-                    values: Vec<_>,
-                    highest: Vec<_>,
-                    words: &dyn Fn(&Sum) -> String,
-                    axis: &dyn Fn(f64) -> String| {
-            let label = format!("{title}, last {}: {summary}", range.text());
-            let words = |bucket: usize| {
-                self.sums
-                    .get(bucket)
-                    .filter(|sum| sum.polls > 0)
-                    .map(words)
-                    .unwrap_or_default()
-            };
-            let chart = Chart {
-                label: &label,
-                from: self.from,
-                step: self.step,
-                values: &values,
-                highest: &highest,
-                words: &words,
-                axis,
-                style,
-                now,
-            };
-            ChartView {
-                title,
-                svg: chart.draw(),
-                summary,
-            }
+    fn draw(&self, plot: Plot, range: Range, now: Millis) -> ChartView {
+        let Plot { title, summary, .. } = plot;
+        let values_of = |value: fn(&Sum) -> Option<f64>| self.sums.iter().map(value).collect();
+        let values: Vec<_> = values_of(plot.mean);
+        let highest: Vec<_> = plot.highest.map(values_of).unwrap_or_default();
+        let words = |bucket: usize| match self.sums.get(bucket) {
+            Some(sum) if sum.polls > 0 => (plot.words)(sum),
+            _ => String::new(),
         };
-        let sums = |value: fn(&Sum) -> Option<f64>| self.sums.iter().map(value).collect::<Vec<_>>();
-        let players = draw(
-            "Players",
-            format!(
+        let chart = Chart {
+            label: &format!("{title}, last {}: {summary}", range.text()),
+            from: self.from,
+            step: self.step,
+            values: &values,
+            highest: &highest,
+            words: &words,
+            axis: &plot.axis,
+            style: plot.style,
+            now,
+        };
+        ChartView {
+            title,
+            svg: chart.draw(),
+            summary,
+        }
+    }
+}
+
+/// Content of a chart.
+struct Plot {
+    title: &'static str,
+    /// Figures of the whole time range.
+    summary: String,
+    style: ChartStyle,
+    /// Mean of a bucket.
+    mean: fn(&Sum) -> Option<f64>,
+    /// Maximum of a bucket; `None`: not drawn.
+    highest: Option<fn(&Sum) -> Option<f64>>,
+    /// Text of a bucket in the tooltip.
+    words: fn(&Sum) -> String,
+    /// Formats values at the axis.
+    axis: fn(f64) -> String,
+}
+
+impl Plot {
+    fn players(whole: &Sum) -> Self {
+        let most = whole.players_max.map(|most| show::count(most.into()));
+        Self {
+            title: "Players",
+            summary: format!(
                 "mean {} · max. {}",
                 or_nothing(whole.players().map(show::mean)),
-                or_nothing(whole.players_max.map(|most| show::count(most.into()))),
+                or_nothing(most),
             ),
-            ChartStyle::Area,
-            sums(Sum::players),
-            sums(|sum| sum.players_max.map(f64::from)),
-            &|sum| match (sum.players(), sum.players_max) {
+            style: ChartStyle::Area,
+            mean: Sum::players,
+            highest: Some(|sum| sum.players_max.map(f64::from)),
+            words: |sum| match (sum.players(), sum.players_max) {
                 (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
-                    format!(
-                        "{} players, max. {}",
-                        show::mean(mean),
-                        show::count(most.into())
-                    )
+                    let most = show::count(most.into());
+                    format!("{} players, max. {most}", show::mean(mean))
                 }
                 (Some(mean), _) => format!("{} players", show::mean(mean)),
                 (None, _) if sum.answered == 0 => "no answer".into(),
                 (None, _) => "unknown".into(),
             },
-            &show::mean,
-        );
-        let latency = draw(
-            "Latency",
-            format!(
+            axis: show::mean,
+        }
+    }
+
+    fn latency(whole: &Sum) -> Self {
+        Self {
+            title: "Latency",
+            summary: format!(
                 "mean {} · max. {}",
-                or_nothing(whole.latency().map(micros)),
+                or_nothing(whole.latency().map(latency_text)),
                 or_nothing(whole.latency_max.map(show::latency)),
             ),
-            ChartStyle::Line,
-            sums(Sum::latency),
-            sums(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
-            &|sum| match (sum.latency(), sum.latency_max) {
+            style: ChartStyle::Line,
+            mean: Sum::latency,
+            highest: Some(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
+            words: |sum| match (sum.latency(), sum.latency_max) {
                 (Some(mean), Some(most)) => {
-                    format!("{}, max. {}", micros(mean), show::latency(most))
+                    format!("{}, max. {}", latency_text(mean), show::latency(most))
                 }
-                (Some(mean), None) => micros(mean),
+                (Some(mean), None) => latency_text(mean),
                 (None, _) => "no answer".into(),
             },
-            &|millis| format!("{}\u{202F}ms", show::mean(millis)),
-        );
-        let lost = format!(
-            "{} of datagrams resent",
-            show::share(whole.resent, whole.sent)
-        );
-        let share = match range {
-            Range::Day => day_uptime.or_else(|| whole.uptime()),
-            _ => whole.uptime(),
-        };
-        let uptime = draw(
-            "Uptime",
-            format!("{} · {lost}", or_nothing(share.map(show::percent))),
-            ChartStyle::Share,
-            sums(Sum::uptime),
-            Vec::new(),
-            &|sum| {
-                let all = sum.answered == sum.polls;
-                let of = || {
-                    format!(
-                        " ({} of {} answered)",
-                        show::count(sum.answered),
-                        show::count(sum.polls)
-                    )
-                };
+            axis: |millis| format!("{}\u{202F}ms", show::mean(millis)),
+        }
+    }
+
+    fn uptime(whole: &Sum, uptime: Option<f64>) -> Self {
+        let resent = show::share(whole.resent, whole.sent);
+        Self {
+            title: "Uptime",
+            summary: format!(
+                "{} · {resent} of datagrams resent",
+                or_nothing(uptime.map(show::percent))
+            ),
+            style: ChartStyle::Share,
+            mean: Sum::uptime,
+            highest: None,
+            words: |sum| {
+                let uptime = or_nothing(sum.uptime().map(show::percent));
+                if sum.answered == sum.polls {
+                    return uptime;
+                }
+                let answered = show::count(sum.answered);
                 format!(
-                    "{}{}",
-                    or_nothing(sum.uptime().map(show::percent)),
-                    if all { String::new() } else { of() }
+                    "{uptime} ({answered} of {} answered)",
+                    show::count(sum.polls)
                 )
             },
-            &|share| format!("{:.0}\u{202F}%", share * 100.0),
-        );
-        vec![players, latency, uptime]
+            axis: |share| format!("{:.0}\u{202F}%", share * 100.0),
+        }
     }
+}
+
+fn or_nothing(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NOTHING.into())
+}
+
+fn latency_text(millis: f64) -> String {
+    show::latency((millis * 1e3).round() as u32)
 }
 
 impl EventView {
@@ -665,11 +683,11 @@ impl EventView {
 }
 
 impl SessionView {
-    fn of(session: &PlayerSession, lasts: bool, now: Millis) -> Self {
+    fn of(session: &PlayerSession, is_open: bool, now: Millis) -> Self {
         Self {
             player: show::cut(&session.player, MAX_NAME_CHARS),
             from: show::when(session.first, now),
-            to: if lasts {
+            to: if is_open {
                 "now".into()
             } else {
                 show::when(session.last, now)
