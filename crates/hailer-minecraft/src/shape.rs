@@ -26,123 +26,177 @@ pub fn collision_boxes(
     out: &mut Vec<CollisionBox>,
 ) {
     let Block { id, metadata } = block_at(at);
-    let [x, y, z] = at;
-    // Bounds are in sixteenths of a block.
-    let mut push = |[x0, y0, z0]: [f64; 3], [x1, y1, z1]: [f64; 3]| {
-        let place = |base: i32, sixteenths: f64| f64::from(base) + sixteenths / 16.0;
-        out.push(CollisionBox {
-            min: [place(x, x0), place(y, y0), place(z, z0)],
-            max: [place(x, x1), place(y, y1), place(z, z1)],
-        });
-    };
-    let mut push_height = |height: f64| push([0.0; 3], [16.0, height, 16.0]);
+    let mut boxes = Boxes { at, out };
     match id {
-        26 => push_height(9.0),
+        26 => boxes.push_height(9.0),
         44 | 126 => {
             let bottom = if metadata & 8 == 0 { 0.0 } else { 8.0 };
-            push([0.0, bottom, 0.0], [16.0, bottom + 8.0, 16.0]);
+            boxes.push([0.0, bottom, 0.0], [16.0, bottom + 8.0, 16.0]);
         }
         53 | 67 | 108 | 109 | 114 | 128 | 134..=136 | 156 | 163 | 164 => {
-            let (slab, step) = if metadata & 4 == 0 {
-                (0.0, 8.0)
-            } else {
-                (8.0, 0.0)
-            };
-            push([0.0, slab, 0.0], [16.0, slab + 8.0, 16.0]);
-            let (west, east, north, south) = match metadata & 3 {
-                0 => (8.0, 16.0, 0.0, 16.0),
-                1 => (0.0, 8.0, 0.0, 16.0),
-                2 => (0.0, 16.0, 8.0, 16.0),
-                _ => (0.0, 16.0, 0.0, 8.0),
-            };
-            push([west, step, north], [east, step + 8.0, south]);
+            boxes.push_stairs(metadata)
         }
-        54 | 130 | 146 => push([1.0, 0.0, 1.0], [15.0, 14.0, 15.0]),
-        64 | 71 => {
-            let (min, max) = wall(door_side(at, block_at), 3.0);
-            push(min, max);
-        }
-        65 => {
-            let side = match metadata {
-                2 => Side::South,
-                3 => Side::North,
-                4 => Side::East,
-                5 => Side::West,
-                _ => return,
-            };
-            let (min, max) = wall(side, 2.0);
-            push(min, max);
-        }
+        54 | 130 | 146 => boxes.push([1.0, 0.0, 1.0], [15.0, 14.0, 15.0]),
+        64 | 71 => boxes.push_wall(door_side(at, block_at), 3.0),
+        65 => match metadata {
+            2 => boxes.push_wall(Side::South, 2.0),
+            3 => boxes.push_wall(Side::North, 2.0),
+            4 => boxes.push_wall(Side::East, 2.0),
+            5 => boxes.push_wall(Side::West, 2.0),
+            _ => {}
+        },
         // Thin layers of snow stop nothing.
         78 if metadata & 7 < 3 => {}
-        78 => push_height(8.0),
-        81 => push([1.0, 0.0, 1.0], [15.0, 15.0, 15.0]),
+        78 => boxes.push_height(8.0),
+        81 => boxes.push([1.0, 0.0, 1.0], [15.0, 15.0, 15.0]),
         85 | 113 | 139 => {
-            let joins = |id: u16| id == block_at(at).id || id == 107 || is_full_cube(id);
-            push_cross(at, block_at, joins, [6.0, 10.0], 24.0, &mut push);
+            let joins = |other: u16| other == id || other == 107 || is_full_cube(other);
+            boxes.push_cross(block_at, joins, [6.0, 10.0], 24.0);
         }
-        88 => push_height(14.0),
-        92 => push(
-            [1.0 + 2.0 * f64::from(metadata.min(6)), 0.0, 1.0],
-            [15.0, 7.0, 15.0],
-        ),
-        93 | 94 | 149 | 150 => push_height(2.0),
-        96 => match (metadata & 4 == 0, metadata & 8 == 0) {
-            (true, true) => push_height(3.0),
-            (true, false) => push([0.0, 13.0, 0.0], [16.0; 3]),
-            (false, _) => {
-                let side = match metadata & 3 {
-                    0 => Side::South,
-                    1 => Side::North,
-                    2 => Side::East,
-                    _ => Side::West,
-                };
-                let (min, max) = wall(side, 3.0);
-                push(min, max);
-            }
-        },
+        88 => boxes.push_height(14.0),
+        92 => {
+            let eaten = 2.0 * f64::from(metadata.min(6));
+            boxes.push([1.0 + eaten, 0.0, 1.0], [15.0, 7.0, 15.0]);
+        }
+        93 | 94 | 149 | 150 => boxes.push_height(2.0),
+        96 => boxes.push_trapdoor(metadata),
         101 | 102 | 160 => {
-            let joins = |id: u16| matches!(id, 20 | 101 | 102 | 160) || is_full_cube(id);
-            push_cross(at, block_at, joins, [7.0, 9.0], 16.0, &mut push);
+            let joins = |other: u16| matches!(other, 20 | 101 | 102 | 160) || is_full_cube(other);
+            boxes.push_cross(block_at, joins, [7.0, 9.0], 16.0);
         }
         // Bit 4: open.
         107 if metadata & 4 != 0 => {}
-        107 if metadata & 1 == 0 => push([0.0, 0.0, 6.0], [16.0, 24.0, 10.0]),
-        107 => push([6.0, 0.0, 0.0], [10.0, 24.0, 16.0]),
-        111 => push_height(0.25),
-        116 => push_height(12.0),
+        107 if metadata & 1 == 0 => boxes.push([0.0, 0.0, 6.0], [16.0, 24.0, 10.0]),
+        107 => boxes.push([6.0, 0.0, 0.0], [10.0, 24.0, 16.0]),
+        111 => boxes.push_height(0.25),
+        116 => boxes.push_height(12.0),
         117 => {
-            push([0.0; 3], [16.0, 2.0, 16.0]);
-            push([7.0, 0.0, 7.0], [9.0, 14.0, 9.0]);
+            boxes.push_height(2.0);
+            boxes.push([7.0, 0.0, 7.0], [9.0, 14.0, 9.0]);
         }
         118 => {
-            push([0.0; 3], [16.0, 5.0, 16.0]);
+            boxes.push_height(5.0);
             for side in Side::ALL {
-                let (min, max) = wall(side, 2.0);
-                push(min, max);
+                boxes.push_wall(side, 2.0);
             }
         }
-        120 => push_height(13.0),
-        122 => push([1.0, 0.0, 1.0], [15.0, 16.0, 15.0]),
-        127 => {
-            let age = f64::from(metadata >> 2 & 3);
-            let size = 4.0 + 2.0 * age;
-            let near = 8.0 - size / 2.0;
-            let far = 8.0 + size / 2.0;
-            let bottom = 7.0 - 2.0 * age;
-            let top = 12.0;
-            match metadata & 3 {
-                0 => push([near, bottom, 15.0 - size], [far, top, 15.0]),
-                1 => push([1.0, bottom, near], [1.0 + size, top, far]),
-                2 => push([near, bottom, 1.0], [far, top, 1.0 + size]),
-                _ => push([15.0 - size, bottom, near], [15.0, top, far]),
-            }
-        }
-        140 => push([5.0, 0.0, 5.0], [11.0, 6.0, 11.0]),
-        144 => push([4.0, 0.0, 4.0], [12.0, 8.0, 12.0]),
-        151 => push_height(6.0),
-        _ if info(id).is_solid => push_height(16.0),
+        120 => boxes.push_height(13.0),
+        122 => boxes.push([1.0, 0.0, 1.0], [15.0, 16.0, 15.0]),
+        127 => boxes.push_cocoa(metadata),
+        140 => boxes.push([5.0, 0.0, 5.0], [11.0, 6.0, 11.0]),
+        144 => boxes.push([4.0, 0.0, 4.0], [12.0, 8.0, 12.0]),
+        151 => boxes.push_height(6.0),
+        _ if info(id).is_solid => boxes.push_height(16.0),
         _ => {}
+    }
+}
+
+/// The boxes of the block at `at`. Bounds are in sixteenths of a block.
+struct Boxes<'a> {
+    at: [i32; 3],
+    out: &'a mut Vec<CollisionBox>,
+}
+
+impl Boxes<'_> {
+    fn push(&mut self, min: [f64; 3], max: [f64; 3]) {
+        let [x, y, z] = self.at.map(f64::from);
+        let place = |[x1, y1, z1]: [f64; 3]| [x + x1 / 16.0, y + y1 / 16.0, z + z1 / 16.0];
+        self.out.push(CollisionBox {
+            min: place(min),
+            max: place(max),
+        });
+    }
+
+    fn push_height(&mut self, height: f64) {
+        self.push([0.0; 3], [16.0, height, 16.0]);
+    }
+
+    /// Adds a wall along one side.
+    fn push_wall(&mut self, side: Side, thickness: f64) {
+        let mut min = [0.0; 3];
+        let mut max = [16.0; 3];
+        match side {
+            Side::West => max[0] = thickness,
+            Side::East => min[0] = 16.0 - thickness,
+            Side::North => max[2] = thickness,
+            Side::South => min[2] = 16.0 - thickness,
+        }
+        self.push(min, max);
+    }
+
+    /// Adds a slab, and a step on the side of bits 1 and 2. Bit 4: upside down.
+    fn push_stairs(&mut self, metadata: u8) {
+        let is_upside_down = metadata & 4 != 0;
+        let slab = if is_upside_down { 8.0 } else { 0.0 };
+        let step = 8.0 - slab;
+        self.push([0.0, slab, 0.0], [16.0, slab + 8.0, 16.0]);
+        let (west, east, north, south) = match metadata & 3 {
+            0 => (8.0, 16.0, 0.0, 16.0),
+            1 => (0.0, 8.0, 0.0, 16.0),
+            2 => (0.0, 16.0, 8.0, 16.0),
+            _ => (0.0, 16.0, 0.0, 8.0),
+        };
+        self.push([west, step, north], [east, step + 8.0, south]);
+    }
+
+    /// Adds a trapdoor. Bits 1 and 2: side. Bit 4: open. Bit 8: in the upper half.
+    fn push_trapdoor(&mut self, metadata: u8) {
+        let is_open = metadata & 4 != 0;
+        let is_upper = metadata & 8 != 0;
+        if is_open {
+            let side = match metadata & 3 {
+                0 => Side::South,
+                1 => Side::North,
+                2 => Side::East,
+                _ => Side::West,
+            };
+            self.push_wall(side, 3.0);
+        } else if is_upper {
+            self.push([0.0, 13.0, 0.0], [16.0; 3]);
+        } else {
+            self.push_height(3.0);
+        }
+    }
+
+    /// Adds a cocoa pod. Bits 1 and 2: side of its tree. Bits 4 and 8: age.
+    fn push_cocoa(&mut self, metadata: u8) {
+        let age = f64::from(metadata >> 2 & 3);
+        let size = 4.0 + 2.0 * age;
+        let near = 8.0 - size / 2.0;
+        let far = 8.0 + size / 2.0;
+        let bottom = 7.0 - 2.0 * age;
+        let top = 12.0;
+        match metadata & 3 {
+            0 => self.push([near, bottom, 15.0 - size], [far, top, 15.0]),
+            1 => self.push([1.0, bottom, near], [1.0 + size, top, far]),
+            2 => self.push([near, bottom, 1.0], [far, top, 1.0 + size]),
+            _ => self.push([15.0 - size, bottom, near], [15.0, top, far]),
+        }
+    }
+
+    /// Adds a fence, a wall or a pane: a post, and an arm towards each neighbor that it joins.
+    fn push_cross(
+        &mut self,
+        block_at: &impl Fn([i32; 3]) -> Block,
+        joins: impl Fn(u16) -> bool,
+        [low, high]: [f64; 2],
+        height: f64,
+    ) {
+        self.push([low, 0.0, low], [high, height, high]);
+        for side in Side::ALL {
+            if !joins(block_at(side.neighbor(self.at)).id) {
+                continue;
+            }
+            let mut min = [low, 0.0, low];
+            let mut max = [high, height, high];
+            match side {
+                Side::West => min[0] = 0.0,
+                Side::East => max[0] = 16.0,
+                Side::North => min[2] = 0.0,
+                Side::South => max[2] = 16.0,
+            }
+            self.push(min, max);
+        }
     }
 }
 
@@ -165,45 +219,6 @@ impl Side {
             Self::East => [x.wrapping_add(1), y, z],
             Self::North => [x, y, z.wrapping_sub(1)],
             Self::South => [x, y, z.wrapping_add(1)],
-        }
-    }
-}
-
-/// Bounds of a wall along one side of a block, in sixteenths.
-fn wall(side: Side, thickness: f64) -> ([f64; 3], [f64; 3]) {
-    let mut min = [0.0; 3];
-    let mut max = [16.0; 3];
-    match side {
-        Side::West => max[0] = thickness,
-        Side::East => min[0] = 16.0 - thickness,
-        Side::North => max[2] = thickness,
-        Side::South => min[2] = 16.0 - thickness,
-    }
-    (min, max)
-}
-
-/// Adds the boxes of fences, walls and panes: a post, and an arm towards each neighbor that it
-/// joins.
-fn push_cross(
-    at: [i32; 3],
-    block_at: &impl Fn([i32; 3]) -> Block,
-    joins: impl Fn(u16) -> bool,
-    [low, high]: [f64; 2],
-    height: f64,
-    push: &mut impl FnMut([f64; 3], [f64; 3]),
-) {
-    push([low, 0.0, low], [high, height, high]);
-    for side in Side::ALL {
-        if joins(block_at(side.neighbor(at)).id) {
-            let mut min = [low, 0.0, low];
-            let mut max = [high, height, high];
-            match side {
-                Side::West => min[0] = 0.0,
-                Side::East => max[0] = 16.0,
-                Side::North => min[2] = 0.0,
-                Side::South => max[2] = 16.0,
-            }
-            push(min, max);
         }
     }
 }
