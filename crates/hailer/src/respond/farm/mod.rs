@@ -37,10 +37,10 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-//! settings.ports = vec![(registry::find("minecraft-query").unwrap(), 25_565)];
-//! settings.silent = 0.2;
-//! let farm = Farm::new(settings)?;
+//! let mut config = FarmConfig::new([127, 0, 0, 0].into(), 8);
+//! config.ports = vec![(registry::find("minecraft-query").unwrap(), 25_565)];
+//! config.silent = 0.2;
+//! let farm = Farm::new(config)?;
 //! let sockets = farm.bind()?;
 //! let counts = farm.run(&sockets, &AtomicBool::new(false));
 //! # Ok(()) }
@@ -65,12 +65,14 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum number of variants of servers.
 const MAX_VARIANTS: u32 = 1 << 20;
 /// Maximum delay of a datagram, which waits in memory.
 const MAX_DELAY: Duration = Duration::from_secs(60);
+/// Interval between checks whether to stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Configuration of a [`Farm`].
 #[derive(Clone)]
@@ -208,8 +210,8 @@ impl Farm {
     ///
     /// # Errors
     /// The configuration is invalid.
-    pub fn new(settings: FarmConfig) -> Result<Self, FarmError> {
-        let networks = settings
+    pub fn new(config: FarmConfig) -> Result<Self, FarmError> {
+        let networks = config
             .networks
             .iter()
             .map(|&(address, bits)| Network::new(address, bits));
@@ -227,11 +229,11 @@ impl Farm {
         let open = networks
             .iter()
             .position(|network| !inside(network))
-            .filter(|_| !settings.can_leave_loopback);
-        if let Some(&(address, bits)) = open.and_then(|open| settings.networks.get(open)) {
+            .filter(|_| !config.can_leave_loopback);
+        if let Some(&(address, bits)) = open.and_then(|open| config.networks.get(open)) {
             return Err(FarmError::Open(address, bits));
         }
-        if !(1..=MAX_VARIANTS).contains(&settings.variants) {
+        if !(1..=MAX_VARIANTS).contains(&config.variants) {
             return Err(FarmError::Variants);
         }
         let share = |share, name| Share::new(share).ok_or(FarmError::Share(name));
@@ -243,26 +245,26 @@ impl Farm {
             }
         };
         let conditions = Conditions {
-            loss: share(settings.loss, "loss")?,
-            duplicates: share(settings.duplicates, "duplicates")?,
-            delay: time(settings.delay, "delay")?,
-            jitter: time(settings.jitter, "jitter")?,
+            loss: share(config.loss, "loss")?,
+            duplicates: share(config.duplicates, "duplicates")?,
+            delay: time(config.delay, "delay")?,
+            jitter: time(config.jitter, "jitter")?,
         };
         let mut farm = Self {
             networks,
-            can_leave_loopback: settings.can_leave_loopback,
-            hash: SipHasher13::new_with_keys(settings.seed, u64::from_be_bytes(*b"the farm")),
-            silent: share(settings.silent, "silent")?,
-            refusing: share(settings.refusing, "refusing")?,
+            can_leave_loopback: config.can_leave_loopback,
+            hash: SipHasher13::new_with_keys(config.seed, u64::from_be_bytes(*b"the farm")),
+            silent: share(config.silent, "silent")?,
+            refusing: share(config.refusing, "refusing")?,
             conditions,
-            seed: settings.seed,
-            variants: settings.variants,
-            max_delayed: settings.max_delayed,
-            max_connections: settings.max_connections.max(1),
+            seed: config.seed,
+            variants: config.variants,
+            max_delayed: config.max_delayed,
+            max_connections: config.max_connections.max(1),
             services: Vec::new(),
             ports: Vec::new(),
         };
-        for (protocol, port) in settings.ports {
+        for (protocol, port) in config.ports {
             farm.plant(protocol, port)?;
         }
         if farm.ports.is_empty() {
@@ -434,9 +436,9 @@ pub struct FarmPort<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FarmCounts {
-    /// Datagrams received.
+    /// Number of datagrams received.
     pub received: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub connections: u64,
     /// Replies sent. A duplicated reply counts twice.
     pub answered: u64,
@@ -645,6 +647,28 @@ impl FarmPort<'_> {
         let lost = self.farm.conditions.loss.has(self.random.next() as u32);
         self.counts.lost += u64::from(lost);
         lost
+    }
+}
+
+/// Clock of the time since 1970, advanced by the monotonic clock.
+struct Clock {
+    started: Instant,
+    started_at: Duration,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let started_at = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            started: Instant::now(),
+            started_at,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started_at + self.started.elapsed()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Runs a farm on sockets.
 
-use super::{Farm, FarmCounts, FarmPort, PortServices, stream};
+use super::{Clock, Farm, FarmCounts, FarmPort, PortServices, STOP_CHECK_INTERVAL, stream};
 use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig, wait};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 /// Requested size of each queue in bytes. Requests arrive in bursts, and only the simulated network
 /// should lose them.
@@ -15,8 +15,6 @@ const BUFFER_BYTES: usize = 32 << 20;
 const MAX_REQUEST: usize = 2_048;
 /// Replies waiting for room in the send queue. At this number the farm stops receiving.
 const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
-/// Interval between checks whether to stop.
-pub(super) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A bound port of a farm.
 #[derive(Debug)]
@@ -118,11 +116,11 @@ impl Farm {
                     listener: Listener::Stream(listener),
                 });
             }
-            let mut settings = SocketConfig::default();
-            settings.receive_buffer = Some(BUFFER_BYTES);
-            settings.send_buffer = Some(BUFFER_BYTES);
-            settings.has_destination = true;
-            let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &settings);
+            let mut config = SocketConfig::default();
+            config.receive_buffer = Some(BUFFER_BYTES);
+            config.send_buffer = Some(BUFFER_BYTES);
+            config.has_destination = true;
+            let socket = Socket::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), &config);
             let socket = socket.map_err(|cause| FarmBindError::Bind { port, cause })?;
             if socket.capabilities().has_destination {
                 Ok(BoundPort {
@@ -225,27 +223,5 @@ impl OpenPort<'_> {
         }
         self.port.counts.unsent += self.outbox.take_unsent().len() as u64;
         received == BATCH
-    }
-}
-
-/// Clock of the time since 1970, advanced by the monotonic clock.
-pub(super) struct Clock {
-    started: Instant,
-    started_at: Duration,
-}
-
-impl Clock {
-    pub(super) fn start() -> Self {
-        let started_at = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            started: Instant::now(),
-            started_at,
-        }
-    }
-
-    pub(super) fn now(&self) -> Duration {
-        self.started_at + self.started.elapsed()
     }
 }

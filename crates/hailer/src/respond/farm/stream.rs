@@ -2,8 +2,7 @@
 //!
 //! Limits: see [the module](crate::respond::farm).
 
-use super::run::{Clock, STOP_CHECK_INTERVAL};
-use super::{Farm, FarmCounts, PortServices};
+use super::{Clock, Farm, FarmCounts, PortServices, STOP_CHECK_INTERVAL};
 use crate::respond::reason;
 use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::sample::Random;

@@ -22,15 +22,15 @@ fn server(number: u32, port: u16) -> SocketAddr {
     ))
 }
 
-fn settings() -> FarmConfig {
+fn config() -> FarmConfig {
     FarmConfig {
         variants: 64,
         ..FarmConfig::new(LOOPBACK, 8)
     }
 }
 
-fn farm(settings: FarmConfig) -> Farm {
-    Farm::new(settings).unwrap()
+fn farm(config: FarmConfig) -> Farm {
+    Farm::new(config).unwrap()
 }
 
 /// Returns the status that a client reads, and the length of the longest reply. Without loss and
@@ -124,7 +124,7 @@ fn streams_have_the_status_of_the_farm() {
             silent: 0.1,
             refusing: 0.2,
             delay: Duration::from_millis(delay),
-            ..settings()
+            ..config()
         });
         let bound = farm.bind().unwrap();
         let port = bound[0].port();
@@ -171,7 +171,7 @@ fn streams_are_limited() {
     let farm = farm(FarmConfig {
         ports: vec![(protocol, 0)],
         max_connections: 2,
-        ..settings()
+        ..config()
     });
     let bound = farm.bind().unwrap();
     let address = server(1, bound[0].port());
@@ -238,7 +238,7 @@ fn clients_read_exactly_the_status_of_the_farm() {
         variants: 4_096,
         silent: 0.1,
         refusing: 0.5,
-        ..settings()
+        ..config()
     });
     // Some protocols share a default port.
     let mut ports: Vec<u16> = Vec::new();
@@ -305,7 +305,7 @@ fn clients_read_exactly_the_status_of_the_farm() {
 
 #[test]
 fn texts_travel_in_both_encodings() {
-    let farm = farm(settings());
+    let farm = farm(config());
     let motds: Vec<_> = (0..64)
         .filter_map(|variant| farm.sample(farm.services[0].protocol, variant).motd)
         .collect();
@@ -331,7 +331,7 @@ fn silent_servers_are_a_fixed_share() {
         farm(FarmConfig {
             silent: 0.2,
             seed,
-            ..settings()
+            ..config()
         })
     });
     let protocol = registry::datagram_responders().next().unwrap();
@@ -359,7 +359,7 @@ fn the_same_seed_gives_the_same_bytes() {
             loss: 0.1,
             duplicates: 0.1,
             seed,
-            ..settings()
+            ..config()
         });
         let mut port = farm.port(0, 25_565);
         let mut outbox = Outbox::new();
@@ -379,7 +379,7 @@ fn loss_and_duplicates_are_shares() {
     let farm = farm(FarmConfig {
         loss: 0.1,
         duplicates: 0.2,
-        ..settings()
+        ..config()
     });
     let mut port = farm.port(0, 25_565);
     let mut outbox = Outbox::new();
@@ -412,7 +412,7 @@ fn loss_and_duplicates_are_shares() {
 fn everything_can_be_lost() {
     let farm = farm(FarmConfig {
         loss: 1.0,
-        ..settings()
+        ..config()
     });
     let mut port = farm.port(0, 25_565);
     let mut outbox = Outbox::new();
@@ -424,7 +424,7 @@ fn everything_can_be_lost() {
 fn drops_datagrams_to_other_addresses() {
     let mut farm = farm(FarmConfig {
         networks: vec![(Ipv4Addr::new(127, 7, 0, 0), 16)],
-        ..settings()
+        ..config()
     });
     for beyond in [false, true] {
         farm.can_leave_loopback = beyond;
@@ -469,7 +469,7 @@ fn refuses_public_networks() {
             networks,
             can_leave_loopback,
             variants: 1,
-            ..settings()
+            ..config()
         })
         .map(drop)
     };
@@ -491,9 +491,9 @@ fn refuses_public_networks() {
 #[test]
 fn settings_are_checked() {
     let refused = |change: fn(&mut FarmConfig)| {
-        let mut settings = settings();
-        change(&mut settings);
-        Farm::new(settings).err()
+        let mut config = config();
+        change(&mut config);
+        Farm::new(config).err()
     };
     assert_eq!(
         refused(|s| s.silent = 1.01),
@@ -532,7 +532,7 @@ fn protocols_share_ports_and_have_several() {
             (b, 0),
             (a, 1_000),
         ],
-        ..settings()
+        ..config()
     });
     assert_eq!((farm.ports(), farm.services.len()), (4, 2));
     for (index, port, expected) in [
@@ -562,7 +562,7 @@ proptest! {
     #[test]
     fn delays_are_kept(delay in 0_u64..100, jitter in 0_u64..100, seed: u64, step in 1_u64..20) {
         let millis = Duration::from_millis;
-        let farm = farm(FarmConfig { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..settings() });
+        let farm = farm(FarmConfig { delay: millis(delay), jitter: millis(jitter), seed, variants: 1, ..config() });
         let mut port = farm.port(0, 25_565);
         let mut outbox = Outbox::new();
         pings(&mut port, 100, &mut outbox);
@@ -593,7 +593,7 @@ fn limits_delayed_replies() {
     let farm = farm(FarmConfig {
         delay: Duration::from_secs(1),
         max_delayed: 50,
-        ..settings()
+        ..config()
     });
     let mut port = farm.port(0, 25_565);
     let mut outbox = Outbox::new();
