@@ -764,7 +764,7 @@ pub(crate) struct Observe {
 
 impl Observe {
     /// Returns the addresses of the metrics and of the control socket.
-    pub(crate) fn settings(&self) -> crate::observe::ObserverConfig {
+    pub(crate) fn config(&self) -> crate::observe::ObserverConfig {
         let control = match &self.control {
             Some(path) if path.as_os_str() == "off" => crate::observe::Control::Off,
             Some(path) => crate::observe::Control::At(path.clone()),

@@ -163,26 +163,26 @@ pub fn server(bytes: &[u8]) {
     };
     let encryption = Encryption::Off;
     let world = WorldKind::Flat;
-    let settings = server::GameServerConfig {
+    let config = server::GameServerConfig {
         build,
         encryption,
         world,
         view_distance: 3,
         ..Default::default()
     };
-    let unsent = settings.limits.unsent;
-    let Ok(mut server) = Server::new(settings, |bytes| bytes.fill(7)) else {
+    let unsent = config.limits.unsent;
+    let Ok(mut server) = Server::new(config, |bytes| bytes.fill(7)) else {
         return;
     };
     let join = |server: &mut Server, name: &str, last: u8| {
         let ip = IpAddr::from([192, 0, 2, last]);
         let id = server.connect(Duration::ZERO, ip).ok()?;
-        let settings = client::GameClientConfig {
+        let config = client::GameClientConfig {
             build,
             name: name.into(),
             ..Default::default()
         };
-        let mut client = Client::new(settings, |bytes| bytes.fill(9));
+        let mut client = Client::new(config, |bytes| bytes.fill(9));
         for _ in 0..4 {
             server.receive(id, Duration::ZERO, client.outgoing());
             client.sent(client.outgoing().len());

@@ -50,14 +50,14 @@ struct Lab {
 const TOKEN: [u8; 4] = [1, 2, 3, 4];
 
 impl Lab {
-    fn new(build: Build, login: LoginKind, mut settings: GameClientConfig) -> Self {
-        settings.build = build;
-        settings.name = "Bot".into();
-        settings.host = "lab.example".into();
-        settings.port = 25566;
+    fn new(build: Build, login: LoginKind, mut config: GameClientConfig) -> Self {
+        config.build = build;
+        config.name = "Bot".into();
+        config.host = "lab.example".into();
+        config.port = 25566;
         Self {
             build,
-            client: Client::new(settings, random(7)),
+            client: Client::new(config, random(7)),
             server: Connection::new(Role::Server, build),
             login,
             dice: SampleRng::new(build as u64),
@@ -74,8 +74,8 @@ impl Lab {
         Self::playing_with(build, GameClientConfig::default())
     }
 
-    fn playing_with(build: Build, settings: GameClientConfig) -> Self {
-        let mut lab = Self::new(build, LoginKind::Usual, settings);
+    fn playing_with(build: Build, config: GameClientConfig) -> Self {
+        let mut lab = Self::new(build, LoginKind::Usual, config);
         lab.run();
         assert!(lab.client.is_playing(), "{build}: {:?}", lab.error);
         lab.deliver(PlayerAbilities {

@@ -32,14 +32,14 @@ struct Table {
 
 impl Table {
     fn new(build: Build, encryption: server::Encryption, world: WorldKind) -> Self {
-        let settings = server::GameServerConfig {
+        let config = server::GameServerConfig {
             build,
             encryption,
             world,
             view_distance: 3,
             ..Default::default()
         };
-        Self::with(settings)
+        Self::with(config)
     }
 
     fn with(config: server::GameServerConfig) -> Self {
@@ -59,14 +59,14 @@ impl Table {
             .server
             .connect(self.now, IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)))
             .unwrap();
-        let settings = client::GameClientConfig {
+        let config = client::GameClientConfig {
             build,
             name: name.into(),
             ..Default::default()
         };
         self.clients.push(Player {
             id,
-            client: Client::new(settings, random(77)),
+            client: Client::new(config, random(77)),
             chat: Vec::new(),
         });
         self.clients.len() - 1
@@ -390,11 +390,11 @@ fn unencrypted_clients_are_refused_if_encryption_is_required() {
         .server
         .connect(table.now, IpAddr::V4(Ipv4Addr::LOCALHOST))
         .unwrap();
-    let settings = client::GameClientConfig {
+    let config = client::GameClientConfig {
         build: Build::V1_2_5,
         ..Default::default()
     };
-    let mut client = Client::new(settings, random(1));
+    let mut client = Client::new(config, random(1));
     let error = loop {
         table.server.receive(id, table.now, client.outgoing());
         client.sent(client.outgoing().len());

@@ -20,7 +20,7 @@ fn random(seed: u64) -> impl FnMut(&mut [u8]) + Send {
     move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.bits() as u8)
 }
 
-fn settings(build: Build) -> GameServerConfig {
+fn config(build: Build) -> GameServerConfig {
     GameServerConfig {
         build,
         world: WorldKind::Flat,
@@ -56,8 +56,8 @@ struct TestClient {
 }
 
 impl Table {
-    fn new(settings: GameServerConfig) -> Self {
-        let server = Server::new(settings, random(7)).unwrap();
+    fn new(config: GameServerConfig) -> Self {
+        let server = Server::new(config, random(7)).unwrap();
         Self {
             server,
             now: Duration::from_secs(1000),
@@ -412,7 +412,7 @@ fn assert_same_world(table: &mut Table, client: usize, blocks_only: bool) {
 #[test]
 fn a_session_in_every_wire_version() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
         table.settle();
         let client = &table.clients[one];
@@ -558,7 +558,7 @@ fn terrain_arrives_unchanged() {
         let mut table = Table::new(GameServerConfig {
             world: WorldKind::Hilly,
             is_build_only: true,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.enter(build, "One");
         table.settle();
@@ -585,7 +585,7 @@ fn terrain_arrives_unchanged() {
 #[test]
 fn unencrypted_logins_if_encryption_is_optional_or_off() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.connect(build, "Plain");
         table.clients[one].encrypts = false;
         table.shake(one);
@@ -600,14 +600,14 @@ fn unencrypted_logins_if_encryption_is_optional_or_off() {
 
         let mut table = Table::new(GameServerConfig {
             encryption: Encryption::Off,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.enter(build, "Off");
         assert!(!table.clients[one].connection.is_encrypted());
 
         let mut table = Table::new(GameServerConfig {
             encryption: Encryption::Required,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.connect(build, "Plain");
         table.clients[one].encrypts = false;
@@ -627,7 +627,7 @@ fn unencrypted_logins_if_encryption_is_optional_or_off() {
 fn one_build_and_1_2_5_share_the_port() {
     for &served in Build::DIALECTS {
         for &theirs in Build::DIALECTS {
-            let mut table = Table::new(settings(served));
+            let mut table = Table::new(config(served));
             let one = table.connect(theirs, "Who");
             // Two builds may have the same protocol number. The server then assumes its own build.
             if served != theirs && served.protocol() == theirs.protocol() {
@@ -648,7 +648,7 @@ fn one_build_and_1_2_5_share_the_port() {
         }
         let mut table = Table::new(GameServerConfig {
             is_build_only: true,
-            ..settings(served)
+            ..config(served)
         });
         let one = table.connect(Build::V1_2_5, "Old");
         table.shake(one);
@@ -656,7 +656,7 @@ fn one_build_and_1_2_5_share_the_port() {
         assert_eq!(table.clients[one].kicked.as_deref(), expected, "{served}");
     }
     // Clients of 1.2.5 and 1.3.2 in one world.
-    let mut table = Table::new(settings(Build::V1_3_2));
+    let mut table = Table::new(config(Build::V1_3_2));
     let old = table.enter(Build::V1_2_5, "Old");
     let new = table.enter(Build::V1_3_2, "New");
     table.settle();
@@ -691,7 +691,7 @@ fn answers_the_server_list_ping() {
     for bytes in [&[0xFE][..], &[0xFE, 0x01]] {
         let mut table = Table::new(GameServerConfig {
             motd: "A §4red server".into(),
-            ..settings(Build::V1_3_2)
+            ..config(Build::V1_3_2)
         });
         table.enter(Build::V1_3_2, "One");
         let id = table.server.connect(table.now, HOME).unwrap();
@@ -721,7 +721,7 @@ fn refused_logins() {
         "semi;colon",
         "§4red",
     ] {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.connect(build, name);
         // Longer names are truncated to 16 UTF-16 units by the client.
         if name.len() > 16 {
@@ -735,7 +735,7 @@ fn refused_logins() {
         );
     }
     // A wrong token, and an invalid secret.
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     for wrong in ["token", "secret", "both"] {
         let one = table.connect(build, "Wrong");
         let hello = Handshake {
@@ -792,7 +792,7 @@ fn refused_logins() {
     // More players than permitted, and the same name twice.
     let mut table = Table::new(GameServerConfig {
         max_players: 2,
-        ..settings(build)
+        ..config(build)
     });
     let one = table.enter(build, "One");
     let _ = table.enter(build, "Two");
@@ -813,7 +813,7 @@ fn refused_logins() {
 #[test]
 fn silent_clients_time_out() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let mute = table.connect(build, "Mute");
     let slow = table.connect(build, "Slow");
     let player = table.enter(build, "Player");
@@ -853,7 +853,7 @@ fn silent_clients_time_out() {
 #[test]
 fn chat_and_commands() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
     table.settle();
     for (lines, received) in [
@@ -921,12 +921,12 @@ fn steps_are_checked() {
         ([f64::INFINITY, 4.0, 0.0], "Illegal position"),
         ([3.3e7, 4.0, 0.0], "Illegal position"),
     ] {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
         table.walk(one, step);
         assert_eq!(table.clients[one].kicked.as_deref(), Some(reason));
     }
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
     let [x, y, z] = table.clients[one].place;
     // Moves that are too far or too fast are undone.
@@ -964,7 +964,7 @@ fn steps_are_checked() {
 #[test]
 fn columns_are_loaded_and_unloaded_while_walking() {
     for build in [Build::V1_2_5, Build::W24a, Build::V1_3_2] {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
         table.settle();
         for _ in 0..40 {
@@ -994,7 +994,7 @@ fn falling_out_of_the_world() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
@@ -1033,7 +1033,7 @@ fn survival_takes_time_and_items() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
@@ -1090,7 +1090,7 @@ fn survival_takes_time_and_items() {
 #[test]
 fn clicks_in_the_inventory() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
     table.send(
         one,
@@ -1153,16 +1153,16 @@ fn clicks_in_the_inventory() {
 #[test]
 fn every_item_against_every_face() {
     let build = Build::V1_3_2;
-    let mut settings = settings(build);
-    settings.is_build_only = true;
+    let mut config = config(build);
+    config.is_build_only = true;
     let plenty = Rate {
         per_second: 1 << 20,
         burst: 1 << 20,
     };
-    settings.limits.changes = plenty;
-    settings.limits.packets = plenty;
-    settings.limits.bytes = plenty;
-    let mut table = Table::new(settings);
+    config.limits.changes = plenty;
+    config.limits.packets = plenty;
+    config.limits.bytes = plenty;
+    let mut table = Table::new(config);
     let one = table.enter(build, "One");
     table.settle();
     let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
@@ -1194,16 +1194,16 @@ fn every_item_against_every_face() {
 #[test]
 fn many_changes_in_a_tick() {
     for &build in Build::DIALECTS {
-        let mut settings = settings(build);
-        settings.limits.changes = Rate {
+        let mut config = config(build);
+        config.limits.changes = Rate {
             per_second: 10_000,
             burst: 10_000,
         };
-        settings.limits.packets = Rate {
+        config.limits.packets = Rate {
             per_second: 10_000,
             burst: 10_000,
         };
-        let mut table = Table::new(settings);
+        let mut table = Table::new(config);
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
@@ -1232,7 +1232,7 @@ fn many_changes_in_a_tick() {
 #[test]
 fn a_thousand_idle_connections_and_the_limits() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let ip = |i: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + i));
     let idle: Vec<_> = (0..1000)
         .map(|i| table.server.connect(table.now, ip(i)).unwrap())
@@ -1278,7 +1278,7 @@ fn a_thousand_idle_connections_and_the_limits() {
 #[test]
 fn floods_affect_only_their_sender() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let player = table.enter(build, "Player");
     table.settle();
     // Too many packets.
@@ -1330,9 +1330,9 @@ fn floods_affect_only_their_sender() {
 #[test]
 fn a_slow_reader_is_dropped() {
     let build = Build::V1_3_2;
-    let mut settings = settings(build);
-    settings.limits.unsent = 3_000;
-    let mut table = Table::new(settings);
+    let mut config = config(build);
+    config.limits.unsent = 3_000;
+    let mut table = Table::new(config);
     let slow = table.enter(build, "Slow");
     let id = table.clients[slow].id;
     table.clients.clear();
@@ -1352,10 +1352,10 @@ fn a_slow_reader_is_dropped() {
 #[test]
 fn garbage_never_panics() {
     for &build in Build::DIALECTS {
-        let mut settings = settings(build);
-        settings.limits.connections_per_ip = 10_000;
-        settings.limits.logins_per_ip = 10_000;
-        let mut table = Table::new(settings);
+        let mut config = config(build);
+        config.limits.connections_per_ip = 10_000;
+        config.limits.logins_per_ip = 10_000;
+        let mut table = Table::new(config);
         let player = table.enter(build, "Player");
         for round in 0..60 {
             // Stage of the login when the garbage starts: before it, after the name, in the game.
@@ -1409,7 +1409,7 @@ fn garbage_never_panics() {
 fn tags_are_not_sent_to_other_players() {
     let build = Build::V1_3_2;
     for slot in [36, -1] {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
         table.settle();
@@ -1442,7 +1442,7 @@ fn tags_are_not_sent_to_other_players() {
 #[test]
 fn dropping_an_item_updates_the_slot() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(settings(build));
+        let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
         table.send(
             one,
@@ -1465,7 +1465,7 @@ fn dropping_an_item_updates_the_slot() {
 #[test]
 fn instant_digging_needs_no_end_packet() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
     table.settle();
     let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
@@ -1493,7 +1493,7 @@ fn instant_digging_needs_no_end_packet() {
 fn a_long_line_leaves_room_for_the_counts() {
     let mut table = Table::new(GameServerConfig {
         motd: "\u{1F600}".repeat(200),
-        ..settings(Build::V1_3_2)
+        ..config(Build::V1_3_2)
     });
     let id = table.server.connect(table.now, HOME).unwrap();
     table.server.receive(id, table.now, &[0xFE]);
@@ -1516,7 +1516,7 @@ fn every_player_receives_health() {
     for mode in [GameMode::Creative, GameMode::Survival] {
         let mut table = Table::new(GameServerConfig {
             mode,
-            ..settings(Build::V1_3_2)
+            ..config(Build::V1_3_2)
         });
         let one = table.enter(Build::V1_3_2, "One");
         assert_eq!(table.clients[one].count("UpdateHealth"), 1);
@@ -1529,7 +1529,7 @@ fn respawning_players_unload_everything() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(GameServerConfig {
             mode: GameMode::Survival,
-            ..settings(build)
+            ..config(build)
         });
         let one = table.enter(build, "One");
         let two = table.enter(build, "Two");
@@ -1590,7 +1590,7 @@ fn respawning_players_unload_everything() {
 #[test]
 fn refused_clicks_are_answered_with_one_inventory_a_tick() {
     let build = Build::V1_3_2;
-    let mut table = Table::new(settings(build));
+    let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
     table.settle();
     let inventories = table.clients[one].count("SetWindowItems");
@@ -1624,12 +1624,12 @@ fn refused_clicks_are_answered_with_one_inventory_a_tick() {
 #[test]
 fn jumping_players_do_not_starve_others_of_columns() {
     let build = Build::V1_3_2;
-    let mut settings = settings(build);
-    settings.limits.chat = Rate {
+    let mut config = config(build);
+    config.limits.chat = Rate {
         per_second: 1000,
         burst: 1000,
     };
-    let mut table = Table::new(settings);
+    let mut table = Table::new(config);
     let walker = table.enter(build, "Walker");
     table.settle();
     let hoppers: Vec<_> = (0..6)

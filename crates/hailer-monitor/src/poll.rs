@@ -174,7 +174,7 @@ pub struct Poller {
 }
 
 struct Shared {
-    settings: PollConfig,
+    config: PollConfig,
     table: Mutex<PollTable>,
     live: Arc<StateTable>,
     counts: Counts,
@@ -292,12 +292,12 @@ impl Poller {
     /// # Errors
     /// The system provides no thread.
     pub fn start(
-        settings: PollConfig,
+        config: PollConfig,
         live: Arc<StateTable>,
     ) -> io::Result<(Self, mpsc::Receiver<Vec<PollResult>>)> {
         let (results, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
         let shared = Arc::new(Shared {
-            settings,
+            config,
             table: Mutex::default(),
             live,
             counts: Counts::default(),
@@ -306,7 +306,7 @@ impl Poller {
             lookups: tokio::sync::Notify::new(),
         });
         let lookups = tokio::spawn(look_up(shared.clone()));
-        let http = HttpProbes::new(&shared.settings);
+        let http = HttpProbes::new(&shared.config);
         let thread = {
             let shared = shared.clone();
             std::thread::Builder::new()
@@ -326,7 +326,7 @@ impl Poller {
                     };
                     let mut sink = ResultSink::new(shared.clone(), open, http_results);
                     drop(results);
-                    sweep::run(&shared.settings.sweep, &mut source, &mut sink).map(drop)
+                    sweep::run(&shared.config.sweep, &mut source, &mut sink).map(drop)
                 })?
         };
         Ok((
@@ -386,7 +386,7 @@ impl Poller {
             .collect();
         for (server, target, protocol, known) in &servers {
             list.schedule
-                .set(server.id, self.shared.settings.interval_of(server), now);
+                .set(server.id, self.shared.config.interval_of(server), now);
             update.servers.push(server.id);
             if list
                 .watched
@@ -411,8 +411,9 @@ impl Poller {
             .into_iter()
             .for_each(|(server, ..)| self.shared.live.set(server));
         self.shared.live.change(update, |row| {
-            if let Some(state) = states.get(&row.server.id) {
-                (row.state, row.since) = *state;
+            if let Some((state, since)) = states.get(&row.server.id) {
+                row.state = *state;
+                row.since = *since;
             }
         });
     }
@@ -461,7 +462,7 @@ impl Poller {
                 wrong.push(server.id);
                 continue;
             };
-            let interval = self.shared.settings.interval_of(&server);
+            let interval = self.shared.config.interval_of(&server);
             if list
                 .watched
                 .get(&server.id)
@@ -638,13 +639,13 @@ struct HttpProbes {
 
 impl HttpProbes {
     /// Creates an instance inside a tokio runtime, which runs the probes.
-    fn new(settings: &PollConfig) -> Self {
+    fn new(poll: &PollConfig) -> Self {
         let mut config = ClientConfig::default();
-        config.ask.clone_from(&settings.sweep.ask);
-        config.limits = settings.sweep.limits;
-        config.strict = settings.sweep.strict;
-        config.has_datagrams = settings.sweep.has_replies;
-        config.name_server = settings.name_server;
+        config.ask.clone_from(&poll.sweep.ask);
+        config.limits = poll.sweep.limits;
+        config.strict = poll.sweep.strict;
+        config.has_datagrams = poll.sweep.has_replies;
+        config.name_server = poll.name_server;
         Self {
             client: Arc::new(Client::new(config)),
             runtime: tokio::runtime::Handle::current(),
@@ -886,7 +887,7 @@ impl ResultSink {
             Some(poll) if poll.at == probe.due.at => {
                 poll.results.push((probe.place, result));
                 poll.open = poll.open.saturating_sub(1);
-                (poll.open == 0).then(|| polled.combine(&shared.settings.sweep.ask))
+                (poll.open == 0).then(|| polled.combine(&shared.config.sweep.ask))
             }
             // The server has another target by now.
             Some(_) => None,
@@ -922,7 +923,7 @@ impl ResultSink {
                 (unanswered(due, &error), None, Some(Arc::new(words)))
             }
         };
-        let rules = &self.shared.settings.rules;
+        let rules = &self.shared.config.rules;
         let reason = || error.as_ref().map(|error| error.0.clone());
         let changes = polled
             .health
@@ -1205,15 +1206,15 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
 
 /// Resolves host names, and refreshes the results because addresses may change.
 async fn look_up(shared: Arc<Shared>) {
-    let mut settings = hailer::ClientConfig::default();
-    settings.name_server = shared.settings.name_server;
-    let client = Arc::new(Client::new(settings));
+    let mut config = hailer::ClientConfig::default();
+    config.name_server = shared.config.name_server;
+    let client = Arc::new(Client::new(config));
     let places = Arc::new(tokio::sync::Semaphore::new(MAX_LOOKUPS));
     loop {
         let again = |watched: &PolledServer| match watched.address {
             Ok(_) if !watched.health.is_silent() => LOOKUP_LIFETIME,
             // The server may be silent because its address has changed.
-            _ => shared.settings.interval.min(LOOKUP_LIFETIME),
+            _ => shared.config.interval.min(LOOKUP_LIFETIME),
         };
         let mut wanted = Vec::new();
         for (id, watched) in &mut shared.table().watched {

@@ -72,9 +72,9 @@ pub struct LastStatus {
     pub game: Option<CompactString>,
     /// Version of game or server.
     pub version: Option<CompactString>,
-    /// Map or world.
+    /// Name of the map or world.
     pub map: Option<CompactString>,
-    /// Player limit.
+    /// Maximum number of players.
     pub max: Option<u32>,
     /// Whether players need a password to join.
     pub has_password: Option<bool>,

@@ -31,9 +31,9 @@ fn respond(player: &str) -> (ResponderPool, u16) {
 async fn sessions_start_again_when_a_server_is_added_again() {
     let (pool, port) = respond("Alice");
     let history = History::open("sqlite::memory:").await.unwrap();
-    let mut settings = MonitorConfig::default();
-    settings.poll.interval = Duration::from_secs(1);
-    let monitor = Monitor::start(history.clone(), settings).await.unwrap();
+    let mut config = MonitorConfig::default();
+    config.poll.interval = Duration::from_secs(1);
+    let monitor = Monitor::start(history.clone(), config).await.unwrap();
     let lobby = NewServer {
         name: "lobby".into(),
         target: format!("minecraft-query://127.0.0.1:{port}"),

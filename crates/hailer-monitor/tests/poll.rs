@@ -272,12 +272,12 @@ async fn follows_a_server_to_its_new_address() {
         Record::Address(here.into()),
     )]));
     let dns = Dns::changing(zone.clone());
-    let settings = PollConfig {
+    let config = PollConfig {
         name_server: Some(dns.address()),
         interval: Duration::from_secs(1),
         ..PollConfig::default()
     };
-    let (poll, mut batches) = Poller::start(settings, Arc::default()).unwrap();
+    let (poll, mut batches) = Poller::start(config, Arc::default()).unwrap();
     poll.watch(server(1, format!("ugp://moves.test:{port}")), None)
         .unwrap();
     until(&mut batches, |batch| {
@@ -374,14 +374,14 @@ async fn servers_that_misuse_connections_are_bounded() {
     let closing = serve_streams(|mut stream| stream.read(&mut [0; 64]).map(drop));
     let good = start(&["minecraft-status"], &status("1.0", 7));
 
-    let mut settings = PollConfig::default();
-    let mut limits = settings.sweep.limits;
+    let mut config = PollConfig::default();
+    let mut limits = config.sweep.limits;
     limits.timeout = Duration::from_millis(150);
     limits.deadline = Duration::from_millis(700);
     limits.max_bytes = 64 << 10;
-    settings.sweep.limits = limits;
+    config.sweep.limits = limits;
     let live = Arc::new(StateTable::default());
-    let (poll, mut batches) = Poller::start(settings, live.clone()).unwrap();
+    let (poll, mut batches) = Poller::start(config, live.clone()).unwrap();
     let bad = [
         silent.local_addr().unwrap(),
         refusing,

@@ -80,7 +80,7 @@ pub fn write_packet(kind: u8, body: &[u8], out: &mut Vec<u8>) {
 /// An extension (NewGRF) of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Id.
+    /// Id of the extension.
     pub id: [u8; 4],
     /// MD5 of its file.
     pub md5: [u8; 16],
@@ -97,7 +97,7 @@ pub struct GameInfo<'a> {
     pub ticks: Option<u64>,
     /// Version and name of the game script.
     pub script: Option<(u32, &'a [u8])>,
-    /// Extensions.
+    /// Extensions that the server runs.
     pub extensions: Vec<Extension<'a>>,
     /// Date in the game and at its start, in days since year 0.
     pub dates: Option<[u32; 2]>,

@@ -106,11 +106,11 @@ pub trait Protocol: Sync {
 pub struct Info {
     /// Name in kebab case; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
-    /// Display name.
+    /// Name for people, such as in tables.
     pub title: &'static str,
     /// Transport of its messages.
     pub transport: Transport,
-    /// Default port.
+    /// Port that servers use by default.
     pub port: u16,
     /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
@@ -676,7 +676,7 @@ pub enum Direction {
 /// Context of a datagram to be explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatagramContext<'a> {
-    /// Unknown.
+    /// The direction is unknown.
     #[default]
     Unknown,
     /// The datagram went from client to server.
@@ -721,7 +721,7 @@ impl From<Direction> for DatagramContext<'_> {
 pub struct Explanation {
     /// Name of the message, as on the spec page.
     pub message: &'static str,
-    /// Its direction.
+    /// Direction of the datagram.
     pub direction: Direction,
     /// Whether a magic number identifies the protocol; otherwise it is a guess by shape.
     pub is_certain: bool,

@@ -19,7 +19,7 @@ pub trait Single: Send {
     fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>>;
 }
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct SingleExchange<S> {
     single: S,

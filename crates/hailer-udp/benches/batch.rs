@@ -301,10 +301,10 @@ mod linux {
             } else {
                 Ipv4Addr::LOCALHOST
             };
-            let mut settings = SocketConfig::default();
-            settings.has_destination = has_destination;
-            change(&mut settings);
-            let socket = Socket::bind((at, 0).into(), &settings).unwrap();
+            let mut config = SocketConfig::default();
+            config.has_destination = has_destination;
+            change(&mut config);
+            let socket = Socket::bind((at, 0).into(), &config).unwrap();
             Self {
                 socket,
                 inbox: Inbox::with_max_length(LONG),
@@ -450,14 +450,14 @@ mod linux {
                 ),
                 (
                     "timestamps",
-                    Box::new(Hailer::new(work.has_destination, |settings| {
-                        settings.has_timestamps = true;
+                    Box::new(Hailer::new(work.has_destination, |config| {
+                        config.has_timestamps = true;
                     })),
                 ),
                 (
                     "portable",
-                    Box::new(Hailer::new(work.has_destination, |settings| {
-                        settings.portable = true;
+                    Box::new(Hailer::new(work.has_destination, |config| {
+                        config.portable = true;
                     })),
                 ),
             ];

@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_micros(500);
 pub(crate) const MAX_BUFFER_BYTES: usize = i32::MAX as usize;
 
 /// Returns an unbound socket with the options that all systems have.
-pub(crate) fn open(address: SocketAddr, settings: &SocketConfig) -> io::Result<Raw> {
+pub(crate) fn open(address: SocketAddr, config: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::new(
         Domain::for_address(address),
         Type::DGRAM,
@@ -25,28 +25,28 @@ pub(crate) fn open(address: SocketAddr, settings: &SocketConfig) -> io::Result<R
         raw.set_only_v6(true)?;
     }
     #[cfg(unix)]
-    if settings.is_port_shared {
+    if config.is_port_shared {
         raw.set_reuse_port(true)?;
     }
-    set_queues(&raw, settings)?;
+    set_queues(&raw, config)?;
     Ok(raw)
 }
 
-fn set_queues(raw: &Raw, settings: &SocketConfig) -> io::Result<()> {
-    if let Some(size) = settings.receive_buffer {
+fn set_queues(raw: &Raw, config: &SocketConfig) -> io::Result<()> {
+    if let Some(size) = config.receive_buffer {
         raw.set_recv_buffer_size(size.min(MAX_BUFFER_BYTES))?;
     }
-    if let Some(size) = settings.send_buffer {
+    if let Some(size) = config.send_buffer {
         raw.set_send_buffer_size(size.min(MAX_BUFFER_BYTES))?;
     }
     Ok(())
 }
 
 /// Sets the options that a bound socket can have.
-pub(crate) fn take(socket: UdpSocket, settings: &SocketConfig) -> io::Result<Raw> {
+pub(crate) fn take(socket: UdpSocket, config: &SocketConfig) -> io::Result<Raw> {
     let raw = Raw::from(socket);
     raw.set_nonblocking(true)?;
-    set_queues(&raw, settings)?;
+    set_queues(&raw, config)?;
     Ok(raw)
 }
 
@@ -58,18 +58,18 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(
         address: SocketAddr,
-        settings: &SocketConfig,
+        config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
-        let raw = open(address, settings)?;
+        let raw = open(address, config)?;
         raw.bind(&address.into())?;
         Self::of(raw)
     }
 
     pub(crate) fn adopt(
         socket: UdpSocket,
-        settings: &SocketConfig,
+        config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
-        Self::of(take(socket, settings)?)
+        Self::of(take(socket, config)?)
     }
 
     fn of(raw: Raw) -> io::Result<(Self, Capabilities)> {

@@ -16,9 +16,9 @@
 //!
 //! # fn main() -> std::io::Result<()> {
 //! // A responder on all addresses. Its replies come from the address that received the request.
-//! let mut settings = SocketConfig::default();
-//! settings.has_destination = true;
-//! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &settings)?;
+//! let mut config = SocketConfig::default();
+//! config.has_destination = true;
+//! let responder = Socket::bind(([0, 0, 0, 0], 0).into(), &config)?;
 //! let client = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default())?;
 //!
 //! let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
@@ -152,26 +152,26 @@ enum System {
 }
 
 impl System {
-    fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<(Self, Capabilities)> {
+    fn bind(address: SocketAddr, config: &SocketConfig) -> io::Result<(Self, Capabilities)> {
         #[cfg(target_os = "linux")]
-        if !settings.portable {
-            let (socket, can) = linux::Socket::bind(address, settings)?;
+        if !config.portable {
+            let (socket, can) = linux::Socket::bind(address, config)?;
             return Ok((Self::Linux(socket), can));
         }
-        let (socket, can) = fallback::Socket::bind(address, settings)?;
+        let (socket, can) = fallback::Socket::bind(address, config)?;
         Ok((Self::Any(socket), can))
     }
 
     fn adopt(
         socket: std::net::UdpSocket,
-        settings: &SocketConfig,
+        config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         #[cfg(target_os = "linux")]
-        if !settings.portable {
-            let (socket, can) = linux::Socket::adopt(socket, settings)?;
+        if !config.portable {
+            let (socket, can) = linux::Socket::adopt(socket, config)?;
             return Ok((Self::Linux(socket), can));
         }
-        let (socket, can) = fallback::Socket::adopt(socket, settings)?;
+        let (socket, can) = fallback::Socket::adopt(socket, config)?;
         Ok((Self::Any(socket), can))
     }
 }
@@ -192,8 +192,8 @@ impl Socket {
     ///
     /// # Errors
     /// If the address is in use or not available, or the system refuses a socket.
-    pub fn bind(address: SocketAddr, settings: &SocketConfig) -> io::Result<Self> {
-        let (system, capabilities) = System::bind(address, settings)?;
+    pub fn bind(address: SocketAddr, config: &SocketConfig) -> io::Result<Self> {
+        let (system, capabilities) = System::bind(address, config)?;
         let mut socket = Self {
             system,
             local: address,
@@ -209,9 +209,9 @@ impl Socket {
     ///
     /// # Errors
     /// If the system refuses to change the socket.
-    pub fn adopt(socket: std::net::UdpSocket, settings: &SocketConfig) -> io::Result<Self> {
+    pub fn adopt(socket: std::net::UdpSocket, config: &SocketConfig) -> io::Result<Self> {
         let local = socket.local_addr()?;
-        let (system, capabilities) = System::adopt(socket, settings)?;
+        let (system, capabilities) = System::adopt(socket, config)?;
         Ok(Self {
             system,
             local,

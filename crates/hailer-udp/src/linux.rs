@@ -42,15 +42,15 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn bind(
         address: SocketAddr,
-        settings: &SocketConfig,
+        config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
-        let raw = fallback::open(address, settings)?;
-        let mut capabilities = Self::set(&raw, address.is_ipv4(), settings)?;
+        let raw = fallback::open(address, config)?;
+        let mut capabilities = Self::set(&raw, address.is_ipv4(), config)?;
         // Bind last, so that no datagram arrives before the options are set.
         raw.bind(&address.into())?;
         let v4 = address.is_ipv4();
         capabilities.has_spread =
-            settings.is_port_shared && settings.spread > 1 && spread(&raw, v4, settings.spread);
+            config.is_port_shared && config.spread > 1 && spread(&raw, v4, config.spread);
         Ok((
             Self {
                 socket: raw.into(),
@@ -62,12 +62,12 @@ impl Socket {
 
     pub(crate) fn adopt(
         socket: UdpSocket,
-        settings: &SocketConfig,
+        config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         let v4 = socket.local_addr()?.is_ipv4();
-        let raw = fallback::take(socket, settings)?;
-        let mut capabilities = Self::set(&raw, v4, settings)?;
-        capabilities.has_spread = settings.spread > 1 && spread(&raw, v4, settings.spread);
+        let raw = fallback::take(socket, config)?;
+        let mut capabilities = Self::set(&raw, v4, config)?;
+        capabilities.has_spread = config.spread > 1 && spread(&raw, v4, config.spread);
         Ok((
             Self {
                 socket: raw.into(),
@@ -77,12 +77,12 @@ impl Socket {
         ))
     }
 
-    fn set(raw: &socket2::Socket, v4: bool, settings: &SocketConfig) -> io::Result<Capabilities> {
+    fn set(raw: &socket2::Socket, v4: bool, config: &SocketConfig) -> io::Result<Capabilities> {
         // With privileges, the sizes may exceed the system's limit.
-        if let Some(size) = settings.receive_buffer {
+        if let Some(size) = config.receive_buffer {
             can(raw, RcvBufForce, &size.min(MAX_BUFFER_BYTES));
         }
-        if let Some(size) = settings.send_buffer {
+        if let Some(size) = config.send_buffer {
             can(raw, SndBufForce, &size.min(MAX_BUFFER_BYTES));
         }
         let refusals = |raw| {
@@ -99,7 +99,7 @@ impl Socket {
                 can(raw, Ipv6RecvPacketInfo, &true)
             }
         };
-        if settings.unfragmented {
+        if config.unfragmented {
             // Without this option, fragments do no harm.
             let _ = if v4 {
                 sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO)
@@ -109,11 +109,11 @@ impl Socket {
         }
         Ok(Capabilities {
             has_batches: true,
-            has_timestamps: settings.has_timestamps && can(raw, ReceiveTimestampns, &true),
-            has_destination: settings.has_destination && destination(raw),
+            has_timestamps: config.has_timestamps && can(raw, ReceiveTimestampns, &true),
+            has_destination: config.has_destination && destination(raw),
             has_spread: false,
             has_overflows: can(raw, RxqOvfl, &1),
-            has_refusals: settings.has_refusals && refusals(raw),
+            has_refusals: config.has_refusals && refusals(raw),
             receive_buffer: raw.recv_buffer_size()?,
             send_buffer: raw.send_buffer_size()?,
         })

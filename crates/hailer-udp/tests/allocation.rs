@@ -12,13 +12,13 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
 fn batches_take_no_memory() {
-    let mut settings = SocketConfig::default();
-    settings.has_destination = true;
-    settings.has_timestamps = true;
-    settings.has_refusals = true;
+    let mut config = SocketConfig::default();
+    config.has_destination = true;
+    config.has_timestamps = true;
+    config.has_refusals = true;
     for portable in [false, true] {
-        settings.portable = portable;
-        let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &settings).unwrap();
+        config.portable = portable;
+        let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &config).unwrap();
         let mut inbox = Inbox::new();
         let mut outbox = Outbox::new();
         let closed = std::net::UdpSocket::bind("127.0.0.1:0")

@@ -13,14 +13,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-fn settings(change: impl FnOnce(&mut SocketConfig)) -> SocketConfig {
-    let mut settings = SocketConfig::default();
-    change(&mut settings);
-    settings
+fn config(change: impl FnOnce(&mut SocketConfig)) -> SocketConfig {
+    let mut config = SocketConfig::default();
+    change(&mut config);
+    config
 }
 
 fn bind(address: IpAddr, change: impl FnOnce(&mut SocketConfig)) -> Socket {
-    Socket::bind((address, 0).into(), &settings(change)).unwrap()
+    Socket::bind((address, 0).into(), &config(change)).unwrap()
 }
 
 /// Runs a test with both implementations, on systems that have two.
@@ -96,7 +96,7 @@ fn transfers_datagrams_of_any_length() {
     let payload = |length: usize| (0..length).map(|i| (i % 251) as u8).collect::<Vec<_>>();
     both(|portable| {
         for family in families() {
-            let small = |settings: &mut SocketConfig| settings.portable = portable;
+            let small = |config: &mut SocketConfig| config.portable = portable;
             let ours = bind(family, small);
             let theirs = bind(family, small);
             for length in [0, 1, 1_472, 65_507] {
@@ -119,11 +119,11 @@ proptest! {
     ) {
         for family in families() {
             // The queue must hold all of them even if the system counts a page for each.
-            let all = |settings: &mut SocketConfig| {
-                settings.receive_buffer = Some(4 << 20);
-                settings.portable = portable;
-                settings.has_destination = destination;
-                settings.has_timestamps = timestamps;
+            let all = |config: &mut SocketConfig| {
+                config.receive_buffer = Some(4 << 20);
+                config.portable = portable;
+                config.has_destination = destination;
+                config.has_timestamps = timestamps;
             };
             there_and_back(&bind(family, all), &bind(family, all), &payloads)?;
         }
@@ -134,7 +134,7 @@ proptest! {
 fn truncates_datagrams_to_the_length_of_the_inbox() {
     both(|portable| {
         let ours = bind(V4, |_| ());
-        let theirs = bind(V4, |settings| settings.portable = portable);
+        let theirs = bind(V4, |config| config.portable = portable);
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::with_max_length(5);
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
@@ -156,7 +156,7 @@ fn replies_from_the_address_that_received() {
         } else {
             Ipv6Addr::UNSPECIFIED.into()
         };
-        let server = bind(everywhere, |settings| settings.has_destination = true);
+        let server = bind(everywhere, |config| config.has_destination = true);
         if !server.capabilities().has_destination {
             println!("This system does not report destination addresses.");
             continue;
@@ -208,10 +208,10 @@ fn closed(address: IpAddr) -> SocketAddr {
 fn reports_closed_ports_promptly() {
     for family in families() {
         // With every kind of metadata.
-        let socket = bind(family, |settings| {
-            settings.has_refusals = true;
-            settings.has_destination = true;
-            settings.has_timestamps = true;
+        let socket = bind(family, |config| {
+            config.has_refusals = true;
+            config.has_destination = true;
+            config.has_timestamps = true;
         });
         if !socket.capabilities().has_refusals {
             println!("This system does not tell refusals.");
@@ -250,9 +250,9 @@ fn refused_datagrams_do_not_affect_others() {
     const EACH: u32 = 1_000;
     both(|portable| {
         for family in families() {
-            let change = |settings: &mut SocketConfig| {
-                settings.has_refusals = true;
-                settings.portable = portable;
+            let change = |config: &mut SocketConfig| {
+                config.has_refusals = true;
+                config.portable = portable;
             };
             let ours = bind(family, change);
             let theirs = bind(family, change);
@@ -306,10 +306,10 @@ fn refused_datagrams_do_not_affect_others() {
 fn threads_can_share_a_socket() {
     const EACH: u32 = 250;
     both(|portable| {
-        let change = |settings: &mut SocketConfig| {
-            settings.receive_buffer = Some(4 << 20);
-            settings.has_refusals = true;
-            settings.portable = portable;
+        let change = |config: &mut SocketConfig| {
+            config.receive_buffer = Some(4 << 20);
+            config.has_refusals = true;
+            config.portable = portable;
         };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
@@ -368,9 +368,9 @@ fn threads_can_share_a_socket() {
 #[test]
 fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
-        let change = |settings: &mut SocketConfig| {
-            settings.portable = portable;
-            settings.has_refusals = true;
+        let change = |config: &mut SocketConfig| {
+            config.portable = portable;
+            config.has_refusals = true;
         };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
@@ -420,9 +420,9 @@ fn reports_datagrams_that_can_never_be_sent() {
 fn counts_overflows() {
     both(|portable| {
         let ours = bind(V4, |_| ());
-        let theirs = bind(V4, |settings| {
-            settings.receive_buffer = Some(4_096);
-            settings.portable = portable;
+        let theirs = bind(V4, |config| {
+            config.receive_buffer = Some(4_096);
+            config.portable = portable;
         });
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::new();
@@ -453,10 +453,10 @@ fn counts_overflows() {
 fn accepts_any_queue_size() {
     both(|portable| {
         let socket = |size| {
-            bind(V4, |settings| {
-                settings.receive_buffer = Some(size);
-                settings.send_buffer = Some(size);
-                settings.portable = portable;
+            bind(V4, |config| {
+                config.receive_buffer = Some(size);
+                config.send_buffer = Some(size);
+                config.portable = portable;
             })
         };
         let small = socket(0);
@@ -475,7 +475,7 @@ fn accepts_any_queue_size() {
 #[test]
 fn reports_the_time_in_the_queue() {
     let ours = bind(V4, |_| ());
-    let theirs = bind(V4, |settings| settings.has_timestamps = true);
+    let theirs = bind(V4, |config| config.has_timestamps = true);
     let mut outbox = Outbox::new();
     let mut inbox = Inbox::new();
     outbox.push(theirs.local_addr(), None, |_| ());
@@ -510,16 +510,16 @@ fn reports_the_time_in_the_queue() {
 #[test]
 fn sockets_share_an_address_only_if_all_allow_it() {
     both(|portable| {
-        let change = |settings: &mut SocketConfig| {
-            settings.is_port_shared = true;
-            settings.portable = portable;
+        let change = |config: &mut SocketConfig| {
+            config.is_port_shared = true;
+            config.portable = portable;
         };
         let first = bind(V4, change);
-        let second = Socket::bind(first.local_addr(), &settings(change)).unwrap();
+        let second = Socket::bind(first.local_addr(), &config(change)).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
         let third = Socket::bind(
             first.local_addr(),
-            &settings(|settings| settings.portable = portable),
+            &config(|config| config.portable = portable),
         );
         assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
         // Each datagram arrives at one of them.
@@ -542,9 +542,9 @@ fn sockets_share_an_address_only_if_all_allow_it() {
 #[test]
 fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
-        let change = |settings: &mut SocketConfig| {
-            settings.portable = portable;
-            settings.has_refusals = true;
+        let change = |config: &mut SocketConfig| {
+            config.portable = portable;
+            config.has_refusals = true;
         };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
@@ -590,16 +590,16 @@ fn wait_ends_with_the_first_event_or_the_timeout() {
 #[cfg(target_os = "linux")]
 #[test]
 fn one_network_goes_to_one_socket() {
-    let mut settings = SocketConfig::default();
-    settings.is_port_shared = true;
-    settings.spread = 3;
-    let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &settings).unwrap();
+    let mut config = SocketConfig::default();
+    config.is_port_shared = true;
+    config.spread = 3;
+    let first = Socket::bind("127.0.0.1:0".parse().unwrap(), &config).unwrap();
     assert!(first.capabilities().has_spread);
     let address = first.local_addr();
     let sockets = [
         first,
-        Socket::bind(address, &settings).unwrap(),
-        Socket::bind(address, &settings).unwrap(),
+        Socket::bind(address, &config).unwrap(),
+        Socket::bind(address, &config).unwrap(),
     ];
     let mut used = [0; 3];
     for network in 0..60 {

@@ -120,11 +120,11 @@ impl RedisConfig {
 
     /// Sets user and password. They need no escapes here, unlike in a URL.
     pub fn log_in(&mut self, user: Option<&str>, password: &str) {
-        let mut settings = self.info.redis_settings().clone().set_password(password);
+        let mut config = self.info.redis_settings().clone().set_password(password);
         if let Some(user) = user {
-            settings = settings.set_username(user);
+            config = config.set_username(user);
         }
-        self.info = self.info.clone().set_redis_settings(settings);
+        self.info = self.info.clone().set_redis_settings(config);
     }
 
     pub(crate) fn certificates(&self) -> TlsCertificates {

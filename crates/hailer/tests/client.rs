@@ -25,17 +25,17 @@ const fn ms(ms: u64) -> Duration {
 }
 
 /// A generous timeout for busy machines. Tests that wait for silence set a shorter one.
-fn settings() -> ClientConfig {
+fn config() -> ClientConfig {
     time_limit(ms(5_000), 0)
 }
 
 fn time_limit(timeout: Duration, retries: u32) -> ClientConfig {
-    let mut settings = ClientConfig::default();
+    let mut config = ClientConfig::default();
     let mut limits = QueryLimits::default();
     limits.timeout = timeout;
     limits.retries = retries;
-    settings.limits = limits;
-    settings
+    config.limits = limits;
+    config
 }
 
 fn impatient() -> Client {
@@ -44,9 +44,9 @@ fn impatient() -> Client {
 
 /// Returns a client that uses this name server.
 fn named(dns: &Dns) -> Client {
-    let mut settings = settings();
-    settings.name_server = Some(dns.address());
-    Client::new(settings)
+    let mut config = config();
+    config.name_server = Some(dns.address());
+    Client::new(config)
 }
 
 fn url(id: &str, server: &Server) -> String {
@@ -55,7 +55,7 @@ fn url(id: &str, server: &Server) -> String {
 
 /// Returns the answers of a server in all protocols.
 async fn all_answers(address: SocketAddr) -> Answers {
-    Client::new(settings())
+    Client::new(config())
         .query_all(address.to_string().as_str())
         .await
         .unwrap()
@@ -71,7 +71,7 @@ fn protocols(answers: &Answers) -> Vec<&'static str> {
 #[tokio::test]
 async fn every_form_of_an_address_works() {
     let server = Server::of(&registry::responders(), &status("Forms", ALICE));
-    let client = Client::new(settings());
+    let client = Client::new(config());
     let port = server.port();
     let forms = [
         (format!("127.0.0.1:{port}"), None),
@@ -134,7 +134,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
         return;
     };
     let server = Server::at(socket, &registry::responders(), &status("Six", ALICE));
-    let client = Client::new(settings());
+    let client = Client::new(config());
     for form in [
         format!("[::1]:{}", server.port()),
         format!("ugp://[::1]:{}", server.port()),
@@ -151,7 +151,7 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
 
 #[tokio::test]
 async fn detection_finds_the_one_protocol_of_a_server() {
-    let client = Client::new(settings());
+    let client = Client::new(config());
     let is_original = |protocol: &&dyn hailer::proto::Protocol| protocol.dialect_of().is_none();
     for protocol in registry::datagram_responders().filter(is_original) {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
@@ -244,7 +244,7 @@ async fn detection_does_not_depend_on_timing() {
 async fn all_protocols_share_a_port() {
     let protocols: Vec<_> = ids().into_iter().map(protocol).collect();
     let server = Server::of(&protocols, &status("Shared", ALICE));
-    let client = Client::new(settings());
+    let client = Client::new(config());
     let answers = all_answers(server.address).await;
     assert_eq!(answers.len(), ids().len());
     for id in ids() {
@@ -274,7 +274,7 @@ async fn all_protocols_share_a_port() {
 #[tokio::test]
 async fn ping_sends_one_datagram_and_measures_the_latency() {
     let server = Server::of(&registry::responders(), &status("Ping", ALICE));
-    let client = Client::new(settings());
+    let client = Client::new(config());
     for id in ids() {
         let answer = client.ping(url(id, &server).as_str()).await.unwrap();
         assert_eq!(
@@ -298,12 +298,12 @@ async fn ping_sends_one_datagram_and_measures_the_latency() {
 #[tokio::test]
 async fn players_are_requested_only_if_configured() {
     let server = Server::of(&registry::responders(), &status("Less", ALICE));
-    let mut settings = settings();
-    settings.ask.has_players = false;
+    let mut config = config();
+    config.ask.has_players = false;
     for depth in [Depth::Basic, Depth::Full] {
-        settings.ask.depth = depth;
+        config.ask.depth = depth;
         for id in ids() {
-            let answer = Client::new(settings.clone())
+            let answer = Client::new(config.clone())
                 .query(url(id, &server).as_str())
                 .await
                 .unwrap();
@@ -324,7 +324,7 @@ async fn one_client_runs_many_queries_concurrently() {
     let servers: Vec<Server> = (0..10)
         .map(|i| Server::of(&registry::responders(), &status(&format!("S{i}"), ALICE)))
         .collect();
-    let client = Client::new(settings());
+    let client = Client::new(config());
     let asks = servers
         .iter()
         .cycle()
@@ -346,9 +346,9 @@ async fn query_many_returns_each_result_with_its_target() {
     let silent = Server::silent();
     let shut = closed();
     let flood = Server::script(|_| vec![vec![7; 1_000]; 100]);
-    let mut settings = time_limit(ms(5_000), 0);
-    settings.limits.deadline = ms(5_000);
-    let client = Client::new(settings);
+    let mut config = time_limit(ms(5_000), 0);
+    config.limits.deadline = ms(5_000);
+    let client = Client::new(config);
     let mut targets: Vec<String> = (0..600)
         .map(|i| url(ids()[i % 3], &servers[i % 10]))
         .collect();
@@ -417,7 +417,7 @@ async fn query_many_respects_its_concurrency_and_stops_when_dropped() {
 #[test]
 fn one_client_works_in_several_runtimes() {
     let server = Server::of(&registry::responders(), &status("Again", ALICE));
-    let client = Client::new(settings());
+    let client = Client::new(config());
     let target: hailer::Target = url("ugp", &server).parse().unwrap();
     let builder = || tokio::runtime::Builder::new_current_thread();
     let kept = builder().enable_all().build().unwrap();
@@ -468,7 +468,7 @@ async fn closed_ports_are_reported_immediately() {
     let started = Instant::now();
     let address = closed();
     for form in [address.to_string(), format!("ugp://{address}")] {
-        let error = Client::new(settings())
+        let error = Client::new(config())
             .query(form.as_str())
             .await
             .unwrap_err();
@@ -544,9 +544,9 @@ async fn lost_requests_are_repeated() {
 async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
     // The basic stat ends inside its first text.
     let server = Server::script(|request| vec![minecraft(request, b"Hello")]);
-    let mut settings = time_limit(ms(100), 1);
-    settings.ask.depth = Depth::Basic;
-    match Client::new(settings)
+    let mut config = time_limit(ms(100), 1);
+    config.ask.depth = Depth::Basic;
+    match Client::new(config)
         .query(url("minecraft-query", &server).as_str())
         .await
     {
@@ -726,9 +726,9 @@ async fn refusals_are_reported_and_auth_tokens_accepted() {
         Server::board(loopback(), board, Budget::default())
     };
     let with = |token: Option<&str>| {
-        let mut settings = settings();
-        settings.ask.auth_token = token.map(Into::into);
-        Client::new(settings)
+        let mut config = config();
+        config.ask.auth_token = token.map(Into::into);
+        Client::new(config)
     };
 
     let server = serve(nothing);
@@ -779,9 +779,9 @@ async fn refusals_are_reported_and_auth_tokens_accepted() {
 #[tokio::test]
 async fn floods_end_the_query() {
     let server = Server::script(|_| vec![b"stray".to_vec(); 40]);
-    let mut settings = settings();
-    settings.limits.max_datagrams = 25;
-    match Client::new(settings.clone())
+    let mut config = config();
+    config.limits.max_datagrams = 25;
+    match Client::new(config.clone())
         .query(url("ugp", &server).as_str())
         .await
     {
@@ -796,9 +796,9 @@ async fn floods_end_the_query() {
         }
         other => panic!("{other:?}"),
     }
-    settings.limits.max_datagrams = 1_000;
-    settings.limits.max_bytes = 99;
-    match Client::new(settings)
+    config.limits.max_datagrams = 1_000;
+    config.limits.max_bytes = 99;
+    match Client::new(config)
         .query(url("ugp", &server).as_str())
         .await
     {
@@ -817,9 +817,9 @@ async fn queries_end_at_their_deadline() {
         Some(0) => vec![[b"ONEREPLY\0".as_slice(), &[7; 32], &[0; 7]].concat()],
         _ => Vec::new(),
     });
-    let mut settings = time_limit(ms(40), 100);
-    settings.limits.deadline = ms(400);
-    match Client::new(settings)
+    let mut config = time_limit(ms(40), 100);
+    config.limits.deadline = ms(400);
+    match Client::new(config)
         .query(url("onequery", &server).as_str())
         .await
     {
@@ -839,9 +839,9 @@ async fn strict_mode_rejects_deviations() {
     let full = b"splitnum\0\x80\0hostname\0Odd\0gametype\0SMP\0game_id\0MINECRAFT\0version\x001\0plugins\0\0map\0m\0\
                  numplayers\x000\0maxplayers\x005\0hostport\x001\0hostip\0h\0\0\x01player_\0\0\0";
     let server = Server::script(move |request| vec![minecraft(request, full)]);
-    let mut settings = settings();
-    settings.ask.depth = Depth::Basic;
-    let answer = Client::new(settings.clone())
+    let mut config = config();
+    config.ask.depth = Depth::Basic;
+    let answer = Client::new(config.clone())
         .query(url("minecraft-query", &server).as_str())
         .await
         .unwrap();
@@ -852,8 +852,8 @@ async fn strict_mode_rejects_deviations() {
         .map(|deviation| deviation.name)
         .collect();
     assert_eq!(met, ["full-for-basic"]);
-    settings.strict = true;
-    match Client::new(settings)
+    config.strict = true;
+    match Client::new(config)
         .query(url("minecraft-query", &server).as_str())
         .await
     {
@@ -897,10 +897,10 @@ async fn replies_from_other_addresses_are_ignored() {
 #[tokio::test]
 async fn datagrams_are_stored_if_configured() {
     let server = Server::of(&registry::responders(), &status("Kept", ALICE));
-    let mut settings = settings();
+    let mut config = config();
     for id in ids() {
-        settings.has_datagrams = true;
-        let answer = Client::new(settings.clone())
+        config.has_datagrams = true;
+        let answer = Client::new(config.clone())
             .query(url(id, &server).as_str())
             .await
             .unwrap();
@@ -933,8 +933,8 @@ async fn datagrams_are_stored_if_configured() {
                 (datagram.direction, None)
             );
         }
-        settings.has_datagrams = false;
-        let answer = Client::new(settings.clone())
+        config.has_datagrams = false;
+        let answer = Client::new(config.clone())
             .query(url(id, &server).as_str())
             .await
             .unwrap();
@@ -965,9 +965,9 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
             let _ = stream.read_to_end(&mut requests);
             sender.send(requests).unwrap();
         });
-        let mut settings = settings();
-        settings.has_datagrams = true;
-        let answer = Client::new(settings)
+        let mut config = config();
+        config.has_datagrams = true;
+        let answer = Client::new(config)
             .query(list_ping(&server).as_str())
             .await
             .unwrap();
@@ -1021,7 +1021,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
 #[tokio::test]
 async fn streams_answer_pings_and_basic_queries() {
     let server = Stream::answering(ANY, kick("Hi\u{A7}0\u{A7}5"));
-    let answer = Client::new(settings())
+    let answer = Client::new(config())
         .ping(list_ping(&server).as_str())
         .await
         .unwrap();
@@ -1033,9 +1033,9 @@ async fn streams_answer_pings_and_basic_queries() {
         (Status::default(), 1, 1)
     );
     for depth in [Depth::Basic, Depth::Full] {
-        let mut settings = settings();
-        settings.ask.depth = depth;
-        let answer = Client::new(settings)
+        let mut config = config();
+        config.ask.depth = depth;
+        let answer = Client::new(config)
             .query(list_ping(&server).as_str())
             .await
             .unwrap();
@@ -1070,7 +1070,7 @@ async fn our_responder_works_over_a_stream() {
         }
         assert_eq!(step, ConnectionStep::Close);
     });
-    let answer = Client::new(settings())
+    let answer = Client::new(config())
         .query(list_ping(&server).as_str())
         .await
         .unwrap();
@@ -1092,7 +1092,7 @@ async fn incomplete_streams_are_reported_with_field_and_offset() {
         (9, "text at offset 3: ends 20 bytes too early"),
     ] {
         let server = Stream::answering(ANY, &whole[..length]);
-        match Client::new(settings())
+        match Client::new(config())
             .query(list_ping(&server).as_str())
             .await
         {
@@ -1120,7 +1120,7 @@ async fn streams_closed_without_a_reply_are_refusals() {
         stream.peek(&mut [0]).unwrap();
     });
     for server in [closing, resetting] {
-        match Client::new(settings())
+        match Client::new(config())
             .query(list_ping(&server).as_str())
             .await
         {
@@ -1278,7 +1278,7 @@ async fn endless_streams_are_bounded() {
         |mut stream| while stream.write_all(&[0xFF; 65_536]).is_ok() {},
     );
     let started = Instant::now();
-    match Client::new(settings())
+    match Client::new(config())
         .query(list_ping(&server).as_str())
         .await
     {
@@ -1287,12 +1287,9 @@ async fn endless_streams_are_bounded() {
         }
         other => panic!("{other:?}"),
     }
-    let mut settings = settings();
-    settings.limits.max_bytes = 99;
-    match Client::new(settings)
-        .query(list_ping(&server).as_str())
-        .await
-    {
+    let mut config = config();
+    config.limits.max_bytes = 99;
+    match Client::new(config).query(list_ping(&server).as_str()).await {
         Err(Error::Flood { bytes, .. }) => assert!(bytes > 99 && bytes <= 128 << 10, "{bytes}"),
         other => panic!("{other:?}"),
     }
@@ -1301,7 +1298,7 @@ async fn endless_streams_are_bounded() {
 
 #[tokio::test]
 async fn closed_ports_are_reported_with_their_transport() {
-    match Client::new(settings())
+    match Client::new(config())
         .query(format!("minecraft-status://{}", closed()).as_str())
         .await
     {
@@ -1320,7 +1317,7 @@ async fn closed_ports_are_reported_with_their_transport() {
         other => panic!("{other:?}"),
     }
     // If all ports are closed, the UDP ports are reported too.
-    let error = Client::new(settings())
+    let error = Client::new(config())
         .query(closed().to_string().as_str())
         .await
         .unwrap_err();
@@ -1360,7 +1357,7 @@ async fn hanging_streams_do_not_delay_detection() {
         (&kick("You are banned"), "kicks the client: You are banned"),
     ] {
         let stream = Stream::answering(closed(), reply);
-        let error = Client::new(settings())
+        let error = Client::new(config())
             .query(stream.address.to_string().as_str())
             .await
             .unwrap_err();
@@ -1453,10 +1450,10 @@ async fn missing_names_differ_from_failed_lookups() {
 
 #[tokio::test]
 async fn missing_name_server_is_a_failed_lookup() {
-    let mut settings = settings();
-    settings.name_server = Some(closed());
+    let mut config = config();
+    config.name_server = Some(closed());
     let started = Instant::now();
-    match Client::new(settings).query("play.example.test").await {
+    match Client::new(config).query("play.example.test").await {
         Err(Error::Lookup { name, .. }) => assert_eq!(name, "play.example.test"),
         other => panic!("{other:?}"),
     }
@@ -1505,10 +1502,7 @@ async fn service_record_without_its_host_is_reported() {
 async fn localhost_may_end_with_a_dot() {
     let server = Server::of(&registry::responders(), &status("Dot", ALICE));
     let target = format!("ugp://localhost.:{}", server.port());
-    let answer = Client::new(settings())
-        .query(target.as_str())
-        .await
-        .unwrap();
+    let answer = Client::new(config()).query(target.as_str()).await.unwrap();
     assert_eq!(answer.status.title().as_deref(), Some("Dot"));
 }
 
@@ -1572,11 +1566,11 @@ async fn the_handshake_has_the_typed_host_or_the_configured_one() {
         ("minecraft-status://play.example.test", "Lobby", "Lobby"),
         (&with_port, "", host),
     ] {
-        let mut settings = settings();
-        settings.name_server = Some(dns.address());
-        settings.has_datagrams = true;
-        settings.ask.host = configured.into();
-        let answer = Client::new(settings).query(target).await.unwrap();
+        let mut config = config();
+        config.name_server = Some(dns.address());
+        config.has_datagrams = true;
+        config.ask.host = configured.into();
+        let answer = Client::new(config).query(target).await.unwrap();
         let mut notes = Notes::default();
         let request = &answer.transcript.datagrams[0].bytes;
         let handshake = Handshake::read(&mut Reader::new(request, &mut notes)).unwrap();
@@ -1738,7 +1732,7 @@ async fn status_can_be_replaced_under_load() {
 async fn published_status_is_used_immediately() {
     let board = Board::new(&registry::responders(), &status("Before", &[])).unwrap();
     let server = Server::board(loopback(), board.clone(), Budget::default());
-    let client = Client::new(settings());
+    let client = Client::new(config());
     for id in ids() {
         board.publish(&status("Before", &[])).unwrap();
         let answer = client.query(url(id, &server).as_str()).await.unwrap();
@@ -1873,7 +1867,7 @@ async fn partial_answers_survive_a_closed_port() {
             socket.send_to(reply, from).unwrap();
         }
     });
-    let answer = Client::new(settings())
+    let answer = Client::new(config())
         .query(format!("onequery://{address}").as_str())
         .await
         .unwrap();
@@ -1885,10 +1879,10 @@ async fn partial_answers_survive_a_closed_port() {
 #[tokio::test]
 async fn failed_queries_store_datagrams_too() {
     let server = Server::silent();
-    let mut settings = time_limit(ms(60), 1);
-    settings.has_datagrams = true;
-    settings.ask.auth_token = Some("hunter2".into());
-    let error = Client::new(settings)
+    let mut config = time_limit(ms(60), 1);
+    config.has_datagrams = true;
+    config.ask.auth_token = Some("hunter2".into());
+    let error = Client::new(config)
         .query(url("onequery", &server).as_str())
         .await
         .unwrap_err();

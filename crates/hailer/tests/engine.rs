@@ -37,9 +37,9 @@ fn post(address: &str, board: &Board) -> ListenerConfig {
 }
 
 fn config(workers: usize) -> PoolConfig {
-    let mut settings = PoolConfig::default();
-    settings.workers = workers;
-    settings
+    let mut config = PoolConfig::default();
+    config.workers = workers;
+    config
 }
 
 /// Returns a client at its own address that receives from the server only.
@@ -314,11 +314,11 @@ fn relayed_replies_to_a_source_that_never_sends_again_have_the_unverified_budget
 
 #[test]
 fn limits_replies_to_unverified_sources() {
-    let mut settings = config(2);
-    settings.budget = Budget::default();
-    settings.budget.is_loopback_limited = true;
-    settings.budget.unverified_packets = 10;
-    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board("poor"))], &settings).unwrap();
+    let mut config = config(2);
+    config.budget = Budget::default();
+    config.budget.is_loopback_limited = true;
+    config.budget.unverified_packets = 10;
+    let pool = ResponderPool::start(vec![post("127.0.0.1:0", &board("poor"))], &config).unwrap();
     let client = client("127.0.0.1", pool.addresses()[0]);
     client
         .set_read_timeout(Some(Duration::from_millis(300)))
@@ -372,10 +372,10 @@ fn inherited_sockets_of_one_address_share_its_networks() {
     let handed = [first, bind(address), bind(address)];
     let mut taken = post(&address.to_string(), &board("handed"));
     taken.inherited = Some(handed.into());
-    let mut settings = config(2);
-    settings.budget.is_loopback_limited = true;
-    settings.budget.unverified_packets = 1;
-    let pool = ResponderPool::start(vec![taken], &settings).unwrap();
+    let mut config = config(2);
+    config.budget.is_loopback_limited = true;
+    config.budget.unverified_packets = 1;
+    let pool = ResponderPool::start(vec![taken], &config).unwrap();
     for network in 0..16 {
         // The system would choose a socket by the port. With one worker per network, there is one
         // burst of 4.
@@ -398,18 +398,18 @@ fn inherited_sockets_of_one_address_share_its_networks() {
 
 #[test]
 fn applies_new_settings_without_a_restart() {
-    let (game, listener, mut settings) = relayed(1, Duration::from_secs(60));
-    settings.budget.is_loopback_limited = true;
-    let pool = ResponderPool::start(vec![listener], &settings).unwrap();
+    let (game, listener, mut config) = relayed(1, Duration::from_secs(60));
+    config.budget.is_loopback_limited = true;
+    let pool = ResponderPool::start(vec![listener], &config).unwrap();
     let [one, two] = [(); 2].map(|()| client("127.0.0.1", pool.addresses()[0]));
     join(&one, &game);
     two.send(b"two").unwrap();
     until(|| dropped(&pool, "relay full") == 1);
-    settings.workers = 7;
-    settings.relay_sessions = 2;
-    settings.budget.unverified_packets = 1;
-    settings.budget.unverified_total = 512 << 10;
-    pool.configure(&settings);
+    config.workers = 7;
+    config.relay_sessions = 2;
+    config.budget.unverified_packets = 1;
+    config.budget.unverified_total = 512 << 10;
+    pool.configure(&config);
     until(|| pool.remaining_budget().bytes_per_second == 512 << 10);
     assert_eq!((pool.workers(), pool.config().relay_sessions), (1, 2));
     two.send(b"two").unwrap();

@@ -32,16 +32,16 @@ async fn ping(address: SocketAddr) -> Vec<u8> {
 
 #[tokio::test]
 async fn slow_clients_delay_no_other_and_all_are_kicked_at_the_end() {
-    let mut settings = GameServerConfig {
+    let mut config = GameServerConfig {
         world: WorldKind::Flat,
         motd: "A".into(),
         ..GameServerConfig::default()
     };
-    settings.limits.logins = 500;
-    settings.limits.logins_per_ip = 500;
-    settings.limits.connections_per_ip = 500;
+    config.limits.logins = 500;
+    config.limits.logins_per_ip = 500;
+    config.limits.connections_per_ip = 500;
     let local = "127.0.0.1:0".parse().unwrap();
-    let mut server = GameServer::bind(&[local, local], settings).await.unwrap();
+    let mut server = GameServer::bind(&[local, local], config).await.unwrap();
     let addresses = server.local_addrs().unwrap();
     let mut events = server.events().unwrap();
     assert!(server.events().is_none());

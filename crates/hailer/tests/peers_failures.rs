@@ -507,8 +507,8 @@ fn short() -> QueryLimits {
 }
 
 fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::Answer, Error> {
-    let mut settings = ClientConfig::default();
-    settings.limits = short();
+    let mut config = ClientConfig::default();
+    config.limits = short();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -518,7 +518,7 @@ fn ask(protocol: &'static dyn Protocol, server: SocketAddr) -> Result<hailer::An
         .expect("a target");
     // The game of this name may have more protocols.
     target.game = None;
-    runtime.block_on(Client::new(settings).query(&target))
+    runtime.block_on(Client::new(config).query(&target))
 }
 
 /// Starts a server on loopback in a thread. The script returns, for each request, datagrams and the

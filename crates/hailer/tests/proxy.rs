@@ -91,17 +91,17 @@ impl Lab {
     async fn new(change: impl FnOnce(&mut ProxyConfig)) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = server.local_addr().unwrap().port();
-        let mut settings = ProxyConfig {
+        let mut config = ProxyConfig {
             host: "127.0.0.1".into(),
             port,
             build: None,
             max_connections: 4,
         };
-        change(&mut settings);
+        change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let notes = Arc::new(Notebook::default());
-        let proxy = Arc::new(Proxy::new(settings).unwrap());
+        let proxy = Arc::new(Proxy::new(config).unwrap());
         let watch = Arc::clone(&notes);
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
@@ -314,7 +314,7 @@ fn any_packet(direction: PacketDirection, build: Build, dice: &mut SampleRng) ->
 }
 
 async fn session(build: Build, login: Login) {
-    let lab = Lab::new(|settings| settings.build = Some(build)).await;
+    let lab = Lab::new(|config| config.build = Some(build)).await;
     let mut client = lab.client(build).await;
     let (mut server, secrets) = log_in(&mut client, &lab, build, login).await;
     let mut dice = SampleRng::new(11);
@@ -540,7 +540,7 @@ async fn unreachable_server_is_reported_to_the_client() {
         .local_addr()
         .unwrap()
         .port();
-    let lab = Lab::new(|settings| settings.port = gone).await;
+    let lab = Lab::new(|config| config.port = gone).await;
     let mut client = lab.client(Build::LATEST).await;
     client.send(handshake(Build::LATEST)).await;
     assert!(
@@ -621,7 +621,7 @@ async fn slow_client_pauses_only_its_own_connection() {
 
 #[tokio::test]
 async fn connections_above_the_limit_are_kicked() {
-    let lab = Lab::new(|settings| settings.max_connections = 2).await;
+    let lab = Lab::new(|config| config.max_connections = 2).await;
     let _first = lab.client(Build::LATEST).await;
     let _second = lab.client(Build::LATEST).await;
     tokio::time::sleep(Duration::from_millis(100)).await;

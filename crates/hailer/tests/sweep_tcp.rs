@@ -272,12 +272,12 @@ fn dripping_endless_and_closing_servers_end() {
 #[test]
 fn a_farm_of_thousands_is_read_exactly() {
     for delay in [0, 40] {
-        let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-        settings.ports = vec![(stream(), 0)];
-        settings.silent = 0.1;
-        settings.refusing = 0.1;
-        settings.delay = ms(delay);
-        let farm = Farm::new(settings).unwrap();
+        let mut farm = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+        farm.ports = vec![(stream(), 0)];
+        farm.silent = 0.1;
+        farm.refusing = 0.1;
+        farm.delay = ms(delay);
+        let farm = Farm::new(farm).unwrap();
         let bound = farm.bind().unwrap();
         let port = bound[0].port();
         let mut config = config();
@@ -315,11 +315,11 @@ fn a_farm_of_thousands_is_read_exactly() {
 /// The list ping before 1.4 is one byte, and ends with a pause.
 #[test]
 fn a_farm_answers_requests_without_an_end() {
-    let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-    settings.ports = vec![(registry::find("minecraft-status").unwrap(), 0)];
-    settings.silent = 0.0;
-    settings.refusing = 0.0;
-    let farm = Farm::new(settings).unwrap();
+    let mut config = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    config.ports = vec![(registry::find("minecraft-status").unwrap(), 0)];
+    config.silent = 0.0;
+    config.refusing = 0.0;
+    let farm = Farm::new(config).unwrap();
     let bound = farm.bind().unwrap();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, bound[0].port()));
     let stop = AtomicBool::new(false);

@@ -166,11 +166,11 @@ fn run(
 }
 
 /// Runs `act` with a farm of servers over UDP and TCP. `act` gets the ports.
-fn with_farm(config: impl Fn(&mut FarmConfig), act: impl FnOnce(&Farm, u16, u16)) {
-    let mut settings = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
-    settings.ports = vec![(find("minecraft-query"), 0), (find("minecraft-status"), 0)];
-    config(&mut settings);
-    let farm = Farm::new(settings).unwrap();
+fn with_farm(change: impl Fn(&mut FarmConfig), act: impl FnOnce(&Farm, u16, u16)) {
+    let mut config = FarmConfig::new(Ipv4Addr::new(127, 0, 0, 0), 8);
+    config.ports = vec![(find("minecraft-query"), 0), (find("minecraft-status"), 0)];
+    change(&mut config);
+    let farm = Farm::new(config).unwrap();
     let bound = farm.bind().unwrap();
     let stop = AtomicBool::new(false);
     struct StopOnDrop<'a>(&'a AtomicBool);
@@ -189,7 +189,7 @@ fn with_farm(config: impl Fn(&mut FarmConfig), act: impl FnOnce(&Farm, u16, u16)
 #[test]
 fn each_server_has_one_result_with_its_status() {
     with_farm(
-        |settings| settings.delay = Duration::from_millis(20),
+        |config| config.delay = Duration::from_millis(20),
         |farm, udp, tcp| {
             let lines = [
                 format!("minecraft-query://127.30.0.0/21:{udp}"),
@@ -223,9 +223,9 @@ fn each_server_has_one_result_with_its_status() {
 #[test]
 fn a_stopped_sweep_continues_with_any_number_of_threads() {
     with_farm(
-        |settings| {
-            settings.delay = Duration::from_millis(10);
-            settings.silent = 0.05;
+        |config| {
+            config.delay = Duration::from_millis(10);
+            config.silent = 0.05;
         },
         |_, udp, tcp| {
             let lines = [

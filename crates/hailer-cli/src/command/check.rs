@@ -101,7 +101,7 @@ async fn test_server(
     protocol: &'static dyn Protocol,
     suite: &'static Suite,
 ) -> anyhow::Result<Exit> {
-    let client = Client::new(args.query_args.settings(0, None));
+    let client = Client::new(args.query_args.config(0, None));
     let addresses = client.candidates(target).await?;
     let Some(&address) = addresses.first() else {
         anyhow::bail!("{text} has no address");

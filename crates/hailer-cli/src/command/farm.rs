@@ -14,7 +14,7 @@ use tracing::info;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     args.log.start();
-    let farm = match Farm::new(settings(args)?) {
+    let farm = match Farm::new(config(args)?) {
         Ok(farm) => farm,
         Err(error) => usage!("{error}"),
     };
@@ -70,10 +70,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Builds the configuration of the farm.
-fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
+fn config(args: &Args) -> anyhow::Result<FarmConfig> {
     let (address, bits) = args.network[0];
-    let mut settings = FarmConfig::new(address, bits);
-    settings.networks = args.network.clone();
+    let mut config = FarmConfig::new(address, bits);
+    config.networks = args.network.clone();
     let protocols: Vec<&'static dyn Protocol> = if args.protocol.is_empty() {
         registry::responders()
     } else {
@@ -105,16 +105,16 @@ fn settings(args: &Args) -> anyhow::Result<FarmConfig> {
         };
         ports.into_iter().map(move |port| (protocol, port))
     };
-    settings.ports = protocols.iter().copied().flat_map(of).collect();
-    settings.seed = args.seed;
-    settings.silent = args.silent;
-    settings.refusing = args.refusing;
-    settings.loss = args.loss;
-    settings.duplicates = args.duplicates;
-    settings.delay = args.delay.unwrap_or_default();
-    settings.jitter = args.jitter.unwrap_or_default();
-    settings.variants = args.variants;
-    Ok(settings)
+    config.ports = protocols.iter().copied().flat_map(of).collect();
+    config.seed = args.seed;
+    config.silent = args.silent;
+    config.refusing = args.refusing;
+    config.loss = args.loss;
+    config.duplicates = args.duplicates;
+    config.delay = args.delay.unwrap_or_default();
+    config.jitter = args.jitter.unwrap_or_default();
+    config.variants = args.variants;
+    Ok(config)
 }
 
 fn summary(counts: &FarmCounts) -> String {

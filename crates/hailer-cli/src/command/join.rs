@@ -94,7 +94,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut interrupted = std::pin::pin!(super::service::interrupted());
     let connected = tokio::select! {
         () = &mut interrupted => Err(None),
-        connected = join(&target, settings(&args)) => connected.map_err(Some),
+        connected = join(&target, config(&args)) => connected.map_err(Some),
     };
     if let (Err(_), Some(path)) = (&connected, &args.record) {
         // The file was created by this run and is empty.
@@ -163,7 +163,7 @@ fn target(text: &str) -> anyhow::Result<Target> {
     }
 }
 
-fn settings(args: &Args) -> Join {
+fn config(args: &Args) -> Join {
     let mut join = Join {
         timeout: args.timeout,
         name_server: args.name_server,

@@ -131,9 +131,9 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 
 impl QueryArgs {
     /// Builds the library's configuration. The default deadline leaves time for all retries.
-    fn settings(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
-        let mut settings = ClientConfig::default();
-        let limits = &mut settings.limits;
+    fn config(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
+        let mut config = ClientConfig::default();
+        let limits = &mut config.limits;
         limits.timeout = self.timeout;
         limits.retries = retries;
         limits.deadline = deadline.unwrap_or(
@@ -141,9 +141,9 @@ impl QueryArgs {
                 .deadline
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
-        settings.name_server = self.name_server;
-        settings.tls = self.tls;
-        settings
+        config.name_server = self.name_server;
+        config.tls = self.tls;
+        config
     }
 
     /// Parses a target, and applies `--protocol` and `--game`.
@@ -224,7 +224,7 @@ mod tests {
             let Command::Query(args) = Arguments::parse_from(flags).command else {
                 unreachable!()
             };
-            let limits = args.query_args.settings(args.retries, args.deadline).limits;
+            let limits = args.query_args.config(args.retries, args.deadline).limits;
             assert_eq!(
                 limits.deadline,
                 Duration::from_secs(seconds),

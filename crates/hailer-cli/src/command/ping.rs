@@ -61,7 +61,7 @@ struct Tally {
 
 async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
     // A lost datagram is a result here, so there are no retries.
-    let client = Client::new(args.query_args.settings(0, None));
+    let client = Client::new(args.query_args.config(0, None));
     let mut out = anstream::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);

@@ -34,13 +34,13 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let (host, port) = server(&args.to)?;
     let records = args.record.as_deref().map(Records::new).transpose()?;
     let secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
-    let settings = ProxyConfig {
+    let config = ProxyConfig {
         host: host.clone(),
         port,
         build: args.build,
         max_connections: args.max_connections.into(),
     };
-    let proxy = Arc::new(Proxy::new(settings)?);
+    let proxy = Arc::new(Proxy::new(config)?);
     let listener = TcpListener::bind(args.listen).await.with_context(|| {
         format!("cannot listen on {} (--listen ADDRESS:PORT chooses another; port 0 takes any free one)", args.listen)
     })?;

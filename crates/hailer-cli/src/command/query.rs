@@ -111,7 +111,7 @@ fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
 
 /// Builds the library's configuration. Reads the file of the auth token.
 fn config(args: &Query) -> anyhow::Result<ClientConfig> {
-    let mut config = args.query_args.settings(args.retries, args.deadline);
+    let mut config = args.query_args.config(args.retries, args.deadline);
     config.ask.has_players = !args.no_players;
     config.ask.depth = if args.basic {
         Depth::Basic

@@ -840,10 +840,10 @@ impl PollInput {
             .as_ref()
             .map_or(poll.every, |Parsed(Time(every))| *every);
         poll.has_address = self.keep_address;
-        poll.settings = ClientConfig::default();
+        poll.config = ClientConfig::default();
         if let Some(file) = &self.auth_token_file {
             let token = checker.token("server.source.poll.auth-token-file", file, 1)?;
-            poll.settings.ask.auth_token = Some(token);
+            poll.config.ask.auth_token = Some(token);
         }
         Some(SourceOrigin::Poll(Box::new(poll)))
     }

@@ -63,7 +63,7 @@ pub(crate) struct Observer {
 /// # Errors
 /// An address or a path cannot be used. The error contains the correction.
 pub(crate) fn start(
-    settings: &ObserverConfig,
+    config: &ObserverConfig,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
 ) -> anyhow::Result<Observer> {
     let take_snapshot: TakeSnapshot = Arc::new(snapshot);
@@ -73,14 +73,14 @@ pub(crate) fn start(
         note: None,
         tasks: Vec::new(),
     };
-    if let Some(address) = settings.metrics {
+    if let Some(address) = config.metrics {
         let listener = listen(address)?;
         observer.metrics = Some(listener.local_addr()?);
         observer
             .tasks
             .push(tokio::spawn(metrics::serve(listener, take_snapshot.clone())).abort_handle());
     }
-    let (path, wanted) = match &settings.control {
+    let (path, wanted) = match &config.control {
         Control::Off => return Ok(observer),
         Control::At(path) => (path.clone(), true),
         Control::Default => (control::default_path(), false),
@@ -159,11 +159,11 @@ mod tests {
         runtime.block_on(async {
             let folder = control::tests::folder("both");
             let path = folder.join("serve.sock");
-            let settings = ObserverConfig {
+            let config = ObserverConfig {
                 metrics: Some("127.0.0.1:0".parse().unwrap()),
                 control: Control::At(path.clone()),
             };
-            let observer = start(&settings, || simulated::snapshot(3.0)).unwrap();
+            let observer = start(&config, || simulated::snapshot(3.0)).unwrap();
             assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
             let address = observer.metrics().unwrap();
             let output = control::Client::connect(&path)
@@ -173,7 +173,7 @@ mod tests {
                 .await
                 .unwrap();
             assert_eq!(output, simulated::snapshot(3.0));
-            let Err(error) = start(&settings, Snapshot::default) else {
+            let Err(error) = start(&config, Snapshot::default) else {
                 panic!("two on one path")
             };
             let error = format!("{error:#}");

@@ -73,7 +73,7 @@ pub(crate) struct Listener {
 /// Counts since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// Datagrams received.
+    /// Number of datagrams received.
     pub(crate) received: u64,
     /// Number of connections accepted.
     #[serde(default)]

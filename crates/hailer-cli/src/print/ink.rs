@@ -22,10 +22,10 @@ impl Ink {
     /// Removes the colors of a drawn screen, if they are disabled.
     pub(crate) fn apply(&self, drawn: &mut Buffer) {
         if self.is_colorless {
-            drawn
-                .content
-                .iter_mut()
-                .for_each(|cell| (cell.fg, cell.bg) = (Color::Reset, Color::Reset));
+            for cell in &mut drawn.content {
+                cell.fg = Color::Reset;
+                cell.bg = Color::Reset;
+            }
         }
     }
 }

@@ -43,10 +43,10 @@ fn every_address_has_the_status_of_the_library() {
     let Some(serve) = start(&["--seed", "7", "--silent", "30%"]) else {
         return;
     };
-    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-    settings.seed = 7;
-    settings.silent = 0.3;
-    let farm = Farm::new(settings).unwrap();
+    let mut config = FarmConfig::new([127, 0, 0, 0].into(), 8);
+    config.seed = 7;
+    config.silent = 0.3;
+    let farm = Farm::new(config).unwrap();
     for (line, id) in serve.listening.iter().zip(simulated()) {
         assert!(
             line.starts_with("listening on 127.0.0.0/8:") && line.ends_with(&format!(" for {id}")),

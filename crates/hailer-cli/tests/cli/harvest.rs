@@ -148,10 +148,10 @@ fn each_server_is_written_once_with_and_without_shares() {
     let serve = Serve::start_command("farm", 6 * timeout(), 3, WEATHER);
     let each = number() / 3;
     let ranges = &ranges(&serve, each);
-    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-    settings.seed = SEED;
-    settings.silent = SILENT;
-    let farm = &Farm::new(settings).unwrap();
+    let mut config = FarmConfig::new([127, 0, 0, 0].into(), 8);
+    config.seed = SEED;
+    config.silent = SILENT;
+    let farm = &Farm::new(config).unwrap();
 
     let mut whole = HashSet::new();
     assert_eq!(sweep(ranges, &[], farm, &mut whole), u64::from(3 * each));

@@ -16,12 +16,12 @@ fn ask(url: &str) -> Option<Status> {
         .enable_all()
         .build()
         .unwrap();
-    let mut settings = hailer::ClientConfig::default();
-    settings.limits.timeout = Duration::from_millis(300);
-    settings.limits.retries = 1;
-    settings.limits.deadline = Duration::from_secs(1);
+    let mut config = hailer::ClientConfig::default();
+    config.limits.timeout = Duration::from_millis(300);
+    config.limits.retries = 1;
+    config.limits.deadline = Duration::from_secs(1);
     runtime
-        .block_on(Client::new(settings).query(url))
+        .block_on(Client::new(config).query(url))
         .ok()
         .map(|answer| *answer.status)
 }

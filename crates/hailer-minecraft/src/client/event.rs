@@ -23,7 +23,7 @@ pub enum ClientEvent {
     Joined {
         /// Entity id of the local player.
         entity: i32,
-        /// Game mode.
+        /// Game mode, as the server names it.
         mode: ReportedMode,
         /// Whether death is final.
         #[serde(rename = "is_hardcore")]
@@ -124,12 +124,12 @@ pub enum ClientEvent {
     Respawned {
         /// Dimension: −1 Nether, 0 overworld, 1 End.
         dimension: i32,
-        /// Game mode.
+        /// Game mode, as the server names it.
         mode: ReportedMode,
     },
     /// The server changed the game mode.
     ModeChanged {
-        /// Game mode.
+        /// Game mode, as the server names it.
         mode: ReportedMode,
     },
     /// Rain or snow began or ended.

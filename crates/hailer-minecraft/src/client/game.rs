@@ -55,7 +55,7 @@ pub struct LocalPlayer {
     pub experience: f32,
     /// Experience level of the player.
     pub level: i16,
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: ReportedMode,
     /// Whether death is final.
     pub is_hardcore: bool,

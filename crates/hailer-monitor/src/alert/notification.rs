@@ -136,9 +136,9 @@ pub struct AffectedServer {
     pub since: Millis,
     /// When the condition ended, in Unix milliseconds; `None` while it is true.
     pub until: Option<Millis>,
-    /// Players online.
+    /// Number of players online.
     pub players: Option<u32>,
-    /// Player limit.
+    /// Maximum number of players.
     pub max: Option<u32>,
     /// Latency of the last answer, in microseconds.
     pub latency: Option<u32>,

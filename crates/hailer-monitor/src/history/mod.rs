@@ -186,7 +186,7 @@ pub struct Point {
     pub latency: Option<u32>,
     /// Longest latency, in microseconds.
     pub latency_max: Option<u32>,
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub sent: u32,
     /// Datagrams sent again after a timeout.
     pub resent: u32,

@@ -86,10 +86,10 @@ impl History {
                     if dialect == Dialect::Sqlite {
                         // With WAL, readers do not block the writer, and a killed process loses no
                         // committed data. With NORMAL, a power failure may lose the last seconds.
-                        let settings =
+                        let config =
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 10000;
                                         PRAGMA cache_size = -2000; PRAGMA journal_size_limit = 67108864;";
-                        raw_sql(settings).execute(connection).await?;
+                        raw_sql(config).execute(connection).await?;
                     }
                     Ok(())
                 })

@@ -108,7 +108,7 @@ pub struct ExportedRollup {
     pub players: Option<i64>,
     #[serde(rename = "players_peak")]
     pub players_max: Option<u32>,
-    /// Player limit.
+    /// Maximum number of players.
     #[serde(rename = "players_max")]
     pub max: Option<u32>,
     /// Replies with a latency.

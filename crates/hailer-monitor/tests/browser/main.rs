@@ -44,11 +44,11 @@ impl Site {
             alerts,
             health: Arc::new(Default::default),
         };
-        let settings = ApiConfig {
+        let config = ApiConfig {
             token: Some(Token::new(TOKEN).unwrap()),
             ..ApiConfig::default()
         };
-        app.api = Some(Api::new(parts, settings));
+        app.api = Some(Api::new(parts, config));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0)))
             .unwrap();

@@ -25,10 +25,10 @@ const SERVERS: u32 = 2_000;
 
 /// Starts simulated servers on loopback, which run until the process ends. Returns their port.
 pub fn farm() -> u16 {
-    let mut settings = FarmConfig::new([127, 0, 0, 0].into(), 8);
-    settings.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
-    settings.variants = 64;
-    let farm: &'static Farm = Box::leak(Box::new(Farm::new(settings).unwrap()));
+    let mut config = FarmConfig::new([127, 0, 0, 0].into(), 8);
+    config.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
+    config.variants = 64;
+    let farm: &'static Farm = Box::leak(Box::new(Farm::new(config).unwrap()));
     let bound = farm.bind().unwrap();
     let port = bound[0].port();
     std::thread::spawn(move || farm.run(&bound, &AtomicBool::new(false)));

@@ -113,13 +113,13 @@ fn process() {
         let history = History::open(&std::env::var("HAILER_TEST_HISTORY").unwrap())
             .await
             .unwrap();
-        let mut settings = MonitorConfig::default();
-        settings.poll.interval = INTERVAL;
+        let mut config = MonitorConfig::default();
+        config.poll.interval = INTERVAL;
         let redis = hailer::link::RedisConfig::new(&redis).unwrap();
         let mut cluster = cluster::ClusterConfig::new(redis, INTERVAL);
         cluster.name = "test".into();
-        settings.cluster = Some(cluster);
-        let monitor = Monitor::start(history.clone(), settings).await.unwrap();
+        config.cluster = Some(cluster);
+        let monitor = Monitor::start(history.clone(), config).await.unwrap();
         let parts = ApiBackend {
             live: monitor.live().clone(),
             history: history.clone(),

@@ -47,7 +47,7 @@ pub struct BinaryRules<'a> {
     pub difficulty: Option<(u8, u8)>,
     /// Checksums of the DLCs, lowest bit first.
     pub dlc_hashes: Vec<u32>,
-    /// Mods.
+    /// Mods that the server runs.
     pub mods: Vec<Mod<'a>>,
     /// Names of the keys that signed mods.
     pub signatures: Vec<&'a [u8]>,
@@ -64,7 +64,7 @@ pub struct Mod<'a> {
     pub id: u64,
     /// Whether it is a DLC of a third party.
     pub is_dlc: bool,
-    /// Name.
+    /// Name of the mod.
     pub name: &'a [u8],
 }
 

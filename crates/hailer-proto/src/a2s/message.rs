@@ -255,11 +255,11 @@ pub struct Info<'a> {
     pub game: &'a [u8],
     /// Low 16 bits of the app id, or 0.
     pub app_id: u16,
-    /// Players, including bots.
+    /// Number of players, bots included.
     pub players: u8,
     /// Maximum number of players.
     pub max: u8,
-    /// Bots.
+    /// Number of bots among them.
     pub bots: u8,
     /// Letter of the server type.
     pub server_type: u8,
@@ -337,7 +337,7 @@ pub struct OldInfo<'a> {
     pub folder: &'a [u8],
     /// Name of the game.
     pub game: &'a [u8],
-    /// Players, including bots.
+    /// Number of players, bots included.
     pub players: u8,
     /// Maximum number of players.
     pub max: u8,
@@ -367,9 +367,9 @@ pub struct Details<'a> {
 /// Description of a mod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GameMod<'a> {
-    /// Web site.
+    /// Address of the web site.
     pub url: &'a [u8],
-    /// Download address.
+    /// Address of a download.
     pub download: &'a [u8],
     /// Version of the mod.
     pub version: i32,

@@ -10,7 +10,7 @@ use crate::wire::Notes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct ArmagetronExchange {
     depth: Depth,

@@ -66,7 +66,7 @@ pub struct Info {
     pub address: Vec<u8>,
     /// Name of the server.
     pub name: Vec<u8>,
-    /// Players online.
+    /// Number of players online.
     pub online: u32,
     /// Lowest version of the network protocol.
     pub min_version: u32,
@@ -80,7 +80,7 @@ pub struct Info {
     pub players: Option<Vec<u8>>,
     /// Description of the settings.
     pub options: Vec<u8>,
-    /// Website.
+    /// Address of the website.
     pub url: Vec<u8>,
     /// Account of each player, or an empty line.
     pub accounts: Vec<u8>,

@@ -114,7 +114,8 @@ fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -
     status.players.online = reply.online;
     status.players.max = reply.max;
     if let (Some((online, max)), true) = (counts, kind != Kind::Full) {
-        (status.players.online, status.players.max) = (Some(online), Some(max));
+        status.players.online = Some(online);
+        status.players.max = Some(max);
     }
     if let Some(port) = reply.port {
         let number = integer(port);

@@ -91,7 +91,7 @@ pub struct Reply<'a> {
     pub mode: &'a [u8],
     /// Map. In short replies, other facts follow it, each after a NUL.
     pub map: &'a [u8],
-    /// Version.
+    /// Version of the server.
     pub version: &'a [u8],
     /// Whether a password is needed: `0` or `1`, as text.
     pub password: &'a [u8],
@@ -101,7 +101,7 @@ pub struct Reply<'a> {
     pub max: Option<i64>,
     /// Keys and values.
     pub rules: Vec<(&'a [u8], &'a [u8])>,
-    /// Players.
+    /// Players, as far as they are listed.
     pub players: Vec<Player<'a>>,
 }
 
@@ -116,7 +116,7 @@ pub struct Player<'a> {
     pub skin: &'a [u8],
     /// Score of the player.
     pub score: &'a [u8],
-    /// Latency.
+    /// Latency of the player in milliseconds.
     pub ping: &'a [u8],
     /// Time since the player joined.
     pub time: &'a [u8],

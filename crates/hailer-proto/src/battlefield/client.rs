@@ -26,7 +26,7 @@ impl Command {
     }
 }
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct BattlefieldExchange {
     depth: Depth,

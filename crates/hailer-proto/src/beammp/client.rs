@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// Maximum number of players that are kept.
 const MAX_PLAYERS: usize = 1_024;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct BeamMpExchange {
     depth: Depth,

@@ -21,7 +21,7 @@ const MODES: [&str; 5] = [
 /// Names of the teams.
 const TEAMS: [&str; 3] = ["spectators", "terrorists", "counter-terrorists"];
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct Cs2dExchange {
     depth: Depth,

@@ -39,7 +39,7 @@ pub struct Server<'a> {
     pub flags: u8,
     /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
     /// Players online, with bots.
     pub online: u8,
@@ -47,7 +47,7 @@ pub struct Server<'a> {
     pub max: u8,
     /// Game mode; 0 if it is left out.
     pub mode: u8,
-    /// Number of bots.
+    /// Number of bots, if the server reports it.
     pub bots: u8,
     /// Further flags: recoil, damage outside of the screen, downloads.
     pub further_flags: u8,
@@ -58,13 +58,13 @@ pub struct Server<'a> {
 pub struct Player<'a> {
     /// Number of the player.
     pub id: u8,
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
     /// Team: 0 spectator, 1 terrorist, 2 counter-terrorist.
     pub team: u8,
-    /// Score.
+    /// Score of the player.
     pub score: i32,
-    /// Deaths.
+    /// Deaths of the player.
     pub deaths: i32,
 }
 

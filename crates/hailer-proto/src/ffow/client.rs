@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// Requests of one kind without a reply, after which the exchange ends without the lists.
 const TRIES: u8 = 3;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct FfowExchange {
     depth: Depth,

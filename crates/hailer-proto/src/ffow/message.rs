@@ -76,11 +76,11 @@ pub struct Info<'a> {
     pub protocol: u8,
     /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
     /// Folder of the mod.
     pub mods: &'a [u8],
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: &'a [u8],
     /// Name of the game.
     pub game: &'a [u8],
@@ -88,7 +88,7 @@ pub struct Info<'a> {
     pub version: &'a [u8],
     /// Port of the game.
     pub port: u16,
-    /// Players online.
+    /// Number of players online.
     pub online: u8,
     /// Maximum number of players.
     pub max: u8,
@@ -109,7 +109,7 @@ pub struct Further {
     pub has_anti_cheat: bool,
     /// Average frames per second.
     pub fps: u8,
-    /// Current round.
+    /// Number of the current round.
     pub round: u8,
     /// Number of rounds.
     pub rounds: u8,
@@ -120,9 +120,9 @@ pub struct Further {
 /// A player.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Player<'a> {
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
-    /// Score.
+    /// Score of the player.
     pub score: i32,
     /// Seconds since the player joined.
     pub seconds: f32,

@@ -26,7 +26,7 @@ pub const MAX_PORTS: usize = 4;
 pub struct Game {
     /// Name in kebab case; also the URL scheme of targets.
     pub id: &'static str,
-    /// Display name.
+    /// Name for people, such as in tables.
     pub name: &'static str,
     /// Ids of the protocols: the main one, then those that complete its answer. Empty if there is
     /// no public query.

@@ -202,11 +202,11 @@ pub fn parse_part(bytes: &[u8]) -> Result<Part, Error> {
 /// A player of Just Cause 2 Multiplayer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jc2Player<'a> {
-    /// Name, in UTF-8.
+    /// Name of the player, in UTF-8.
     pub name: &'a [u8],
     /// Steam id as text.
     pub steam_id: &'a [u8],
-    /// Ping in milliseconds.
+    /// Latency of the player, in milliseconds.
     pub ping: u16,
 }
 

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// Requests for players without a reply, after which the exchange ends without them.
 const TRIES: u8 = 3;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct LhmpExchange {
     depth: Depth,

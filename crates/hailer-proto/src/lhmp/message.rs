@@ -46,17 +46,17 @@ pub struct Details<'a> {
     pub version: &'a [u8],
     /// Whether players need a password.
     pub has_password: bool,
-    /// Players online.
+    /// Number of players online.
     pub online: u16,
     /// Maximum number of players.
     pub max: u16,
     /// Name of the server.
     pub name: &'a [u8],
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: &'a [u8],
-    /// Website.
+    /// Address of the website.
     pub website: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
 }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Game that every server has, as no reply names it.
 const GAME: &str = "Luanti";
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct LuantiExchange {
     depth: Depth,

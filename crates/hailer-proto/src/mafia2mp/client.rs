@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// Default query port of Mafia II Online.
 const ONLINE_PORT: u16 = 27_016;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct Mafia2MpClient {
     mods: [Mod; 2],

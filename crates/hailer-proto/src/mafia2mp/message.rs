@@ -37,11 +37,11 @@ impl Mod {
 pub struct Reply<'a> {
     /// Name of the server.
     pub name: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: Option<i64>,
     /// Maximum number of players.
     pub max: Option<i64>,
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: &'a [u8],
     /// Whether players need a password.
     pub has_password: bool,

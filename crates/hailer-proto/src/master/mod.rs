@@ -26,7 +26,7 @@ use core::time::Duration;
 pub struct Master {
     /// Word of the URL before `://`, or before `+https://`.
     pub id: &'static str,
-    /// Display name.
+    /// Name for people, such as in tables.
     pub title: &'static str,
     /// Id of the protocol that the listed servers speak.
     pub protocol: &'static str,

@@ -35,9 +35,9 @@ pub struct Status {
     pub motd: Option<Text>,
     /// Game, as the server reports it.
     pub game: Option<CompactString>,
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: Option<CompactString>,
-    /// Map or world.
+    /// Name of the map or world.
     pub map: Option<CompactString>,
     /// Version of game or server.
     pub version: Option<CompactString>,

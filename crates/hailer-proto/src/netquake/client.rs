@@ -22,7 +22,7 @@ const BOT: &[u8] = b"botclient";
 /// Bits of one color.
 const COLOR_BITS: i32 = 15;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct NetQuakeExchange {
     depth: Depth,

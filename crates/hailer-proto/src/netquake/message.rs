@@ -93,11 +93,11 @@ pub enum Reply<'a> {
 pub struct Server<'a> {
     /// Address of the server, as it sees itself.
     pub address: &'a [u8],
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: u8,
     /// Maximum number of players.
     pub max: u8,
@@ -114,7 +114,7 @@ pub struct Player<'a> {
     pub name: &'a [u8],
     /// Colors: trousers in the low four bits, shirt in the next four.
     pub colors: i32,
-    /// Score.
+    /// Score of the player.
     pub frags: i32,
     /// Seconds since the player joined.
     pub seconds: i32,

@@ -64,7 +64,7 @@ pub struct Reply<'a> {
     pub info: ServerInfo<'a>,
     /// Port of the game.
     pub port: u32,
-    /// Players.
+    /// Players, as far as they are listed.
     pub players: Vec<Player<'a>>,
     /// Plugins of the server.
     pub plugins: Vec<Plugin<'a>>,
@@ -79,7 +79,7 @@ pub struct Reply<'a> {
 /// A player.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Player<'a> {
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
     /// UUID, network byte order.
     pub uuid: [u8; 16],
@@ -101,11 +101,11 @@ pub struct Plugin<'a> {
 /// A server of HyQuery's network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Server<'a> {
-    /// Id.
+    /// Id of the server.
     pub id: &'a [u8],
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: i32,
     /// Maximum number of players.
     pub max: i32,

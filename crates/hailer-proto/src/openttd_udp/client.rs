@@ -7,7 +7,7 @@ use crate::protocol::{Ask, Depth, Exchange, Input, Step};
 use crate::wire::{Error, Notes, Reader};
 use alloc::{boxed::Box, vec::Vec};
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct OpenTtdUdpExchange {
     depth: Depth,

@@ -98,11 +98,11 @@ pub struct Summary<'a> {
 /// The player of one line: `score ping "name"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Score.
+    /// Score of the player.
     pub score: Option<i64>,
     /// Round trip in milliseconds.
     pub ping: Option<i64>,
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
 }
 

@@ -23,7 +23,7 @@ const AIDS: [&str; 11] = [
     "automatic pit stops",
 ];
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct RFactorClient;
 

@@ -30,21 +30,21 @@ pub struct Reply<'a> {
     pub game: &'a [u8],
     /// Name of the server.
     pub name: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
     /// Message of the day.
     pub motd: &'a [u8],
     /// Driving aids, one bit each.
     pub aids: u16,
-    /// Players online.
+    /// Number of players online.
     pub online: u8,
     /// Maximum number of players.
     pub max: u8,
-    /// Number of bots.
+    /// Number of bots, if the server reports it.
     pub bots: u8,
     /// Special flags.
     special: u8,
-    /// Damage in percent.
+    /// Damage of cars, in percent of the usual.
     pub damage: u8,
     /// Time of the session, as sent.
     pub time: u16,

@@ -233,7 +233,8 @@ impl SampExchange {
             let value = rule.map(|rule| rule.value.clone());
             value.filter(|value| !value.is_empty())
         };
-        (status.map, status.version) = (value("mapname"), value("version"));
+        status.map = value("mapname");
+        status.version = value("version");
         let is_old = status.version.as_deref().is_some_and(is_before_languages);
         if is_old && status.map.is_none() {
             let place = status.extra.iter().position(|extra| extra.key == LANGUAGE);

@@ -121,7 +121,7 @@ impl Kind {
 /// Request of an SA-MP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The game.
+    /// Game that defines the layout.
     pub game: Game,
     /// Address and port of the server, as the client knows them. The server returns them.
     pub address: [u8; 6],
@@ -178,11 +178,11 @@ impl<'a> Request<'a> {
 /// Reply of an SA-MP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// The game.
+    /// Game that defines the layout.
     pub game: Game,
     /// Returned address and port.
     pub address: [u8; 6],
-    /// Body.
+    /// Bytes after the header.
     pub body: Body<'a>,
 }
 

@@ -62,7 +62,7 @@ pub(super) static OPTIONS: &[Doc] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SampConfig {
-    /// The game.
+    /// Game that defines the layout.
     pub game: Game,
     /// Longest reply in bytes, 576 to 65,507.
     pub max_reply: usize,

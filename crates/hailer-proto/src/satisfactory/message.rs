@@ -96,7 +96,7 @@ pub struct Reply<'a> {
     pub flags: u64,
     /// Parts of the state with the number of their last change.
     pub parts: Vec<(u8, u16)>,
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
     /// Port of the beacon, before 1.0.
     pub beacon_port: Option<u16>,

@@ -6,7 +6,7 @@ use crate::single_datagram::Single;
 use crate::wire::{Error, Notes, by_content, filled};
 use alloc::vec::Vec;
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct Savage2Client;
 

@@ -14,21 +14,21 @@ const UNKNOWN: usize = 12;
 pub struct Reply<'a> {
     /// Name of the server.
     pub name: &'a [u8],
-    /// Players online.
+    /// Number of players online.
     pub online: u8,
     /// Maximum number of players.
     pub max: u8,
     /// Time of the match, as text.
     pub time: &'a [u8],
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
-    /// Next map.
+    /// Name of the next map.
     pub next_map: &'a [u8],
     /// Location of the server.
     pub location: &'a [u8],
     /// Players that a match needs.
     pub min_players: u8,
-    /// Game type.
+    /// Game type, as the server names it.
     pub mode: &'a [u8],
     /// Version of the game.
     pub version: &'a [u8],

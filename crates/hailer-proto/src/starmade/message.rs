@@ -50,13 +50,13 @@ pub struct Reply<'a> {
     pub info_version: i64,
     /// Version of the server.
     pub version: CompactString,
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
-    /// Description.
+    /// Description of the server.
     pub description: &'a [u8],
     /// Start of the server in Unix milliseconds.
     pub start: i64,
-    /// Number of players.
+    /// Number of players online.
     pub players: i64,
     /// Maximum number of players.
     pub max: i64,

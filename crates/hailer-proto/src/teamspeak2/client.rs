@@ -30,7 +30,7 @@ enum State {
     Players,
 }
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct TeamSpeak2Exchange {
     depth: Depth,

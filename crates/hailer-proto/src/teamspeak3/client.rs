@@ -12,7 +12,7 @@ use alloc::{boxed::Box, format, vec::Vec};
 
 /// Default port of the voice of a virtual server.
 pub(super) const VOICE_PORT: u16 = 9987;
-/// Numbers of errors.
+/// Numbers of the errors that need a special treatment.
 const FLOODING: i64 = 524;
 const INVALID_SERVER: i64 = 1024;
 const NOT_RUNNING: i64 = 1033;
@@ -33,7 +33,7 @@ enum State {
     Clients,
 }
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct TeamSpeakExchange {
     depth: Depth,

@@ -7,7 +7,7 @@ use crate::protocol::{Cookie, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct VoiceExchange {
     random: [u8; 4],

@@ -452,14 +452,13 @@ fn status(info: &Info<'_>) -> Box<Status> {
         host: Some(host),
         port: None,
     });
-    let (clients, max) = match info.form {
-        Form::Five => (info.players, info.max_players),
-        _ => (info.clients, info.max_clients),
+    let (online, max) = match (counts, info.form) {
+        (Some([online, max]), _) => (Some(online), Some(max)),
+        (None, Form::Five) => (info.players, info.max_players),
+        (None, _) => (info.clients, info.max_clients),
     };
-    (status.players.online, status.players.max) = match counts {
-        Some([online, max]) => (Some(online), Some(max)),
-        None => (clients, max),
-    };
+    status.players.online = online;
+    status.players.max = max;
 
     let mut add = |key: &'static str, value: Option<i64>| {
         status

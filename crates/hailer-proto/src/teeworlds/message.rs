@@ -301,7 +301,7 @@ pub struct Info<'a> {
     pub token: Option<i64>,
     /// Tokens of client and server (0.7).
     pub tokens: [Token; 2],
-    /// Version.
+    /// Version of the server.
     pub version: &'a [u8],
     /// Name of the server.
     pub name: &'a [u8],
@@ -313,7 +313,7 @@ pub struct Info<'a> {
     pub map_crc: Option<i64>,
     /// Size of the map in bytes (extended).
     pub map_size: Option<i64>,
-    /// Game type.
+    /// Game type, as the server names it.
     pub game_type: &'a [u8],
     /// Bits: 1 is a password, 2 in 0.7 is a score in time.
     pub flags: Option<i64>,
@@ -340,9 +340,9 @@ pub struct Info<'a> {
 /// A client: a player, spectator or bot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Client<'a> {
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
-    /// Clan.
+    /// Clan of the player.
     pub clan: &'a [u8],
     /// Country by ISO 3166-1, or -1.
     pub country: Option<i64>,

@@ -15,7 +15,7 @@ const STARSIEGE_PORT: u16 = 29_001;
 /// Teams of Starsiege by number.
 const TEAMS: [(u8, &str); 4] = [(1, "yellow"), (2, "blue"), (4, "red"), (8, "purple")];
 
-/// Queries one server.
+/// Client side of one query.
 #[derive(Debug)]
 pub struct Tribes1Client {
     number: u16,

@@ -85,13 +85,13 @@ pub struct Reply<'a> {
     pub is_dedicated: bool,
     /// Whether players need a password.
     pub has_password: bool,
-    /// Players online.
+    /// Number of players online.
     pub online: u32,
     /// Maximum number of players.
     pub max: u32,
     /// Speed of the server's processor in MHz.
     pub cpu_mhz: u16,
-    /// Map.
+    /// Name of the map.
     pub map: &'a [u8],
     /// Fields of Tribes.
     pub tribes: Option<Tribes<'a>>,
@@ -102,7 +102,7 @@ pub struct Reply<'a> {
 /// Fields that only Tribes has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tribes<'a> {
-    /// Mods.
+    /// Mods that the server runs.
     pub mods: &'a [u8],
     /// Type of the mission.
     pub mode: &'a [u8],
@@ -114,7 +114,7 @@ pub struct Tribes<'a> {
     pub player_columns: &'a [u8],
     /// Name and values of each team.
     pub teams: Vec<(&'a [u8], &'a [u8])>,
-    /// Players.
+    /// Players, as far as they are listed.
     pub players: Vec<Player<'a>>,
 }
 
@@ -127,7 +127,7 @@ pub struct Player<'a> {
     pub loss: u8,
     /// Number of the team.
     pub team: u8,
-    /// Name.
+    /// Name of the player.
     pub name: &'a [u8],
     /// Values of the columns, separated by tabs.
     pub values: &'a [u8],

@@ -223,7 +223,7 @@ pub struct Server<'a> {
 pub struct Team<'a> {
     /// Name of the team.
     pub name: Option<WireText<'a>>,
-    /// Score.
+    /// Score of the team.
     pub score: Option<i32>,
     /// Number of members online.
     pub players: Option<u8>,

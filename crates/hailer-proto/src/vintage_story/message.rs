@@ -54,15 +54,15 @@ pub fn packet_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
 /// Status of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerStatus<'a> {
-    /// Name.
+    /// Name of the server.
     pub name: &'a [u8],
     /// Message of the day.
     pub motd: &'a [u8],
-    /// Number of players.
+    /// Number of players online.
     pub players: u64,
     /// Maximum number of players.
     pub max: u64,
-    /// Game mode.
+    /// Game mode, as the server names it.
     pub mode: &'a [u8],
     /// Whether players need a password, as a number.
     pub password: u64,

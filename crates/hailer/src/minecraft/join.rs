@@ -147,7 +147,7 @@ impl JoinError {
 /// The name does not resolve, or no address accepts a connection in time.
 pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError> {
     let Join {
-        client: mut settings,
+        client: mut config,
         timeout,
         name_server,
     } = join;
@@ -156,8 +156,8 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         .addresses(&target.host, target.port, PORT, Some(SERVICE))
         .await?;
     let (stream, address) = connect(&addresses, timeout).await?;
-    settings.host = target.host.to_string();
-    settings.port = address.port();
+    config.host = target.host.to_string();
+    config.port = address.port();
     let local = stream
         .local_addr()
         .map_err(|cause| JoinError::Connect { address, cause })?;
@@ -167,7 +167,7 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
     // secret.
     let random = |bytes: &mut [u8]| getrandom::fill(bytes).expect("the system has random bytes");
     Ok(JoinSession {
-        client: Client::new(settings, random),
+        client: Client::new(config, random),
         stream,
         address,
         local,

@@ -163,7 +163,7 @@ pub trait ProxyObserver: Send + Sync + 'static {
 /// Proxy between clients and a server.
 #[derive(Debug)]
 pub struct Proxy {
-    settings: ProxyConfig,
+    config: ProxyConfig,
     key: Arc<KeyPair>,
     places: Arc<Semaphore>,
     stopped: watch::Sender<bool>,
@@ -174,12 +174,12 @@ impl Proxy {
     ///
     /// # Errors
     /// Creating the key failed.
-    pub fn new(settings: ProxyConfig) -> io::Result<Self> {
+    pub fn new(config: ProxyConfig) -> io::Result<Self> {
         let key =
             KeyPair::generate(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-        let places = Arc::new(Semaphore::new(settings.max_connections));
+        let places = Arc::new(Semaphore::new(config.max_connections));
         Ok(Self {
-            settings,
+            config,
             key: Arc::new(key),
             places,
             stopped: watch::Sender::new(false),
@@ -236,7 +236,7 @@ impl Proxy {
         from: SocketAddr,
         notify: &impl Fn(ProxyEvent<'_>),
     ) -> SessionEnd {
-        let mut bridge = Bridge::new(Arc::clone(&self.key), self.settings.build);
+        let mut bridge = Bridge::new(Arc::clone(&self.key), self.config.build);
         let mut near = Link::new(client, Side::Client);
         let mut far = None;
         let mut stopped = self.stopped.subscribe();
@@ -332,7 +332,7 @@ impl Proxy {
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
-        let ProxyConfig { host, port, .. } = &self.settings;
+        let ProxyConfig { host, port, .. } = &self.config;
         match timeout(CONNECT, TcpStream::connect((host.as_str(), *port))).await {
             Ok(socket) => socket,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),

@@ -55,8 +55,8 @@ pub enum GameServerError {
 /// use hailer::minecraft::GameServer;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let settings = GameServerConfig { motd: "Come in".into(), ..GameServerConfig::default() };
-/// let mut server = GameServer::bind(&["127.0.0.1:25565".parse()?], settings).await?;
+/// let config = GameServerConfig { motd: "Come in".into(), ..GameServerConfig::default() };
+/// let mut server = GameServer::bind(&["127.0.0.1:25565".parse()?], config).await?;
 /// if let Some(mut events) = server.events() {
 ///     tokio::spawn(async move {
 ///         while let Some(event) = events.recv().await {
@@ -117,7 +117,7 @@ impl GameServer {
     /// An address is not available, or creating the key failed.
     pub async fn bind(
         addresses: &[SocketAddr],
-        settings: GameServerConfig,
+        config: GameServerConfig,
     ) -> Result<Self, GameServerError> {
         let mut listeners = Vec::new();
         for &address in addresses {
@@ -127,7 +127,7 @@ impl GameServer {
         let random = |bytes: &mut [u8]| {
             getrandom::fill(bytes).expect("the operating system has a random source");
         };
-        let server = Server::new(settings, random)?;
+        let server = Server::new(config, random)?;
         let (log, events) = mpsc::channel(MAX_EVENTS);
         let state = Mutex::new(State {
             server,

@@ -188,25 +188,25 @@ mod tests {
 
     #[test]
     fn output_contains_no_secrets() {
-        let mut settings = NetworkConfig::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
-        settings.redis.identity = Some((b"certificate".to_vec(), b"k3y".to_vec()));
-        let shown = format!("{settings:?} {settings:#?} {}", settings.redis);
+        let mut config = NetworkConfig::new("redis://hailer:s3cret%40x@127.0.0.1:7/3").unwrap();
+        config.redis.identity = Some((b"certificate".to_vec(), b"k3y".to_vec()));
+        let shown = format!("{config:?} {config:#?} {}", config.redis);
         assert!(
             !shown.contains("s3cret") && !shown.contains("k3y") && !shown.contains("107, 51"),
             "{shown}"
         );
         assert!(shown.contains("127.0.0.1:7"), "{shown}");
         assert_eq!(
-            settings.redis.info.redis_settings().password(),
+            config.redis.info.redis_settings().password(),
             Some("s3cret@x")
         );
-        assert_eq!(settings.redis.info.redis_settings().db(), 3);
+        assert_eq!(config.redis.info.redis_settings().db(), 3);
         assert_eq!(
-            settings.redis.without_secrets("ERR args: 's3cret@x'"),
+            config.redis.without_secrets("ERR args: 's3cret@x'"),
             "ERR args: '…'"
         );
-        settings.redis.log_in(Some("x"), "an@ther/:");
-        assert!(!settings.redis.without_secrets("an@ther/:").contains("an@"));
+        config.redis.log_in(Some("x"), "an@ther/:");
+        assert!(!config.redis.without_secrets("an@ther/:").contains("an@"));
         for bad in [
             "redis://u:s3cret@:x",
             "http://u:s3cret@host",
@@ -223,9 +223,9 @@ mod tests {
         let sound = NetworkConfig::new("redis://127.0.0.1").unwrap();
         assert_eq!(sound.check(), Ok(()));
         let wrong_key = |change: fn(&mut NetworkConfig)| {
-            let mut settings = sound.clone();
-            change(&mut settings);
-            settings.check().unwrap_err().key
+            let mut config = sound.clone();
+            change(&mut config);
+            config.check().unwrap_err().key
         };
         assert_eq!(
             wrong_key(|s| s.heartbeat = Duration::from_secs(4)),

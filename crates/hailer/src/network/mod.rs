@@ -16,10 +16,10 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut settings = NetworkConfig::new("redis://127.0.0.1:6379/0")?;
-//! settings.server_id = "lobby-1".into();
+//! let mut config = NetworkConfig::new("redis://127.0.0.1:6379/0")?;
+//! config.server_id = "lobby-1".into();
 //! // Returns at once. Redis is joined in the background.
-//! let network = Network::start(settings)?;
+//! let network = Network::start(config)?;
 //!
 //! let mut status = Status { name: Some(Text::unformatted("Lobby")), ..Status::default() };
 //! status.players.max = Some(100);
@@ -132,7 +132,7 @@ pub struct Health {
 
 /// State shared by the threads of the game, the session and the updater.
 struct Shared {
-    settings: NetworkConfig,
+    config: NetworkConfig,
     keys: Keys,
     state: Mutex<State>,
     /// Wakes the session: there is something to write.
@@ -174,8 +174,8 @@ impl Network {
     /// # Errors
     ///
     /// The configuration is invalid, or there is no tokio runtime.
-    pub fn start(settings: NetworkConfig) -> Result<Self, NetworkConfigError> {
-        Self::start_after(settings, None)
+    pub fn start(config: NetworkConfig) -> Result<Self, NetworkConfigError> {
+        Self::start_after(config, None)
     }
 
     /// Starts like [`Network::start`] and takes over the view of an earlier member of the same
@@ -185,36 +185,36 @@ impl Network {
     /// # Errors
     /// As [`Network::start`].
     pub fn start_after(
-        settings: NetworkConfig,
+        config: NetworkConfig,
         earlier: Option<&Self>,
     ) -> Result<Self, NetworkConfigError> {
-        settings.check()?;
+        config.check()?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| NetworkConfigError {
             key: "runtime",
             problem: "missing: call this within a tokio runtime with time and I/O enabled".into(),
         })?;
         let bounds = Bounds {
-            servers: settings.max_servers,
-            players: settings.max_players,
-            stale: millis(settings.stale),
+            servers: config.max_servers,
+            players: config.max_players,
+            stale: millis(config.stale),
         };
         let mut known = NetworkView::new(bounds);
         let mut last_message = None;
         let mut refreshed = None;
-        let is_same = |config: &NetworkConfig| {
-            config.redis == settings.redis
-                && config.prefix == settings.prefix
-                && config.network_id == settings.network_id
+        let is_same = |earlier: &NetworkConfig| {
+            earlier.redis == config.redis
+                && earlier.prefix == config.prefix
+                && earlier.network_id == config.network_id
         };
-        if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.shared.settings)) {
+        if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.shared.config)) {
             let mut state = earlier.shared.state();
             std::mem::swap(&mut known, &mut state.known);
             last_message = state.last_message;
             refreshed = state.refreshed.take();
-            known.remove(&settings.server_id);
+            known.remove(&config.server_id);
         }
         let mut local = Status {
-            name: settings.name.as_deref().map(Text::unformatted),
+            name: config.name.as_deref().map(Text::unformatted),
             ..Status::default()
         };
         local.players.max = Some(0);
@@ -235,9 +235,9 @@ impl Network {
             skipped: 0,
             refused: 0,
         };
-        let keys = Keys::new(&settings.prefix, &settings.network_id);
+        let keys = Keys::new(&config.prefix, &config.network_id);
         let shared = Arc::new(Shared {
-            settings,
+            config,
             keys,
             state: Mutex::new(state),
             wake: Notify::new(),
@@ -277,7 +277,7 @@ impl Network {
     /// is not listed until the other server reports the join.
     pub fn moved(&self, uuid: [u8; 16], server_id: &str) {
         // A move to this server is no change.
-        if server_id == self.shared.settings.server_id {
+        if server_id == self.shared.config.server_id {
             return;
         }
         let to = server_id.to_owned();
@@ -383,7 +383,7 @@ impl Network {
         servers.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let record = self.shared.record(&state);
         let own = Server {
-            id: self.shared.settings.server_id.clone(),
+            id: self.shared.config.server_id.clone(),
             name: record.name,
             host: record.host,
             port: record.port,
@@ -432,10 +432,10 @@ impl Network {
 impl fmt::Debug for Network {
     /// Shows the configuration and the health, but no players.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = &self.shared.settings;
+        let config = &self.shared.config;
         let health = self.health();
         f.debug_struct("Network")
-            .field("settings", settings)
+            .field("config", config)
             .field("health", &health)
             .finish_non_exhaustive()
     }
@@ -500,8 +500,8 @@ impl Shared {
     }
 
     fn counts_others(&self, state: &State) -> bool {
-        let fresh = |last_message: Instant| last_message.elapsed() <= self.settings.keep_view;
-        self.settings.mode == Mode::Aggregate
+        let fresh = |last_message: Instant| last_message.elapsed() <= self.config.keep_view;
+        self.config.mode == Mode::Aggregate
             && state.refreshed.is_some()
             && state.last_message.is_some_and(fresh)
     }
@@ -540,14 +540,14 @@ impl Shared {
     /// Returns what is written of this server.
     fn record(&self, state: &State) -> Record {
         let name = self
-            .settings
+            .config
             .name
             .clone()
             .or_else(|| state.local.name.as_ref().map(Text::plain));
         Record {
             name: cut(&name.unwrap_or_default()).to_owned(),
-            host: self.settings.host.clone(),
-            port: self.settings.port,
+            host: self.config.host.clone(),
+            port: self.config.port,
             max: state.local.players.max.unwrap_or(0).max(0),
             count: None,
             heartbeat: Some(wall()),

@@ -43,7 +43,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     loop {
         let connected = tokio::select! {
             () = stop_requested(&mut stop) => return,
-            connected = shared.settings.redis.connect() => connected,
+            connected = shared.config.redis.connect() => connected,
         };
         let failure = match connected {
             Err(error) => error,
@@ -66,7 +66,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
                         if next.elapsed() > BACK_OFF.1 {
                             wait = BACK_OFF.0;
                         }
-                        shared.settings.redis.describe(&error)
+                        shared.config.redis.describe(&error)
                     }
                 }
             }
@@ -111,7 +111,7 @@ struct Session<'a> {
 impl Session<'_> {
     /// Runs until stopped or until a command fails.
     async fn live(mut self, stop: &mut watch::Receiver<bool>) -> RedisResult<()> {
-        let reads = self.shared.settings.mode.reads();
+        let reads = self.shared.config.mode.reads();
         {
             let mut state = self.shared.state();
             match state
@@ -119,7 +119,7 @@ impl Session<'_> {
                 .map(|last_message| last_message.elapsed())
             {
                 // A view that is too old to be used must be read again.
-                Some(away) if away > self.shared.settings.keep_view => {
+                Some(away) if away > self.shared.config.keep_view => {
                     state.known.clear();
                     state.refreshed = None;
                 }
@@ -162,7 +162,7 @@ impl Session<'_> {
     /// Writes the complete state of this server.
     async fn heartbeat(&mut self) -> RedisResult<()> {
         let shared = self.shared;
-        let id = &shared.settings.server_id;
+        let id = &shared.config.server_id;
         let (record, players) = {
             let mut state = shared.state();
             // The script removes players who left; it cannot know where they moved.
@@ -213,7 +213,7 @@ impl Session<'_> {
         }
         *self.registered = true;
         self.record_message();
-        self.beat_at = Instant::now() + shared.settings.heartbeat;
+        self.beat_at = Instant::now() + shared.config.heartbeat;
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Session<'_> {
     async fn write_changes(&mut self) -> RedisResult<()> {
         self.write_moves().await?;
         let shared = self.shared;
-        let id = &shared.settings.server_id;
+        let id = &shared.config.server_id;
         let too_much = {
             let state = shared.state();
             state.needs_rewrite || state.fresh.len() > MAX_CHANGES
@@ -318,7 +318,7 @@ impl Session<'_> {
 
     async fn unregister(mut self) -> RedisResult<()> {
         let keys = &self.shared.keys;
-        let id = &self.shared.settings.server_id;
+        let id = &self.shared.config.server_id;
         let event = Event::Offline { server: id.clone() }.write();
         let mut script = UNREGISTER.key(keys.server(id));
         script
@@ -355,7 +355,7 @@ impl Session<'_> {
         state.last_message = Some(now);
         state.refreshed = Some(now);
         drop(state);
-        self.refresh_at = Instant::now() + self.shared.settings.refresh;
+        self.refresh_at = Instant::now() + self.shared.config.refresh;
         self.put_off_pulse();
         Ok(())
     }
@@ -371,16 +371,16 @@ impl Session<'_> {
     }
 
     fn put_off_pulse(&mut self) {
-        let settings = &self.shared.settings;
-        self.pulse_at = Instant::now() + settings.heartbeat.min(settings.stale / 3);
+        let config = &self.shared.config;
+        self.pulse_at = Instant::now() + config.heartbeat.min(config.stale / 3);
     }
 
     /// Returns the other servers: those of the set and the known ones. Members whose Redis was
     /// emptied come back without being in the set.
     async fn ids(&mut self) -> RedisResult<Vec<String>> {
         let shared = self.shared;
-        let own = &shared.settings.server_id;
-        let most = shared.settings.max_servers;
+        let own = &shared.config.server_id;
+        let most = shared.config.max_servers;
         let mut ids: BTreeSet<String> = shared
             .state()
             .known
@@ -516,7 +516,7 @@ impl Session<'_> {
         id: &str,
         first: Option<RedisResult<Value>>,
     ) -> RedisResult<Option<HashMap<Uuid, Member>>> {
-        let most = self.shared.settings.max_players;
+        let most = self.shared.config.max_players;
         let mut players = HashMap::new();
         let mut skipped = 0;
         let mut left_out = 0;
@@ -628,7 +628,7 @@ impl Session<'_> {
 
     /// Applies an event. Returns the id of a server that must be read.
     fn apply(&mut self, event: Event) -> Option<String> {
-        let own = &self.shared.settings.server_id;
+        let own = &self.shared.config.server_id;
         let mut state = self.shared.state();
         match &event {
             // Our own event. Older events of other servers may contradict it.

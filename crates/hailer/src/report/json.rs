@@ -192,7 +192,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         map,
         version,
         players,
-        rules: settings,
+        rules: config,
         address,
         has_password,
         has_anti_cheat,
@@ -218,7 +218,7 @@ fn status(out: &mut Vec<u8>, status: &Status) {
     out.extend_from_slice(b",\"players\":");
     on(out, players);
     out.extend_from_slice(b",\"rules\":");
-    rules(out, settings);
+    rules(out, config);
     out.extend_from_slice(b",\"address\":");
     maybe(out, address.as_ref(), |out, address| {
         out.extend_from_slice(b"{\"host\":");

@@ -491,21 +491,21 @@ fn error(address: SocketAddr, transport: Transport, cause: io::Error) -> ListenE
 }
 
 fn queues(address: SocketAddr) -> SocketConfig {
-    let mut settings = SocketConfig::default();
-    settings.receive_buffer = Some(RECEIVE_BUFFER);
-    settings.send_buffer = Some(SEND_BUFFER);
+    let mut config = SocketConfig::default();
+    config.receive_buffer = Some(RECEIVE_BUFFER);
+    config.send_buffer = Some(SEND_BUFFER);
     // Distribution has a small cost, so it is only used if the listener has several addresses.
-    settings.has_destination = address.ip().is_unspecified();
-    settings
+    config.has_destination = address.ip().is_unspecified();
+    config
 }
 
 /// Takes over inherited sockets. Those that share an address get the same distribution of networks
 /// as our own.
 fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
     let adopt = |socket: &UdpSocket| {
-        let mut settings = queues(socket.local_addr()?);
-        settings.spread = inherited.len() as u32;
-        Socket::adopt(socket.try_clone()?, &settings)
+        let mut config = queues(socket.local_addr()?);
+        config.spread = inherited.len() as u32;
+        Socket::adopt(socket.try_clone()?, &config)
     };
     inherited.iter().map(adopt).collect()
 }
@@ -513,18 +513,18 @@ fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
 /// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to
 /// one of them.
 fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
-    let mut settings = queues(address);
+    let mut config = queues(address);
     if workers == 1 {
-        return Ok(vec![Socket::bind(address, &settings)?]);
+        return Ok(vec![Socket::bind(address, &config)?]);
     }
     // With shared addresses, another process of the same user could listen as well, so check that
     // none does.
-    drop(Socket::bind(address, &settings)?);
-    settings.is_port_shared = true;
-    settings.spread = workers as u32;
-    let first = Socket::bind(address, &settings)?;
+    drop(Socket::bind(address, &config)?);
+    config.is_port_shared = true;
+    config.spread = workers as u32;
+    let first = Socket::bind(address, &config)?;
     let address = first.local_addr();
-    let rest = (1..workers).map(|_| Socket::bind(address, &settings));
+    let rest = (1..workers).map(|_| Socket::bind(address, &config));
     std::iter::once(Ok(first)).chain(rest).collect()
 }
 
@@ -535,7 +535,7 @@ struct Worker {
     index: usize,
     poll: Poll,
     shared: Arc<Shared>,
-    settings: Arc<PoolConfig>,
+    config: Arc<PoolConfig>,
     limiter: RateLimiter,
     inbox: Inbox,
     clock: Clock,
@@ -558,12 +558,12 @@ struct Listener {
 
 impl Worker {
     fn new(index: usize, poll: Poll, shared: Arc<Shared>) -> Self {
-        let settings = shared.config.load_full();
-        let budget = settings.budget.share(shared.wakers.len());
+        let config = shared.config.load_full();
+        let budget = config.budget.share(shared.wakers.len());
         Self {
             index,
             poll,
-            settings,
+            config,
             limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
             inbox: Inbox::with_max_length(MAX_REQUEST),
             clock: Clock::start(),
@@ -623,19 +623,19 @@ impl Worker {
 
     /// Applies a new configuration, if there is one.
     fn apply_config(&mut self) {
-        let settings = self.shared.config.load();
-        if Arc::ptr_eq(&settings, &self.settings) {
+        let config = self.shared.config.load();
+        if Arc::ptr_eq(&config, &self.config) {
             return;
         }
-        self.settings = settings.clone();
+        self.config = config.clone();
         self.limiter
-            .change(self.settings.budget.share(self.shared.wakers.len()));
+            .change(self.config.budget.share(self.shared.wakers.len()));
         for relay in self
             .listeners
             .iter_mut()
             .filter_map(|listener| listener.relay.as_mut())
         {
-            relay.set_limits(self.settings.relay_sessions, self.settings.relay_idle);
+            relay.set_limits(self.config.relay_sessions, self.config.relay_idle);
         }
     }
 
@@ -664,7 +664,7 @@ impl Worker {
             let mut source = SourceFd(&fd);
             let watched = registry.reregister(&mut source, token, interest);
             let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
-            listener.apply(bound.clone(), place, &self.settings, registry);
+            listener.apply(bound.clone(), place, &self.config, registry);
             self.listeners.push(listener);
         }
         // Requests that wait at a removed listener arrived before its removal: answer them.
@@ -723,7 +723,7 @@ impl Listener {
         &mut self,
         bound: Arc<BoundListener>,
         place: usize,
-        settings: &PoolConfig,
+        config: &PoolConfig,
         registry: &mio::Registry,
     ) {
         let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
@@ -732,14 +732,7 @@ impl Listener {
             self.relay = None;
         }
         if let Some(server) = bound.relay {
-            let make = || {
-                Relay::new(
-                    server,
-                    settings.relay_sessions,
-                    settings.relay_idle,
-                    registry,
-                )
-            };
+            let make = || Relay::new(server, config.relay_sessions, config.relay_idle, registry);
             if self.relay.is_none() {
                 self.relay = make().ok();
             }

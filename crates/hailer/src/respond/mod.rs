@@ -274,9 +274,9 @@ pub struct Service {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Datagrams received.
+    /// Number of datagrams received.
     pub received: u64,
-    /// Connections accepted.
+    /// Number of connections accepted.
     pub connections: u64,
     /// Connections that are open now.
     pub open_connections: u64,

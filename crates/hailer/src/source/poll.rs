@@ -26,7 +26,7 @@ pub struct Poll {
     /// one.
     pub has_address: bool,
     /// Queries to send, and their limits.
-    pub settings: ClientConfig,
+    pub config: ClientConfig,
 }
 
 impl Poll {
@@ -36,7 +36,7 @@ impl Poll {
             target,
             every: Duration::from_secs(5),
             has_address: false,
-            settings: ClientConfig::default(),
+            config: ClientConfig::default(),
         }
     }
 
@@ -47,7 +47,7 @@ impl Poll {
         statuses: watch::Sender<Option<TimedStatus>>,
         mut report: impl FnMut(SourceEvent) + Send,
     ) {
-        let client = Client::new(self.settings.clone());
+        let client = Client::new(self.config.clone());
         let mut problems = ProblemLog::new(LOG_INTERVAL, 1);
         loop {
             let polled_at = Instant::now();

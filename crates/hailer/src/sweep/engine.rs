@@ -330,7 +330,8 @@ impl SweepEngine {
         self.counts.probes += u64::from(self.is_at_first_port(id));
         self.flight.set_sent(id);
         let slot = self.flight.slot_mut(id);
-        (slot.began, slot.sent_or_driver) = (now.as_millis() as u32, now.as_micros() as u32);
+        slot.began = now.as_millis() as u32;
+        slot.sent_or_driver = now.as_micros() as u32;
         if self.is_stream(id) {
             return self.connect(now, id);
         }

@@ -214,11 +214,11 @@ pub struct Counts {
     pub invalid: u64,
     /// Targets whose names did not resolve.
     pub unresolved: u64,
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub datagrams_sent: u64,
     /// UDP payload sent, in bytes.
     pub bytes_sent: u64,
-    /// Datagrams received.
+    /// Number of datagrams received.
     pub datagrams_received: u64,
     /// UDP payload received, in bytes.
     pub bytes_received: u64,

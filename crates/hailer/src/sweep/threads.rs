@@ -48,12 +48,12 @@ pub fn run_threads<K: Sink + Send>(
     threads: &mut [K],
 ) -> io::Result<Counts> {
     let count = threads.len().max(1);
-    let mut settings = config.clone();
-    settings.max_in_flight = config.max_in_flight.div_ceil(count);
-    settings.max_memory = config.max_memory / count;
+    let mut share = config.clone();
+    share.max_in_flight = config.max_in_flight.div_ceil(count);
+    share.max_memory = config.max_memory / count;
     let started = Instant::now();
     let thread = WorkerConfig {
-        settings: &settings,
+        config: &share,
         limits: SharedLimits::new(&config.rate_limits, u64::from(random_secret()[0])),
         threads: count,
         started,

@@ -51,14 +51,14 @@ const LONGEST_BUSY: Duration = Duration::from_millis(500);
 ///
 /// Returns an error if no socket can be opened, or if a socket fails.
 pub fn run(
-    settings: &SweepConfig,
+    config: &SweepConfig,
     source: &mut dyn ProbeSource,
     sink: &mut dyn Sink,
 ) -> io::Result<Counts> {
     let secret = random_secret();
     let thread = WorkerConfig {
-        settings,
-        limits: SharedLimits::new(&settings.rate_limits, u64::from(secret[0])),
+        config,
+        limits: SharedLimits::new(&config.rate_limits, u64::from(secret[0])),
         threads: 1,
         started: Instant::now(),
     };
@@ -67,7 +67,7 @@ pub fn run(
 
 /// Configuration of one thread.
 pub(super) struct WorkerConfig<'a> {
-    pub(super) settings: &'a SweepConfig,
+    pub(super) config: &'a SweepConfig,
     pub(super) limits: SharedLimits,
     /// Number of threads that share the open files of the process.
     pub(super) threads: usize,
@@ -131,12 +131,12 @@ pub(super) fn run_worker(
     observer: &mut dyn Observer,
 ) -> io::Result<Counts> {
     let WorkerConfig {
-        settings, started, ..
+        config, started, ..
     } = *thread;
-    let mut sockets = Sockets::bind(settings.rate_limits.packets_per_second <= TIMESTAMPS)?;
-    let mut connections = Connections::new(settings.tcp_close);
+    let mut sockets = Sockets::bind(config.rate_limits.packets_per_second <= TIMESTAMPS)?;
+    let mut connections = Connections::new(config.tcp_close);
     let mut engine =
-        SweepEngine::with_limits(settings.clone(), random_secret(), thread.limits.clone());
+        SweepEngine::with_limits(config.clone(), random_secret(), thread.limits.clone());
     engine.set_receive_buffer(sockets.receive_buffer());
     engine.set_max_connections(connections.max() / thread.threads);
     let mut inbox = Inbox::new();
@@ -352,14 +352,14 @@ struct ReceiveResult {
 
 impl Sockets {
     fn bind(timestamps: bool) -> io::Result<Self> {
-        let mut settings = hailer_udp::SocketConfig::default();
-        settings.receive_buffer = Some(RECEIVE_BUFFER);
-        settings.send_buffer = Some(SEND_BUFFER);
-        settings.has_refusals = true;
-        settings.has_timestamps = timestamps;
-        settings.unfragmented = true;
-        let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &settings);
-        let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &settings).ok();
+        let mut config = hailer_udp::SocketConfig::default();
+        config.receive_buffer = Some(RECEIVE_BUFFER);
+        config.send_buffer = Some(SEND_BUFFER);
+        config.has_refusals = true;
+        config.has_timestamps = timestamps;
+        config.unfragmented = true;
+        let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &config);
+        let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &config).ok();
         match v4 {
             Err(error) if v6.is_none() => Err(error),
             v4 => Ok(Self {

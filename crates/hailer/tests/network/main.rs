@@ -24,17 +24,17 @@ const BEAT: Duration = Duration::from_millis(400);
 /// A heartbeat interval longer than any test.
 const NEVER: Duration = Duration::from_secs(200);
 
-fn settings(url: &str, id: &str, heartbeat: Duration) -> NetworkConfig {
-    let mut settings = NetworkConfig::new(url).unwrap();
-    settings.server_id = id.into();
-    settings.name = Some(format!("Name of {id}"));
-    settings.heartbeat = heartbeat;
-    settings.has_any_interval = true;
-    settings
+fn config(url: &str, id: &str, heartbeat: Duration) -> NetworkConfig {
+    let mut config = NetworkConfig::new(url).unwrap();
+    config.server_id = id.into();
+    config.name = Some(format!("Name of {id}"));
+    config.heartbeat = heartbeat;
+    config.has_any_interval = true;
+    config
 }
 
 fn member(server: &Server, id: &str, heartbeat: Duration) -> Network {
-    Network::start(settings(&server.url(), id, heartbeat)).unwrap()
+    Network::start(config(&server.url(), id, heartbeat)).unwrap()
 }
 
 /// Waits until a condition is true. Returns how long that took.
@@ -84,11 +84,11 @@ async fn writes_the_documented_keys() {
     }
     let server = Server::start();
     let mut raw = server.raw();
-    let mut settings = settings(&server.url(), "lobby", NEVER);
-    settings.mode = Mode::Publish;
-    settings.host = Some("play.example.com".into());
+    let mut config = config(&server.url(), "lobby", NEVER);
+    config.mode = Mode::Publish;
+    config.host = Some("play.example.com".into());
     let before = now();
-    let network = Network::start(settings).unwrap();
+    let network = Network::start(config).unwrap();
     let mut status = Status::default();
     status.players.max = Some(50);
     network.publish(&status);
@@ -497,9 +497,9 @@ async fn servers_have_time_to_register_again_after_data_loss() {
         return;
     }
     let mut server = Server::start();
-    let mut settings = settings(&server.url(), "lobby", BEAT);
-    settings.stale = Duration::from_secs(3);
-    let network = Network::start(settings).unwrap();
+    let mut config = config(&server.url(), "lobby", BEAT);
+    config.stale = Duration::from_secs(3);
+    let network = Network::start(config).unwrap();
     connected(&network).await;
     let mut raw = server.raw();
     raw.register("arena", 1);
@@ -527,10 +527,10 @@ async fn reload_keeps_the_view_while_redis_is_unavailable() {
     b.set_status(&with_players(&[("Bob", Some(BOB))]));
     until("a sees b", || names(&a.status()).len() == 2).await;
     server.kill();
-    let mut config = settings(&server.url(), "a", BEAT);
-    config.name = Some("Another name".into());
+    let mut renamed = config(&server.url(), "a", BEAT);
+    renamed.name = Some("Another name".into());
     let a = {
-        let successor = Network::start_after(config, Some(&a)).unwrap();
+        let successor = Network::start_after(renamed, Some(&a)).unwrap();
         drop(a);
         successor
     };
@@ -540,9 +540,9 @@ async fn reload_keeps_the_view_while_redis_is_unavailable() {
     assert_eq!(names(&status), ["Alice", "Bob", "Zoe"]);
     assert!(is_network(&status));
     // A different network starts without a view.
-    let mut config = settings(&server.url(), "a", BEAT);
-    config.network_id = "another".into();
-    let other = Network::start_after(config, Some(&a)).unwrap();
+    let mut another = config(&server.url(), "a", BEAT);
+    another.network_id = "another".into();
+    let other = Network::start_after(another, Some(&a)).unwrap();
     assert_eq!(names(&other.status()), [""; 0]);
     assert_eq!(names(&a.status()).len(), 3);
 }
@@ -610,9 +610,9 @@ async fn connects_to_a_redis_that_starts_later() {
     }
     let mut server = Server::absent(&[]);
     let started = Instant::now();
-    let mut settings = settings(&server.url(), "lobby", NEVER);
-    settings.keep_view = Duration::from_millis(300);
-    let network = Network::start(settings).unwrap();
+    let mut config = config(&server.url(), "lobby", NEVER);
+    config.keep_view = Duration::from_millis(300);
+    let network = Network::start(config).unwrap();
     network.joined(ALICE, "Alice");
     assert!(started.elapsed() < Duration::from_millis(100));
     assert_eq!(names(&network.status()), ["Alice"]);
@@ -645,10 +645,10 @@ async fn long_outage_removes_no_server() {
     }
     let server = Server::start();
     let mut raw = server.raw();
-    let mut settings = settings(&server.url(), "lobby", BEAT);
-    settings.stale = Duration::from_secs(2);
-    settings.refresh = Duration::from_millis(300);
-    let network = Network::start(settings).unwrap();
+    let mut config = config(&server.url(), "lobby", BEAT);
+    config.stale = Duration::from_secs(2);
+    config.refresh = Duration::from_millis(300);
+    let network = Network::start(config).unwrap();
     raw.register("arena", 1);
     raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
     until("Bob", || names(&network.status()) == ["Bob"]).await;
@@ -671,9 +671,9 @@ async fn expired_view_is_not_restored() {
         return;
     }
     let mut server = Server::start();
-    let mut settings = settings(&server.url(), "lobby", BEAT);
-    settings.keep_view = Duration::from_millis(300);
-    let network = Network::start(settings).unwrap();
+    let mut config = config(&server.url(), "lobby", BEAT);
+    config.keep_view = Duration::from_millis(300);
+    let network = Network::start(config).unwrap();
     let mut raw = server.raw();
     raw.register("arena", 1);
     raw.entry("arena", B, r#"{"username":"Bob","joinTime":1}"#);
@@ -705,7 +705,7 @@ async fn missing_permission_is_not_retried_repeatedly() {
     ]);
     server.run();
     let url = format!("redis://hailer:s3cret@127.0.0.1:{}", server.port());
-    let network = Network::start(settings(&url, "lobby", BEAT)).unwrap();
+    let network = Network::start(config(&url, "lobby", BEAT)).unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let health = network.health();
     assert!(
@@ -749,9 +749,9 @@ async fn servers_without_heartbeats_are_removed() {
     }
     let server = Server::start();
     let mut raw = server.raw();
-    let mut settings = settings(&server.url(), "lobby", BEAT);
-    settings.stale = Duration::from_millis(1_200);
-    let lobby = Network::start(settings).unwrap();
+    let mut config = config(&server.url(), "lobby", BEAT);
+    config.stale = Duration::from_millis(1_200);
+    let lobby = Network::start(config).unwrap();
     let arena = member(&server, "arena", BEAT);
     arena.joined(BOB, "Bob");
     raw.register("old", 1);
@@ -812,15 +812,15 @@ async fn users_passwords_and_databases() {
     let port = server.port();
     let mut raw = Raw::connect(&format!("redis://:0ther@127.0.0.1:{port}/3"));
     let url = format!("redis://hailer:s3c%40r%3Ae%2Ft@127.0.0.1:{port}/3");
-    let network = Network::start(settings(&url, "lobby", NEVER)).unwrap();
+    let network = Network::start(config(&url, "lobby", NEVER)).unwrap();
     connected(&network).await;
     assert_eq!(raw.run::<Vec<String>>("SMEMBERS @servers"), ["lobby"]);
-    let mut settings = settings(&format!("redis://127.0.0.1:{port}/3"), "lobby-2", NEVER);
-    settings.redis.log_in(Some("hailer"), "s3c@r:e/t");
-    connected(&Network::start(settings.clone()).unwrap()).await;
+    let mut config = config(&format!("redis://127.0.0.1:{port}/3"), "lobby-2", NEVER);
+    config.redis.log_in(Some("hailer"), "s3c@r:e/t");
+    connected(&Network::start(config.clone()).unwrap()).await;
 
-    settings.redis.log_in(Some("hailer"), "wr0ng");
-    let refused = Network::start(settings).unwrap();
+    config.redis.log_in(Some("hailer"), "wr0ng");
+    let refused = Network::start(config).unwrap();
     until("refused", || refused.health().last_error.is_some()).await;
     let shown = format!(
         "{refused:?} {:?} {network:?} {:?}",
@@ -857,9 +857,9 @@ async fn works_with_a_redis_cluster() {
     })
     .await;
     let join = |id: &str| {
-        let mut settings = settings(&server.url(), id, BEAT);
-        settings.redis.is_cluster = true;
-        Network::start(settings).unwrap()
+        let mut config = config(&server.url(), id, BEAT);
+        config.redis.is_cluster = true;
+        Network::start(config).unwrap()
     };
     let lobby = join("lobby");
     let arena = join("arena");
@@ -927,10 +927,10 @@ async fn tls_verifies_the_server() {
     let files = ["--tls-cert-file", cert_file, "--tls-key-file", key_file];
     let mut server = Server::absent(&[&options[..], &files[..]].concat());
     server.run();
-    let mut settings = settings(&format!("rediss://127.0.0.1:{port}"), "lobby", BEAT);
-    let stranger = Network::start(settings.clone()).unwrap();
-    settings.redis.authorities = Some(std::fs::read(&cert).unwrap());
-    let network = Network::start(settings).unwrap();
+    let mut config = config(&format!("rediss://127.0.0.1:{port}"), "lobby", BEAT);
+    let stranger = Network::start(config.clone()).unwrap();
+    config.redis.authorities = Some(std::fs::read(&cert).unwrap());
+    let network = Network::start(config).unwrap();
     connected(&network).await;
     assert_eq!(
         server.raw().run::<Vec<String>>("SMEMBERS @servers"),

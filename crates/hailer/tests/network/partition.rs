@@ -97,11 +97,11 @@ fn url(link: u8) -> String {
 }
 
 fn member(link: u8, id: &str, mode: Mode) -> Network {
-    let mut settings = NetworkConfig::new(&url(link)).unwrap();
-    settings.server_id = id.into();
-    settings.heartbeat = HEARTBEAT;
-    settings.mode = mode;
-    Network::start(settings).unwrap()
+    let mut config = NetworkConfig::new(&url(link)).unwrap();
+    config.server_id = id.into();
+    config.heartbeat = HEARTBEAT;
+    config.mode = mode;
+    Network::start(config).unwrap()
 }
 
 /// Queries over OneQuery continuously, expecting at least two players each time. Returns the number

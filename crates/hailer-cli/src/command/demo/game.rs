@@ -13,13 +13,13 @@ use std::io::Write;
 
 /// Runs a game server, queries it and joins it.
 pub(super) async fn run(out: &mut impl Write, client: &Client, seed: u64) -> anyhow::Result<Exit> {
-    let settings = server::GameServerConfig {
+    let config = server::GameServerConfig {
         seed,
         view_distance: 5,
         motd: "A small world".into(),
         ..Default::default()
     };
-    let server = GameServer::bind(&["127.0.0.1:0".parse()?], settings).await?;
+    let server = GameServer::bind(&["127.0.0.1:0".parse()?], config).await?;
     let address = server
         .local_addrs()?
         .first()

@@ -34,7 +34,7 @@ impl Cluster {
         })
     }
 
-    /// Returns the default settings.
+    /// Returns the default configuration.
     fn new(redis: RedisConfig) -> Self {
         Self {
             redis,
@@ -47,12 +47,12 @@ impl Cluster {
 
     /// Sets the cluster of a monitor with this default interval.
     pub(super) fn apply(&self, interval: Duration, config: &mut MonitorConfig) {
-        let mut settings = cluster::ClusterConfig::new(self.redis.clone(), interval);
-        settings.name.clone_from(&self.name);
-        settings.roles = self.roles;
-        settings.lease = self.lease.unwrap_or(settings.lease);
-        settings.backlog = self.backlog.unwrap_or(settings.backlog);
-        config.cluster = Some(settings);
+        let mut cluster = cluster::ClusterConfig::new(self.redis.clone(), interval);
+        cluster.name.clone_from(&self.name);
+        cluster.roles = self.roles;
+        cluster.lease = self.lease.unwrap_or(cluster.lease);
+        cluster.backlog = self.backlog.unwrap_or(cluster.backlog);
+        config.cluster = Some(cluster);
     }
 }
 

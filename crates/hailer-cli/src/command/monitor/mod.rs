@@ -316,7 +316,7 @@ async fn monitor(
     history: History,
 ) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
-    let monitor = Monitor::start(history.clone(), settings(&plan, &history).await?).await?;
+    let monitor = Monitor::start(history.clone(), config(&plan, &history).await?).await?;
     let mut servers = std::mem::take(&mut plan.servers);
     detect(&mut servers, &history).await?;
     let known = history.servers().await?;
@@ -419,21 +419,21 @@ impl HealthLog {
 }
 
 fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
-    let mut settings = api::ApiConfig::default();
-    settings.token.clone_from(&plan.token);
-    settings.has_player_names = plan.players == Players::Names;
-    settings.server_metrics = if plan.has_server_metrics {
+    let mut config = api::ApiConfig::default();
+    config.token.clone_from(&plan.token);
+    config.has_player_names = plan.players == Players::Names;
+    config.server_metrics = if plan.has_server_metrics {
         MAX_SERVER_METRICS
     } else {
         0
     };
-    settings.interval = plan.interval;
-    settings.keep = plan.keep;
-    settings.hosts = plan.names().unwrap_or_default();
-    settings.is_behind_proxy = plan.is_behind_proxy;
-    settings.has_badges = plan.has_badges;
-    settings.has_widgets = plan.has_widgets;
-    settings.max_servers = plan.max_servers;
+    config.interval = plan.interval;
+    config.keep = plan.keep;
+    config.hosts = plan.names().unwrap_or_default();
+    config.is_behind_proxy = plan.is_behind_proxy;
+    config.has_badges = plan.has_badges;
+    config.has_widgets = plan.has_widgets;
+    config.max_servers = plan.max_servers;
     let parts = api::ApiBackend {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
@@ -442,34 +442,34 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
         health: Arc::new(monitor.health_reader()),
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
-    app.has_player_names = settings.has_player_names;
-    let api = Api::new(parts, settings);
+    app.has_player_names = config.has_player_names;
+    let api = Api::new(parts, config);
     app.notice = api.notice();
     app.hosts = plan.names();
     app.api = Some(api);
     app
 }
 
-async fn settings(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Result<MonitorConfig> {
-    let mut settings = MonitorConfig::default();
-    settings.poll.interval = plan.interval;
-    settings.poll.rules.down_after = plan.down_after;
-    settings.poll.sweep.rate_limits.packets_per_second = plan.rate;
-    settings.poll.sweep.max_memory = plan.max_memory;
-    settings.keep = plan.keep;
-    settings.alerts = plan.alerts.clone();
+async fn config(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Result<MonitorConfig> {
+    let mut config = MonitorConfig::default();
+    config.poll.interval = plan.interval;
+    config.poll.rules.down_after = plan.down_after;
+    config.poll.sweep.rate_limits.packets_per_second = plan.rate;
+    config.poll.sweep.max_memory = plan.max_memory;
+    config.keep = plan.keep;
+    config.alerts = plan.alerts.clone();
     if let Some(cluster) = &plan.cluster {
-        cluster.apply(plan.interval, &mut settings);
+        cluster.apply(plan.interval, &mut config);
     }
-    settings.privacy = match plan.players {
+    config.privacy = match plan.players {
         Players::Names => Privacy::Names,
         Players::Hashed => Privacy::Hashed(history.players_key().await?),
         Players::Off => Privacy::Off,
     };
-    Ok(settings)
+    Ok(config)
 }
 
-/// Returns the configured servers, and the text of all other settings.
+/// Returns the configured servers, and the text of everything else in the configuration.
 async fn reload(
     args: &Args,
     monitor: &Monitor,

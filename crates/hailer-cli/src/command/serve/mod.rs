@@ -243,26 +243,25 @@ async fn reload(
 /// Returns a note about changed settings that need a restart.
 fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) -> Option<String> {
     let threads = pool_config(&wanted.engine).threads();
-    let mut settings = Vec::new();
+    let mut changes = Vec::new();
     if threads != workers {
-        settings.push(format!("workers = {threads} ({workers} now)"));
+        changes.push(format!("workers = {threads} ({workers} now)"));
     }
     if wanted.observe != running.observe {
-        settings.push("[observe]".into());
+        changes.push("[observe]".into());
     }
-    let settings = settings.join(" and ");
-    (!settings.is_empty())
-        .then(|| format!("restart hailer to apply {settings}; all else is applied"))
+    let changes = changes.join(" and ");
+    (!changes.is_empty()).then(|| format!("restart hailer to apply {changes}; all else is applied"))
 }
 
 /// Returns the observer's configuration. Flags override the file.
 fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::ObserverConfig {
-    let mut settings = args.observe.settings();
-    settings.metrics = settings.metrics.or(file.metrics);
-    if let (observe::Control::Default, Some(path)) = (&settings.control, &file.control) {
-        settings.control = observe::Control::At(path.clone());
+    let mut config = args.observe.config();
+    config.metrics = config.metrics.or(file.metrics);
+    if let (observe::Control::Default, Some(path)) = (&config.control, &file.control) {
+        config.control = observe::Control::At(path.clone());
     }
-    settings
+    config
 }
 
 fn pool_config(file: &config::EngineConfig) -> PoolConfig {

@@ -11,7 +11,7 @@ const OTHER_FILES: u64 = 256;
 
 /// Raises the limit of open files to the need of all relay sessions and connections. Returns a note
 /// if the system refuses.
-pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Option<String> {
+pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Option<String> {
     let relays = addresses(servers)
         .filter(|(server, _)| server.relay.is_some())
         .count();
@@ -23,11 +23,11 @@ pub(super) fn raise_limit(servers: &[ServerConfig], settings: &PoolConfig) -> Op
     if relays == 0 && streams == 0 {
         return None;
     }
-    let threads = settings.threads();
-    let sessions = settings.relay_sessions;
+    let threads = config.threads();
+    let sessions = config.relay_sessions;
     let connections = match streams {
         0 => 0,
-        _ => settings.connections.total,
+        _ => config.connections.total,
     };
     let needed = (relays * threads * sessions + connections + streams) as u64
         + (addresses(servers).count() * threads) as u64

@@ -157,21 +157,21 @@ pub(super) struct Direct {
 
 impl Direct {
     pub(super) fn start(args: &Watch, servers: Vec<Server>) -> anyhow::Result<Self> {
-        let client_config = args.query_args.settings(RETRIES, None);
+        let client_config = args.query_args.config(RETRIES, None);
         let round = Duration::from_millis((servers.len() * 1_000 / MAX_POLLS_PER_SECOND) as u64);
         let interval = args.interval.max(round);
-        let mut settings = PollConfig {
+        let mut config = PollConfig {
             interval,
             name_server: client_config.name_server,
             ..PollConfig::default()
         };
-        settings.sweep.limits = client_config.limits;
-        settings.sweep.rate_limits.per_prefix = DATAGRAMS_PER_NETWORK;
+        config.sweep.limits = client_config.limits;
+        config.sweep.rate_limits.per_prefix = DATAGRAMS_PER_NETWORK;
         // The replies are not shown.
-        settings.sweep.has_replies = false;
+        config.sweep.has_replies = false;
         let live = Arc::new(StateTable::default());
         // Nothing is written to a history.
-        let (poll, _) = Poller::start(settings, live.clone()).context("cannot open a socket")?;
+        let (poll, _) = Poller::start(config, live.clone()).context("cannot open a socket")?;
         let first = Duration::from_secs(1).max(round).min(interval);
         Ok(Self {
             live,
