@@ -1,6 +1,7 @@
 //! README and guides: configurations are valid, reference pages match the tool.
 
 use crate::tool::{command, finish, run};
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -121,14 +122,14 @@ fn assert_page(name: &str, text: &str) {
 }
 
 /// Text for a cell of a Markdown table.
-fn cell(value: &serde_json::Value) -> String {
+fn cell(value: &Value) -> String {
     value.as_str().unwrap_or_default().replace('|', "\\|")
 }
 
 #[test]
 fn protocol_reference_matches_the_tool() {
     let output = run(["protocols", "--json"]).ends_with(0).out;
-    let protocols: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    let protocols: Value = serde_json::from_str(&output).expect("JSON");
     let mut page = String::from(
         "# Protocols\n\nGenerated from the protocol table in the code, as `hailer protocols` shows it.\n\n\
          | id | protocol | port | client must prove | unverified reply |\n| --- | --- | --- | --- | --- |\n",
@@ -214,7 +215,7 @@ fn requirement_reference_matches_the_tool() {
     );
     let mut last = (String::new(), String::new());
     for line in output.lines() {
-        let requirement: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let requirement: Value = serde_json::from_str(line).expect("JSON");
         let protocol = cell(&requirement["protocol"]);
         let role = cell(&requirement["role"]);
         if role == "client" {
@@ -282,10 +283,57 @@ fn field_reference_matches_the_tool() {
     assert_page("reference/fields.md", &page);
 }
 
+/// Returns what a property refers to, or itself.
+fn resolved<'a>(schema: &'a Value, property: &'a Value) -> &'a Value {
+    let name = property["$ref"]
+        .as_str()
+        .and_then(|path| path.strip_prefix("#/$defs/"));
+    name.map_or(property, |name| &schema["$defs"][name])
+}
+
+/// Appends a row for each key below `parent`.
+fn write_keys(schema: &Value, parent: &Value, path: &str, page: &mut String) {
+    let parent = resolved(schema, parent);
+    for (key, property) in parent["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}{key}");
+        let target = resolved(schema, property);
+        let description = [property, target].map(|value| &value["description"]);
+        let description = description.into_iter().find(|text| text.is_string());
+        let description = cell(description.unwrap_or_else(|| panic!("no description of {path}")));
+        writeln!(page, "| `{path}` | {description} |").expect("a string grows");
+        write_keys(schema, target, &format!("{path}."), page);
+    }
+    let variants = parent["oneOf"].as_array().into_iter().flatten();
+    for nested in variants.chain(parent.get("items")) {
+        write_keys(schema, nested, path, page);
+    }
+}
+
+#[test]
+fn configuration_reference_matches_the_schemas() {
+    let mut page = String::from(
+        "# Configuration keys\n\nGenerated from the JSON schemas in [schema/](../../schema/). \
+         `hailer serve --example` and `hailer monitor --example` print complete files with comments. \
+         Tables that can occur several times, such as `[[server]]`, are listed once.\n",
+    );
+    for command in ["serve", "monitor"] {
+        let file = root().join(format!("schema/{command}-config-v1.json"));
+        let schema = std::fs::read_to_string(file).expect("a schema");
+        let schema: Value = serde_json::from_str(&schema).expect("JSON");
+        writeln!(
+            page,
+            "\n## `hailer {command} --config`\n\n| key | meaning |\n| --- | --- |"
+        )
+        .expect("a string grows");
+        write_keys(&schema, &schema, "", &mut page);
+    }
+    assert_page("reference/configuration.md", &page);
+}
+
 #[test]
 fn list_of_games_matches_the_tool() {
     let output = run(["games", "--json"]).ends_with(0).out;
-    let games: Vec<serde_json::Value> = output
+    let games: Vec<Value> = output
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
@@ -296,7 +344,7 @@ fn list_of_games_matches_the_tool() {
     );
     let (queried, others): (Vec<_>, Vec<_>) =
         games.iter().partition(|game| game["obstacle"].is_null());
-    let port = |game: &serde_json::Value| {
+    let port = |game: &Value| {
         let mark = match game["is_port_confirmed"].as_bool() {
             Some(true) => "",
             _ => "~",
@@ -306,7 +354,7 @@ fn list_of_games_matches_the_tool() {
             .map(|port| format!("{mark}{port}"))
             .unwrap_or_default()
     };
-    let list = |value: &serde_json::Value| {
+    let list = |value: &Value| {
         let items = value.as_array().expect("a list").iter();
         items.map(cell).collect::<Vec<_>>().join(", ")
     };
